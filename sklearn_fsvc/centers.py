@@ -1,0 +1,361 @@
+"""An RBF layer from data: which rows become centres, and how wide the units are.
+
+Novelty selection (Dogaru & Dogaru, ISEEE 2017) is one pass without labels: a row becomes
+a centre if the activities that it raises in the centres so far *sum* to less than the
+overlap threshold. The rule is sequential, but has an exact blocked form: the activities of
+a block of rows in the centres before it are one evaluation of the layer, and only rows
+still under the threshold can matter; those are settled in order with their own kernel
+matrix.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .layers import KERNELS, METRICS, K, RBFLayer, hidden_dtype
+from .parameters import check_choice, check_count, check_positive
+from .streaming import budget, take_rows
+from .tiling import rows_per_tile
+
+SELECTIONS = ("per_class", "global", "random")
+
+# Sizes of the blocked form. They are constants, not functions of the memory there is, so
+# that the order of summation, and with it a decision on the edge, is the same everywhere.
+_BLOCK_ROWS = 1024
+_BLOCK_BYTES = 2**25
+_CHUNK_UNITS = 1024
+
+# The triangle of radius="auto" ends at this part of the median distance between rows:
+# wide units read best where their number is given; where the same radius also selects the
+# centres, it must be narrower for them to cover the data.
+AUTO_WIDTH = 0.9
+AUTO_SELECTION = 0.5
+# Rows between which the distances behind radius="auto" are measured.
+_SAMPLE = 1000
+# The search for a selection radius ends with at least this part of the units asked for.
+_FILLED = 0.97
+_MAX_PASSES = 24
+
+
+@dataclass(frozen=True)
+class NoveltyRule:
+    """Which rows are novel: metric and kernel of the layer, radius and overlap threshold."""
+
+    metric: str
+    kernel: str
+    radius: float
+    overlap: float
+
+    def layer(self, units):
+        return RBFLayer(units, self.radius, self.metric, self.kernel)
+
+
+def selection_bytes(n_features, itemsize):
+    """Bytes that `novel_rows` needs beside the centres themselves."""
+    block = _block_rows(n_features, itemsize)
+    return 3 * block * n_features * itemsize + block * (block + _CHUNK_UNITS) * 8
+
+
+def _block_rows(n_features, itemsize):
+    return max(64, min(_BLOCK_ROWS, _BLOCK_BYTES // (n_features * itemsize)))
+
+
+class _Centers:
+    """Centres found so far, loaded in chunks: a full chunk is loaded once."""
+
+    def __init__(self, engine, rule):
+        self.engine, self.rule = engine, rule
+        self.full, self.last = [], None
+
+    def add(self, units):
+        if self.last is not None:
+            units = np.concatenate([self.last, units])
+        while len(units) >= _CHUNK_UNITS:
+            self.full.append(self._load(units[:_CHUNK_UNITS]))
+            units = units[_CHUNK_UNITS:]
+        self.last = units
+
+    def _load(self, units):
+        return self.engine.load(self.rule.layer(np.ascontiguousarray(units)))
+
+    def activity(self, X):
+        """Sum of the activities of all centres for each row, in float64."""
+        loaded = list(self.full)
+        if self.last is not None and len(self.last):
+            loaded.append(self._load(self.last))
+        total = np.zeros(len(X))
+        for chunk in loaded:
+            H = self.engine.hidden(chunk, X)
+            total += self.engine.to_host(H.sum(axis=1, dtype=np.float64))
+        return total
+
+
+def novel_rows(engine, X, order, rule, limit=None, dtype=None):
+    """Rows of X that novelty selection keeps.
+
+    Parameters
+    ----------
+    engine : Engine
+    X : array-like of shape (n_rows, n_features)
+    order : ndarray of int
+        Row numbers in the order of presentation.
+    rule : NoveltyRule
+    limit : int, optional
+        Stop as soon as more rows than this are found.
+    dtype : dtype, optional
+        dtype in which rows are compared; that of X by default.
+
+    Returns
+    -------
+    found : ndarray of int
+        Positions in `order`, ascending; ``order[found]`` are the rows.
+    n_seen : int
+        Rows that were looked at: all, unless the limit was passed.
+    """
+    dtype = X.dtype if dtype is None else dtype
+    step = _block_rows(X.shape[1], np.dtype(dtype).itemsize)
+    centers, found, count = _Centers(engine, rule), [], 0
+    for start in range(0, len(order), step):
+        block = take_rows(X, order[start : start + step], dtype)
+        on_device = engine.to_device(block)
+        activity = centers.activity(on_device)
+        under = np.flatnonzero(activity < rule.overlap)
+        if len(under):
+            kept = under[_settle(engine, block[under], activity[under], rule)]
+            centers.add(block[kept])
+            found.append(start + kept)
+            count += len(kept)
+        if limit is not None and count > limit:
+            return np.concatenate(found), start + len(block)
+    return np.concatenate(found), len(order)
+
+
+def _settle(engine, rows, activity, rule):
+    """The sequential rule among rows that are all still under the threshold."""
+    on_device = engine.to_device(rows)
+    kernel = engine.to_host(engine.hidden(engine.load(rule.layer(rows)), on_device))
+    activity, kept, i = activity.copy(), [], 0
+    while i < len(rows):
+        kept.append(i)
+        activity[i + 1 :] += kernel[i, i + 1 :]
+        later = np.flatnonzero(activity[i + 1 :] < rule.overlap)
+        i = i + 1 + later[0] if len(later) else len(rows)
+    return np.array(kept)
+
+
+def novel_rows_by_group(engine, X, order, groups, rule, limit=None, dtype=None):
+    """Novelty selection inside each group, as if each group were the only data.
+
+    `groups` holds a code for each row of X, or is None for one group. The answer is that
+    of `novel_rows`, in the order of presentation. With `limit`, groups that were not
+    reached once more rows than that were found are left out.
+    """
+    if groups is None:
+        return novel_rows(engine, X, order, rule, limit, dtype)
+    in_order = groups[order]
+    found, count, seen = [], 0, 0
+    for code in np.unique(in_order):
+        positions = np.flatnonzero(in_order == code)
+        left = None if limit is None else limit - count
+        kept, n_seen = novel_rows(engine, X, order[positions], rule, left, dtype)
+        found.append(positions[kept])
+        count, seen = count + len(kept), seen + n_seen
+        if limit is not None and count > limit:
+            break
+    return np.sort(np.concatenate(found)), seen
+
+
+def first_novel_rows(engine, X, order, groups, rule, n, dtype=None):
+    """The first `n` rows that novelty selection finds, in the order of presentation.
+
+    A smaller `n` gives a prefix. Each group may have to give all `n`, so none is cut short
+    by the others.
+    """
+    if groups is None:
+        return novel_rows(engine, X, order, rule, n, dtype)[0][:n]
+    in_order = groups[order]
+    found = []
+    for code in np.unique(in_order):
+        positions = np.flatnonzero(in_order == code)
+        found.append(positions[novel_rows(engine, X, order[positions], rule, n, dtype)[0]])
+    return np.sort(np.concatenate(found))[:n]
+
+
+def search_radius(count_at, start, wanted, n_rows):
+    """The selection radius under which about `wanted` rows are novel, and never more.
+
+    The number of centres falls with the radius, roughly as a power of it, so the search
+    is a bracketed secant in logarithms. A pass with too many centres ends early and is
+    worth an estimate.
+
+    Parameters
+    ----------
+    count_at : callable
+        ``count_at(radius) -> (found, n_seen)`` as `novel_rows` with ``limit=wanted``.
+    start : float
+        A radius to begin with.
+    wanted, n_rows : int
+
+    Returns
+    -------
+    radius : float
+    found : ndarray of int
+        What the pass at that radius found.
+    """
+    enough = max(1, int(_FILLED * wanted))
+    above, below = None, None  # (log radius, log count): too many, few enough
+    best, log_radius = None, np.log(start)
+    for _ in range(_MAX_PASSES):
+        found, n_seen = count_at(np.exp(log_radius))
+        count = len(found)
+        if count > wanted:
+            # Had the pass gone on, the count would have grown more slowly than the rows.
+            above = log_radius, np.log(count * (n_rows / n_seen) ** 0.7)
+        else:
+            below = log_radius, np.log(count)
+            if best is None or count > len(best[1]):
+                best = np.exp(log_radius), found
+            if count >= enough or (n_rows <= wanted and count == n_rows):
+                break
+        log_radius, settled = _next_log_radius(above, below, np.log((enough + wanted) / 2))
+        if settled:
+            break
+    if best is None:  # only if even a huge radius leaves more novel rows than wanted
+        raise ValueError(
+            f"n_hidden={wanted} cannot be met: overlap makes more rows novel at any radius. "
+            "Lower overlap, or raise n_hidden."
+        )
+    return best
+
+
+def _next_log_radius(above, below, target):
+    """Where to look next, and whether the bracket has closed."""
+    if above is None:
+        return below[0] - max(0.1, (target - below[1]) / 4), below[0] < -600
+    if below is None:
+        return above[0] + max(0.1, (above[1] - target) / 4), above[0] > 600
+    low, high = above[0], below[0]
+    part = (above[1] - target) / max(above[1] - below[1], 1e-12)
+    part = min(max(part, 0.1), 0.9)
+    return low + part * (high - low), high - low < 1e-4
+
+
+def auto_radius(engine, X, rows, metric, part, dtype):
+    """The radius that ``radius="auto"`` stands for.
+
+    The triangle ends (K radius) at `part` of the median distance between the first 1000 of
+    `rows`; the Gaussian takes the same radius, which makes the areas equal. Where more
+    than half of the rows coincide, the mean distance stands in for the median; where all
+    do, the radius is 1.
+    """
+    block = take_rows(X, rows[:_SAMPLE], dtype)
+    layer = RBFLayer(block, metric=metric, kernel="distance")
+    D = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(block)))
+    distances = D[np.triu_indices(len(block), 1)]
+    typical = np.median(distances) or np.mean(distances) if len(distances) else 0.0
+    return float(part * typical / K) or 1.0
+
+
+def choose_rows(
+    engine, X, order, groups, *, n, selection, selection_radius, radius, overlap, metric, kernel,
+    dtype, verbose=0,
+):  # fmt: skip
+    """The rows that become centres, in the order of presentation.
+
+    Parameters
+    ----------
+    n : int or None
+        How many at most; None keeps all that are novel.
+    selection_radius : float or None
+        None stands for `radius` if `n` is None, and else for the radius under which about
+        `n` rows are novel.
+    order, groups
+        As `novel_rows_by_group`; the other parameters as `NoveltyRule`.
+
+    Returns
+    -------
+    rows : ndarray of int
+    selection_radius : float or None
+        The one that was used; None for random selection.
+    """
+    if selection == "random":
+        return order[:n], None
+    if selection == "global":
+        groups = None
+
+    def rule(radius):
+        return NoveltyRule(metric, kernel, radius, overlap)
+
+    if n is None:
+        used = radius if selection_radius is None else selection_radius
+        found, _ = novel_rows_by_group(engine, X, order, groups, rule(used), dtype=dtype)
+    elif selection_radius is not None:
+        used = selection_radius
+        found = first_novel_rows(engine, X, order, groups, rule(used), n, dtype)
+    else:
+
+        def count_at(radius):
+            found, n_seen = novel_rows_by_group(engine, X, order, groups, rule(radius), n, dtype)
+            if verbose:
+                more = "" if n_seen == len(order) else f" in {n_seen:,} of {len(order):,} rows"
+                print(f"[selection] radius {radius:.6g}: {len(found):,} centres{more}")
+            return found, n_seen
+
+        used, found = search_radius(count_at, 0.9 * radius, n, len(order))
+    return order[found], used
+
+
+def check_parameters(estimator, size_name, selections):
+    """Raise for a parameter of an RBF layer that cannot be used."""
+    n = getattr(estimator, size_name)
+    check_choice("selection", estimator.selection, selections)
+    if n is not None:
+        check_count(size_name, n)
+    elif estimator.selection == "random":
+        raise ValueError(f'{size_name}=None needs novelty; with selection="random" give a number.')
+    check_choice("metric", estimator.metric, METRICS)
+    check_choice("kernel", estimator.kernel, [k for k in KERNELS if k != "distance"])
+    check_positive("overlap", estimator.overlap)
+    if not isinstance(estimator.radius, str) or estimator.radius != "auto":
+        check_positive("radius", estimator.radius)
+    if estimator.selection_radius is not None:
+        check_positive("selection_radius", estimator.selection_radius)
+
+
+def presentation_order(n_rows, weight, shuffle, random_state):
+    """Row numbers in the order of presentation; rows of weight 0 are left out."""
+    order = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
+    return check_random_state(random_state).permutation(order) if shuffle else order
+
+
+def fit_layer(estimator, engine, X, order, groups, n):
+    """The RBF layer of an estimator with the parameters that `check_parameters` names.
+
+    Returns
+    -------
+    layer : RBFLayer
+    rows : ndarray of int
+        The rows of X that are its centres.
+    selection_radius : float or None
+    """
+    if n is not None and n > len(order):
+        raise ValueError(
+            f"{n} hidden units are more than the {len(order)} rows they are chosen from; "
+            "ask for fewer."
+        )
+    metric = estimator.metric
+    dtype = X.dtype if metric == "manhattan" else hidden_dtype(X.dtype)
+    fixed = selection_bytes(X.shape[1], dtype.itemsize) + (n or 0) * X.shape[1] * dtype.itemsize
+    rows_per_tile(1, 1, fixed, budget(engine, estimator.max_memory), 1)
+    radius = estimator.radius
+    if radius == "auto":
+        part = AUTO_SELECTION if n is None and estimator.selection_radius is None else AUTO_WIDTH
+        radius = auto_radius(engine, X, order, metric, part, dtype)
+    rows, selection_radius = choose_rows(
+        engine, X, order, groups, n=n, selection=estimator.selection,
+        selection_radius=estimator.selection_radius, radius=radius, overlap=estimator.overlap,
+        metric=metric, kernel=estimator.kernel, dtype=dtype, verbose=estimator.verbose,
+    )  # fmt: skip
+    layer = RBFLayer(take_rows(X, rows, dtype), float(radius), metric, estimator.kernel)
+    return layer, rows, selection_radius

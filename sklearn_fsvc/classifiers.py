@@ -1,0 +1,521 @@
+"""RBFClassifier and TanhClassifier: validate, choose the layer, stream, solve, decide."""
+
+from abc import abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from . import centers, weights
+from .engines import get_engine
+from .layers import DTYPES, RBFLayer, TanhLayer, hidden_dtype
+from .parameters import check_choice, check_count, check_positive, unchanged_on_error
+from .readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
+from .streaming import compute_dtype, stream
+
+READOUTS = ("ridge", "lms", "none")
+
+
+class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
+    """One hidden layer that is not trained, and a linear readout of it."""
+
+    @abstractmethod
+    def _check_parameters(self):
+        """Raise for a constructor parameter that cannot be used."""
+
+    @abstractmethod
+    def _choose_layer(self, engine, X, codes, weight):
+        """The hidden layer, and whatever the fitted attributes say of it."""
+
+    @abstractmethod
+    def _layer(self):
+        """The layer that the fitted attributes describe."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Choose the hidden layer and train the readout.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            float32, float64 and uint8 are taken as they are, other dtypes become float64.
+            A ``numpy.memmap`` is read tile by tile.
+        y : array-like of shape (n_samples,)
+            Class labels, of two classes or more.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows in the readout. A row of weight 0 is as good as absent.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For input or parameters that cannot be used; the estimator is left as it was.
+        RuntimeError
+            If ``device`` does not work here, with the reason.
+        """
+        with unchanged_on_error(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X, y, sample_weight):
+        self._check_parameters()
+        engine = get_engine(self.device)
+        X, y = validate_data(self, X, y, dtype=list(DTYPES))
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class, {self.classes_[0]!r}; a classifier needs two or more."
+            )
+        weight = self._row_weights(X, y, sample_weight)
+        self.device_ = engine.name
+        layer = self._choose_layer(engine, X, codes, weight)
+        W, b = self._train(engine, layer, X, codes, weight)
+        if not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError(self._diverged())
+        if len(W) == 2:  # one score, positive for the second class
+            W, b = W[1:] - W[:1], b[1:] - b[:1]
+        dtype = layer.hidden_dtype
+        self.coef_, self.intercept_ = W.astype(dtype), b.astype(dtype)
+
+    def _row_weights(self, X, y, sample_weight):
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
+        weight *= compute_sample_weight(self.class_weight, y)
+        if not weight.any():
+            raise ValueError("sample_weight is 0 for every row; leave at least one above 0.")
+        return weight
+
+    def _diverged(self):
+        return f"The readout of {type(self).__name__} is not finite; scale the features of X."
+
+    def _train(self, engine, layer, X, codes, weight):
+        """Coefficients (n_classes, n_units) and intercepts (n_classes,), in float64."""
+        return self._train_ridge(engine, layer, X, codes, weight)
+
+    def _train_ridge(self, engine, layer, X, codes, weight):
+        n_classes, m = len(self.classes_), layer.n_units
+        statistics = None
+
+        def consume(part, H):
+            nonlocal statistics
+            if statistics is None:
+                statistics = RidgeStatistics(m, n_classes, engine.xp)
+            Y = _one_hot(codes[part], n_classes)
+            statistics.update(H, Y, None if weight is None else weight[part])
+
+        stream(
+            engine, layer, X, consume, max_memory=self.max_memory,
+            # Tiles as tall as four times the units: a product adds to all of the
+            # statistics, so its rows should outnumber theirs.
+            tile_rows=max(4 * m, 1024),
+            consumer_bytes=RidgeStatistics.nbytes(m, layer.hidden_dtype.itemsize),
+            consumer_row_bytes=40 * n_classes,
+            what=f"{type(self).__name__} fit", verbose=self.verbose,
+        )  # fmt: skip
+        return statistics.solve(self.alpha)
+
+    def decision_function(self, X):
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes one score, positive where the second is answered.
+        """
+        X = self._validated(X)
+        dtype = hidden_dtype(compute_dtype(self._layer().units.dtype, X.dtype))
+        scores = np.empty((len(X), len(self.coef_)), dtype)
+        self._stream_scores(X, scores.__setitem__)
+        return scores[:, 0] if len(self.coef_) == 1 else scores
+
+    def predict(self, X):
+        """The class with the largest score, the first one of equals.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        X = self._validated(X)
+        codes = np.empty(len(X), np.intp)
+
+        def decide(part, scores):
+            codes[part] = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+        self._stream_scores(X, decide)
+        return self.classes_[codes]
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=list(DTYPES))
+
+    @abstractmethod
+    def _stream_scores(self, X, consume):
+        """``consume(rows, scores)`` until all rows have their scores (rows, scores)."""
+
+    def _stream_layer(self, engine, layer, X, consume, rows=None):
+        stream(
+            engine, layer, X, consume, max_memory=self.max_memory, rows=rows,
+            consumer_row_bytes=24 * (len(self.coef_) + 1),
+            what=f"{type(self).__name__} predict", verbose=self.verbose,
+        )  # fmt: skip
+
+    def _engine_and_layer(self, X):
+        layer = self._layer()
+        layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
+        return get_engine(self.device), layer
+
+
+def _one_hot(codes, n_classes):
+    return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
+
+
+class RBFClassifier(_HiddenLayerClassifier):
+    """Classifier with a hidden layer of RBF units on selected training rows.
+
+    The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
+    ``phi(d) = max(0, 1 - d / (2.5066 radius))`` or the Gaussian
+    ``phi(d) = exp(-d^2 / (2 radius^2))``. Centres ``c_j`` are training rows chosen for
+    their novelty: in the order of presentation, a row becomes a centre if the activities
+    it raises in the centres so far sum to less than `overlap` [1]_. Nothing in the layer
+    is trained; the readout is linear.
+
+    Parameters
+    ----------
+    n_hidden : int or None, default=None
+        Largest number of hidden units. None keeps every row that is novel at the
+        selection radius. A number is filled as far as possible, and never passed, by the
+        selection radius under which one pass over all rows ends there.
+    radius : float or "auto", default="auto"
+        Width of the units, in units of the distance. "auto" takes the median distance
+        between up to 1000 training rows: the triangle ends at 0.9 of it. With
+        ``n_hidden=None``, where the same radius also selects the centres, it ends at
+        half of it.
+    selection_radius : float or None, default=None
+        Radius used for selection only. None means `radius` if `n_hidden` is None, and
+        otherwise the one that is found for `n_hidden`. With a number, centres are found in
+        the same order whatever `n_hidden`, so smaller networks are prefixes of larger.
+    overlap : float, default=1.0
+        Threshold of the sum of activities, p in [1]_: the higher, the more centres.
+    selection : {"per_class", "global", "random"}, default="per_class"
+        Novelty within each class, over all rows, or `n_hidden` rows at random.
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
+        uint8 rows are compared exactly, in integers, by the Manhattan distance.
+    kernel : {"triangular", "gaussian"}, default="triangular"
+    readout : {"ridge", "lms", "none"}, default="ridge"
+        "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
+        "lms" starts from the untrained readout and corrects it row by row,
+        ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
+        the activities of the centres of each class.
+    alpha : float, default=1.0
+        Ridge penalty; the intercept is not penalised.
+    learning_rate : float or "auto", default="auto"
+        Step of "lms". "auto" is 1/16, or 1 / max |h|^2 over the training rows where that
+        is smaller; steps above twice the latter may diverge.
+    max_iter : int, default=10
+        Passes of "lms" over the rows.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the readout, as in scikit-learn.
+    shuffle : bool, default=True
+        Present the rows in random order. False presents them as they come.
+    random_state : int, RandomState or None, default=None
+        Seed of the order and of the sample behind "auto".
+    device : str, default="auto"
+        Where the layer is computed: "auto", "cpu", "jit", "blas" or "mkl". Used or
+        refused, never replaced.
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and predict may allocate. None takes
+        up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    centers_ : ndarray of shape (n_units, n_features)
+        In the order of presentation.
+    center_labels_ : ndarray of shape (n_units,)
+    support_ : ndarray of shape (n_units,)
+        Row numbers of the centres in the training data.
+    n_support_ : ndarray of shape (n_classes,)
+        Centres of each class.
+    radius_, selection_radius_ : float
+        The radii that were used; `selection_radius_` is None for random centres.
+    coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
+    intercept_ : ndarray of shape (n_classes,) or (1,)
+    device_ : str
+        The engine that was used.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Notes
+    -----
+    A row outside every triangle raises no activity; it is given the class of the nearest
+    centre, with the scores of a target.
+
+    The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
+    ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and
+    ``readout="none", selection="per_class", metric="sqeuclidean"`` (SFSVC).
+
+    References
+    ----------
+    .. [1] R. Dogaru, I. Dogaru, "Optimization of GPU and CPU acceleration for neural
+       networks layers implemented in Python", ISEEE 2017,
+       doi:10.1109/ISEEE.2017.8170680.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_fsvc import RBFClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> clf = RBFClassifier(n_hidden=400, random_state=0).fit(X_train, y_train)
+    >>> bool(clf.score(X_test, y_test) > 0.98)
+    True
+    """
+
+    def __init__(
+        self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
+        selection="per_class", metric="manhattan", kernel="triangular", readout="ridge",
+        alpha=1.0, learning_rate="auto", max_iter=10, class_weight=None, shuffle=True,
+        random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden = n_hidden
+        self.radius = radius
+        self.selection_radius = selection_radius
+        self.overlap = overlap
+        self.selection = selection
+        self.metric = metric
+        self.kernel = kernel
+        self.readout = readout
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _check_parameters(self):
+        centers.check_parameters(self, "n_hidden", centers.SELECTIONS)
+        check_choice("readout", self.readout, READOUTS)
+        check_positive("alpha", self.alpha, or_zero=True)
+        check_count("max_iter", self.max_iter)
+        if not isinstance(self.learning_rate, str) or self.learning_rate != "auto":
+            check_positive("learning_rate", self.learning_rate)
+
+    def _choose_layer(self, engine, X, codes, weight):
+        order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
+        layer, rows, self.selection_radius_ = centers.fit_layer(
+            self, engine, X, order, codes, self.n_hidden
+        )
+        self._order = order
+        self.radius_ = layer.radius
+        self.centers_, self.support_ = layer.units, rows
+        self.center_labels_ = self.classes_[codes[rows]]
+        self.n_support_ = np.bincount(codes[rows], minlength=len(self.classes_))
+        return layer
+
+    def _layer(self):
+        return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
+
+    def _train(self, engine, layer, X, codes, weight):
+        order = vars(self).pop("_order")
+        if self.readout == "ridge":
+            return self._train_ridge(engine, layer, X, codes, weight)
+        n_classes = len(self.classes_)
+        W = untrained(codes[self.support_], n_classes)
+        if self.readout == "lms":
+            self._train_lms(engine, layer, X, codes, weight, order, W)
+        return W, np.zeros(n_classes)
+
+    def _train_lms(self, engine, layer, X, codes, weight, order, W):
+        n_classes = len(W)
+
+        def passing(consume, what):
+            stream(
+                engine, layer, X, consume, max_memory=self.max_memory, rows=order,
+                consumer_bytes=8 * (W.size + LMS_BLOCK * (layer.n_units + 3 * LMS_BLOCK)),
+                consumer_row_bytes=40 * n_classes,
+                what=f"RBFClassifier {what}", verbose=self.verbose,
+            )  # fmt: skip
+
+        def learn(part, H):
+            rows = order[part]
+            Y = _one_hot(codes[rows], n_classes)
+            H = engine.to_host(H)
+            lms_update(W, H, Y, rate, None if weight is None else weight[rows])
+
+        rate = self.learning_rate
+        if rate == "auto":
+            rate = self._stable_rate(engine, passing)
+        for epoch in range(self.max_iter):
+            passing(learn, f"lms pass {epoch + 1} of {self.max_iter}")
+
+    def _stable_rate(self, engine, passing):
+        largest = 0.0
+
+        def measure(part, H):
+            nonlocal largest
+            norms = engine.xp.einsum("ij,ij->i", H, H)
+            largest = max(largest, float(norms.max()))
+
+        passing(measure, "lms step")
+        return min(1 / 16, 1 / max(largest, 1e-300))
+
+    def _diverged(self):
+        if self.readout == "lms":
+            return (
+                f"learning_rate={self.learning_rate!r} makes the LMS readout diverge; lower it, "
+                'or use learning_rate="auto".'
+            )
+        return super()._diverged()
+
+    def _stream_scores(self, X, consume):
+        engine, layer = self._engine_and_layer(X)
+        dtype = layer.hidden_dtype
+        # One more column sums the activities: 0 tells a row outside every unit.
+        W = np.column_stack([self.coef_.T, np.ones(layer.n_units)]).astype(dtype)
+        W, b = engine.to_device(W), engine.to_device(self.intercept_.astype(dtype))
+        outside = []
+
+        def score(part, H):
+            scores = engine.to_host(H @ W)
+            outside.append(part.start + np.flatnonzero(scores[:, -1] == 0))
+            consume(part, scores[:, :-1] + b)
+
+        self._stream_layer(engine, layer, X, score)
+        outside = np.concatenate(outside)
+        if len(outside):
+            self._stream_nearest(engine, layer, X, outside, consume)
+
+    def _stream_nearest(self, engine, layer, X, rows, consume):
+        """Scores of rows outside every unit: the target of the nearest centre's class."""
+        codes = np.searchsorted(self.classes_, self.center_labels_)
+        targets = _one_hot(codes, len(self.classes_))
+        if len(self.coef_) == 1:
+            targets = targets[:, 1:] - targets[:, :1]
+        distance = RBFLayer(layer.units, metric=self.metric, kernel="distance")
+
+        def answer(part, D):
+            consume(rows[part], targets[engine.to_host(D.argmin(axis=1))])
+
+        self._stream_layer(engine, distance, X, answer, rows=rows)
+
+
+class TanhClassifier(_HiddenLayerClassifier):
+    """Classifier with a hidden layer of random tanh units and a ridge readout.
+
+    The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
+    trained, known as an extreme learning machine or a random-feature network. The readout
+    minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
+
+    Parameters
+    ----------
+    n_hidden : int, default=1000
+        Hidden units. With the same `random_state`, fewer are a prefix of more.
+    scale : float or "auto", default="auto"
+        Standard deviation of the sum a unit receives from features of unit variance: the
+        weights have standard deviation ``scale / sqrt(n_features)``. "auto" is 0.4 after
+        the features have been centred and divided by their common spread (the root of
+        their mean variance), so that neither the unit nor the offset of X matters.
+    weights : {"gaussian", "orthogonal"}, default="gaussian"
+        Orthogonal weights have orthogonal directions within each group of n_features
+        units.
+    bias : bool, default=True
+        Uniform in [-1, 1]; without it, 0.
+    alpha : float, default=1.0
+        Ridge penalty; the intercept is not penalised.
+    class_weight : dict, "balanced" or None, default=None
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same model on every device.
+    device, max_memory, verbose
+        As for `RBFClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    components_ : ndarray of shape (n_hidden, n_features)
+        Weights of the hidden units.
+    hidden_intercept_ : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
+    coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
+    intercept_ : ndarray of shape (n_classes,) or (1,)
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    References
+    ----------
+    G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
+    applications", Neurocomputing 70 (2006).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_fsvc import TanhClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> clf = TanhClassifier(n_hidden=800, random_state=0).fit(X_train, y_train)
+    >>> bool(clf.score(X_test, y_test) > 0.97)
+    True
+    """
+
+    def __init__(
+        self, n_hidden=1000, *, scale="auto", weights="gaussian", bias=True, alpha=1.0,
+        class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden = n_hidden
+        self.scale = scale
+        self.weights = weights
+        self.bias = bias
+        self.alpha = alpha
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _check_parameters(self):
+        check_count("n_hidden", self.n_hidden)
+        weights.check_parameters(self)
+        check_positive("alpha", self.alpha, or_zero=True)
+
+    def _choose_layer(self, engine, X, codes, weight):
+        layer = weights.fit_layer(self, X, weight, self.n_hidden)
+        self.components_, self.hidden_intercept_ = layer.units, layer.bias
+        return layer
+
+    def _layer(self):
+        return TanhLayer(self.components_, self.hidden_intercept_)
+
+    def _stream_scores(self, X, consume):
+        engine, layer = self._engine_and_layer(X)
+        W = engine.to_device(self.coef_.T.astype(layer.hidden_dtype))
+        b = engine.to_device(self.intercept_.astype(layer.hidden_dtype))
+
+        def score(part, H):
+            consume(part, engine.to_host(H @ W + b))
+
+        self._stream_layer(engine, layer, X, score)

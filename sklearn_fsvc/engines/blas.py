@@ -1,0 +1,145 @@
+"""Matrix products on the CPU: by NumPy's BLAS, or by Intel MKL.
+
+Euclidean distances come from the expanded product |x|^2 + |c|^2 - 2 x.c; pairs so close
+that the expansion cancels are computed again from their differences. A Manhattan
+distance is no product: it is computed by blocks that stay in cache.
+"""
+
+import os
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from .host import HostEngine, map_rows, n_threads
+
+# A squared distance under this part of |x|^2 + |c|^2 is computed again from differences.
+_CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
+# Bytes of the temporary arrays of one thread, small enough for its cache.
+_BLOCK_BYTES = 2**18
+# Rows of H finished while they are still in cache.
+_FINISH = 2**17
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    layer: object
+    unit_norms: np.ndarray | None
+
+
+class ProductEngine(HostEngine):
+    """A layer by products: all but the library that multiplies."""
+
+    functions = np
+
+    @abstractmethod
+    def multiply(self, X, W, out):
+        """out = X W' for C-ordered float32 or float64 arrays."""
+
+    def loaded_bytes(self, layer):
+        return layer.n_units * 8
+
+    def load(self, layer):
+        norms = None
+        if layer.accumulation == "sqeuclidean":
+            norms = np.einsum("ij,ij->i", layer.units, layer.units)
+        return _Loaded(layer, norms)
+
+    def hidden(self, loaded, X, out=None):
+        layer = loaded.layer
+        if out is None:
+            out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
+        if layer.accumulation == "manhattan":
+            self._by_rows(lambda rows: _manhattan(X[rows], layer.units, out[rows]), out)
+        else:
+            self.multiply(X, layer.units, out)
+        self._by_rows(lambda rows: self._activate(loaded, X[rows], out[rows]), out)
+        return out
+
+    def _by_rows(self, function, out):
+        map_rows(function, len(out), n_threads() if out.size > _FINISH else 1)
+
+    def _activate(self, loaded, X, out):
+        layer = loaded.layer
+        step = max(1, _FINISH // out.shape[1])
+        for start in range(0, len(out), step):
+            rows = slice(start, start + step)
+            if layer.accumulation == "sqeuclidean":
+                _expand(X[rows], layer.units, loaded.unit_norms, out[rows])
+            layer.affine.apply(out[rows], np)
+            layer.finish(out[rows], self.functions)
+
+
+class BlasEngine(ProductEngine):
+    """Products by the BLAS that NumPy was built with."""
+
+    name = "blas"
+
+    def why_unavailable(self):
+        return None
+
+    def multiply(self, X, W, out):
+        np.matmul(X, W.T, out=out)
+
+
+class MklEngine(ProductEngine):
+    """Products and tanh by Intel MKL, called in process."""
+
+    name = "mkl"
+
+    def why_unavailable(self):
+        from . import mkl
+
+        return mkl.why_unavailable()
+
+    @property
+    def functions(self):
+        from . import mkl
+
+        return mkl.functions()
+
+    def multiply(self, X, W, out):
+        from . import mkl
+
+        mkl.multiply(X, W, out)
+
+
+def _manhattan(X, units, out):
+    """Sum |x - c| by blocks of rows, one unit at a time."""
+    n = max(1, X.shape[1])
+    step = max(1, _BLOCK_BYTES // (n * X.dtype.itemsize))
+    total = np.int64 if X.dtype == np.uint8 else X.dtype
+    for start in range(0, len(X), step):
+        block = X[start : start + step]
+        difference, other = np.empty_like(block), np.empty_like(block)
+        for j, unit in enumerate(units):
+            if X.dtype == np.uint8:
+                np.minimum(block, unit, out=other)
+                np.subtract(np.maximum(block, unit, out=difference), other, out=difference)
+            else:
+                np.abs(np.subtract(block, unit, out=difference), out=difference)
+            out[start : start + step, j] = difference.sum(axis=1, dtype=total)
+
+
+def _expand(X, units, unit_norms, out):
+    """out: x.c -> |x - c|^2, in place."""
+    norms = np.einsum("ij,ij->i", X, X)[:, None]
+    out *= -2
+    out += norms
+    out += unit_norms
+    limit = out.dtype.type(_CANCELLATION[out.dtype])
+    # Written so that NaN, from infinite norms, counts as cancelled.
+    rows, columns = np.nonzero(~(out >= limit * (norms + unit_norms)))
+    step = max(1, _BLOCK_BYTES // (X.itemsize * X.shape[1]))
+    for start in range(0, len(rows), step):
+        i, j = rows[start : start + step], columns[start : start + step]
+        difference = X[i] - units[j]
+        out[i, j] = np.einsum("ij,ij->i", difference, difference)
+
+
+def blas_name():
+    """The BLAS that NumPy calls, for people to read."""
+    info = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    forced = os.environ.get("OPENBLAS_CORETYPE")
+    note = f", OPENBLAS_CORETYPE={forced} forces its kernels" if forced else ""
+    return f"{info['name']} {info['version']}{note}"

@@ -1,0 +1,177 @@
+"""Compiled loops on the CPU, by numba."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .host import HostEngine, map_rows, n_threads
+
+# Work under which a second thread costs more than it brings, in synapses.
+_SERIAL = 2**21
+# Elements of H finished while they are still in cache, where a function is left to apply.
+_FINISH = 2**17
+# A distance under this part of sum |x| + sum |c| is summed again from the differences.
+# What cancellation costs above it is at most three bits.
+CANCELLATION = 0.125
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    layer: object
+    panels: np.ndarray  # (n_panels, items, lanes)
+    kernel: object
+    row_sums: object  # X -> the per-row arrays the kernel wants
+    unit_sums: tuple  # the same of the units, each (n_panels, lanes)
+    epilogue: tuple  # one, scale, offset (n_panels, lanes), floor
+
+
+class JitEngine(HostEngine):
+    """Register-blocked loops, threads over row tiles; uint8 in integers, exactly."""
+
+    name = "jit"
+
+    def why_unavailable(self):
+        try:
+            import numba  # noqa: F401  (imported here because it takes 0.2 s)
+        except ImportError as error:
+            return f"numba cannot be imported ({error}); pip install --upgrade numba"
+        return None
+
+    def loaded_bytes(self, layer):
+        # The panels, padded, and while they are made one more copy.
+        return 2 * layer.units.nbytes + 4096 * layer.n_features
+
+    def load(self, layer):
+        from .kernels import cpu
+
+        item = _item(layer)
+        panels = _pack(layer.units, item)
+        dtype = layer.hidden_dtype.type
+        affine = layer.affine
+        offset = _by_panel(np.broadcast_to(affine.offset, layer.n_units), panels, dtype)
+        kernel, row_sums = _choose(cpu, layer, item)
+        unit_sums = tuple(_by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
+        one = panels.dtype.type(1)
+        epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor))
+        return _Loaded(layer, panels, kernel, row_sums, unit_sums, epilogue)
+
+    def hidden(self, loaded, X, out=None):
+        layer = loaded.layer
+        if out is None:
+            out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
+        step = max(1, len(X))
+        if not layer.is_finished:
+            step = max(64, _FINISH // layer.n_units)
+
+        def evaluate(rows):
+            for start in range(rows.start, rows.stop, step):
+                tile = slice(start, min(start + step, rows.stop))
+                _run(loaded, X[tile], out[tile])
+                layer.finish(out[tile], np)
+
+        threads = n_threads() if len(X) * layer.units.size > _SERIAL else 1
+        map_rows(evaluate, len(X), threads, multiple=64)
+        return out
+
+
+def _run(loaded, X, out):
+    items = _items_of_rows(X, loaded.panels.dtype)
+    sums = loaded.row_sums(X)
+    loaded.kernel(items, loaded.panels, sums, loaded.unit_sums, loaded.epilogue, out)
+
+
+def uint8_instruction():
+    """How bytes are summed on this processor: "vnni", "sad" or "portable"."""
+    from .kernels.simd import TARGET
+
+    return TARGET.uint8
+
+
+def _item(layer):
+    """dtype of one kernel item: a float, or the bytes that one lane adds up in a step."""
+    if layer.units.dtype != np.uint8:
+        return layer.units.dtype
+    return np.dtype({"vnni": "u4", "sad": "u8", "portable": "u1"}[uint8_instruction()])
+
+
+def _choose(cpu, layer, item):
+    """The kernel for this layer, and the function that sums rows for it."""
+    if layer.units.dtype == np.uint8:
+        return {
+            "u4": (cpu.manhattan_bytes_min, _byte_sums),
+            "u8": (cpu.manhattan_bytes_sad, _no_sums),
+            "u1": (cpu.manhattan_bytes_portable, _no_sums),
+        }[item.str[1:]]
+    return {
+        "manhattan": (cpu.manhattan, _sums_and_limits),
+        "sqeuclidean": (cpu.sqeuclidean, _no_sums),
+        "product": (cpu.product, _no_sums),
+    }[layer.accumulation]
+
+
+def _no_sums(X):
+    return ()
+
+
+def _byte_sums(X):
+    from .kernels import cpu
+
+    sums = np.empty(len(X), np.int32)
+    cpu.byte_sums(X, sums)
+    return (sums,)
+
+
+def _sums_and_limits(X):
+    """Sum of each row, and its part of the distance under which cancellation shows."""
+    from .kernels import cpu
+
+    sums, limits = np.empty((2, len(X)), X.dtype)
+    cpu.ordered_sums(X, sums, limits)
+    limits *= X.dtype.type(CANCELLATION)
+    return sums, limits
+
+
+def _lanes(item):
+    from .kernels.simd import TARGET, VECTORS
+
+    return VECTORS * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
+
+
+def _pack(units, item):
+    """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
+    lanes = _lanes(item)
+    n_panels = -(-len(units) // lanes)
+    items = _items_of_rows(units, item)
+    panels = _aligned((n_panels, items.shape[1], lanes), item)
+    for p in range(n_panels):
+        part = items[p * lanes : (p + 1) * lanes]
+        panels[p, :, : len(part)] = part.T
+        panels[p, :, len(part) :] = 0
+    return panels
+
+
+def _aligned(shape, dtype):
+    size = int(np.prod(shape)) * dtype.itemsize
+    buffer = np.empty(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+def _items_of_rows(X, item):
+    """Rows as rows of items: zero-padded, where the features do not fill the last one."""
+    if item == X.dtype:
+        return X
+    per_item = item.itemsize
+    n = -(-X.shape[1] // per_item) * per_item
+    if n != X.shape[1] or X.ctypes.data % per_item:
+        padded = np.zeros((len(X), n), np.uint8)
+        padded[:, : X.shape[1]] = X
+        X = padded
+    return X.view(item)
+
+
+def _by_panel(values, panels, dtype):
+    """One value a unit as (n_panels, lanes), zero-padded."""
+    padded = np.zeros((panels.shape[0], panels.shape[2]), dtype)
+    padded.flat[: len(values)] = values
+    return padded

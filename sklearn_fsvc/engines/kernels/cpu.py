@@ -1,0 +1,117 @@
+"""Compiled loops of the `jit` engine: rows x units, block by block.
+
+The arguments are those of a block in `simd`. Every kernel releases the GIL, allocates
+next to nothing and is cached on disk.
+"""
+
+import numpy as np
+from numba import njit
+
+from .simd import (
+    CHUNK,
+    ROWS,
+    bytes_min_block,
+    bytes_sad_block,
+    manhattan_block,
+    product_block,
+    sqeuclidean_block,
+)
+
+# Rows that meet one panel of units before the next panel is fetched.
+STRIP = 64
+
+jit = njit(nogil=True, cache=True)
+
+
+# Without a cache of its own, because numba cannot write a function that takes an intrinsic
+# to the cache; the kernels below are there with all they call.
+@njit(nogil=True)
+def _run(block, X, panels, rows, units, epilogue, out):
+    for first in range(0, len(X), STRIP):
+        for p in range(len(panels)):
+            for i in range(first, min(first + STRIP, len(X)), ROWS):
+                block(X, i, min(ROWS, len(X) - i), panels, p, rows, units, epilogue, out)
+
+
+@jit
+def manhattan(X, panels, rows, units, epilogue, out):
+    _run(manhattan_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def sqeuclidean(X, panels, rows, units, epilogue, out):
+    _run(sqeuclidean_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def product(X, panels, rows, units, epilogue, out):
+    _run(product_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def manhattan_bytes_min(X, panels, rows, units, epilogue, out):
+    _run(bytes_min_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def manhattan_bytes_sad(X, panels, rows, units, epilogue, out):
+    _run(bytes_sad_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def manhattan_bytes_portable(X, panels, rows, units, epilogue, out):
+    """One byte an item, no special instruction: what LLVM makes of a plain loop."""
+    _, scale, offset, floor = epilogue
+    lanes = panels.shape[2]
+    sums = np.empty(lanes, np.int32)
+    for i in range(len(X)):
+        for p in range(len(panels)):
+            sums[:] = 0
+            for k in range(X.shape[1]):
+                x = np.int32(X[i, k])
+                for lane in range(lanes):
+                    sums[lane] += abs(x - np.int32(panels[p, k, lane]))
+            for lane in range(min(lanes, out.shape[1] - p * lanes)):
+                h = scale * np.float32(sums[lane]) + offset[p, lane]
+                out[i, p * lanes + lane] = max(floor, h)
+
+
+@jit
+def byte_sums(X, out):
+    """Sum of each row, exactly."""
+    for i in range(len(X)):
+        total = np.int32(0)
+        for k in range(X.shape[1]):
+            total += np.int32(X[i, k])
+        out[i] = total
+
+
+@jit
+def ordered_sums(X, sums, magnitudes):
+    """Sums of x and |x| over each row, rounded exactly as `simd` rounds sum min(x, x).
+
+    Four rows at a time: each sum is a chain of dependent additions.
+    """
+    zero = X.dtype.type(0)
+    for i in range(0, len(X), 4):
+        rows = (i, min(i + 1, len(X) - 1), min(i + 2, len(X) - 1), min(i + 3, len(X) - 1))
+        t0 = t1 = t2 = t3 = m0 = m1 = m2 = m3 = zero
+        for start in range(0, X.shape[1], CHUNK):
+            s0 = s1 = s2 = s3 = zero
+            for k in range(start, min(start + CHUNK, X.shape[1])):
+                x0, x1, x2, x3 = X[rows[0], k], X[rows[1], k], X[rows[2], k], X[rows[3], k]
+                s0 += x0
+                s1 += x1
+                s2 += x2
+                s3 += x3
+                m0 += abs(x0)
+                m1 += abs(x1)
+                m2 += abs(x2)
+                m3 += abs(x3)
+            t0 += s0
+            t1 += s1
+            t2 += s2
+            t3 += s3
+        totals, absolutes = (t0, t1, t2, t3), (m0, m1, m2, m3)
+        for r in range(4):
+            sums[rows[r]], magnitudes[rows[r]] = totals[r], absolutes[r]

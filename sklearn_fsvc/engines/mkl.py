@@ -1,0 +1,85 @@
+"""Intel MKL by ctypes: two products and two tanh.
+
+MKL's own Python packages replace NumPy's BLAS for the whole process; this calls the
+library beside it. The single dynamic library `mkl_rt` loads the rest on the first call
+and ends the process where its threading layer is missing, so that is looked at first.
+"""
+
+import ctypes
+import ctypes.util
+import glob
+import os
+import sys
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+
+_ROW_MAJOR, _NO_TRANS, _TRANS = 101, 111, 112
+# MKL_THREADING_GNU: scikit-learn's own OpenMP is GNU's, and two OpenMP runtimes in one
+# process fight for the cores.
+_GNU_THREADS = 3
+_INSTALL = "pip install 'sklearn-fsvc[mkl]'"
+
+
+def _candidates():
+    """Where pip and conda put the library; its version is part of the name."""
+    for folder in (os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "Library", "bin")):
+        for pattern in ("libmkl_rt.so*", "libmkl_rt*.dylib", "mkl_rt*.dll"):
+            yield from sorted(glob.glob(os.path.join(folder, pattern)), key=len)
+    found = ctypes.util.find_library("mkl_rt")
+    if found:
+        yield found
+
+
+@cache
+def _open():
+    """(library, None), or (None, the reason)."""
+    errors = []
+    for path in _candidates():
+        try:
+            if sys.platform.startswith("linux"):
+                ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
+            library = ctypes.CDLL(path)
+            library.MKL_Set_Threading_Layer(_GNU_THREADS)
+            return library, None
+        except (OSError, AttributeError) as error:
+            errors.append(str(error))
+    if not errors:
+        return None, f"Intel MKL is not installed; {_INSTALL}"
+    hint = "install GNU OpenMP (libgomp1)" if "libgomp" in errors[0] else _INSTALL
+    return None, f"Intel MKL does not load ({errors[0]}); {hint}"
+
+
+def why_unavailable():
+    return _open()[1]
+
+
+def multiply(X, W, out):
+    """out = X W' (cblas_sgemm or cblas_dgemm)."""
+    library, _ = _open()
+    single = X.dtype == np.float32
+    gemm = library.cblas_sgemm if single else library.cblas_dgemm
+    real = ctypes.c_float if single else ctypes.c_double
+    (rows, n), m = X.shape, len(W)
+    gemm(
+        _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
+        real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out), m,
+    )  # fmt: skip
+
+
+def _pointer(array):
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _tanh(A, out):
+    """vsTanh or vdTanh, for contiguous arrays; in place is allowed."""
+    library, _ = _open()
+    function = library.vsTanh if A.dtype == np.float32 else library.vdTanh
+    function(ctypes.c_int(A.size), _pointer(A), _pointer(out))
+    return out
+
+
+def functions():
+    """The elementwise functions a layer finishes with: MKL's tanh, NumPy's rest."""
+    return SimpleNamespace(tanh=_tanh, exp=np.exp, sqrt=np.sqrt, maximum=np.maximum)

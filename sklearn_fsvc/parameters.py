@@ -1,0 +1,46 @@
+"""Checks of constructor parameters: the name, the value and the remedy in each message."""
+
+from contextlib import contextmanager
+from numbers import Integral, Real
+
+import numpy as np
+
+
+def check_choice(name, value, choices):
+    """`value` if it is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(map(repr, choices))
+        raise ValueError(f"{name}={value!r} is not known; choose one of {known}.")
+    return value
+
+
+def check_positive(name, value, *, or_zero=False):
+    """`value` as a float, if it is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r} must be a number, not {type(value).__name__}.")
+    low_enough = value < 0 if or_zero else value <= 0
+    if not np.isfinite(value) or low_enough:
+        bound = "0 or more" if or_zero else "greater than 0"
+        raise ValueError(f"{name}={value!r} must be finite and {bound}.")
+    return float(value)
+
+
+def check_count(name, value):
+    """`value` as an int, if it is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r} must be a whole number, not {type(value).__name__}.")
+    if value < 1:
+        raise ValueError(f"{name}={value!r} must be at least 1.")
+    return int(value)
+
+
+@contextmanager
+def unchanged_on_error(estimator):
+    """Give the estimator its attributes back if the block raises."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

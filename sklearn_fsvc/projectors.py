@@ -1,0 +1,233 @@
+"""RBFProjector and TanhProjector: validate, choose the layer, stream H out."""
+
+from abc import abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import centers, weights
+from .engines import get_engine
+from .layers import DTYPES, RBFLayer, TanhLayer
+from .parameters import check_count, unchanged_on_error
+from .streaming import compute_dtype, stream
+
+
+class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A hidden layer as a transformer: rows of X to rows of H."""
+
+    @abstractmethod
+    def _check_parameters(self):
+        """Raise for a constructor parameter that cannot be used."""
+
+    @abstractmethod
+    def _choose_layer(self, engine, X, y):
+        """Set the fitted attributes that describe the hidden layer."""
+
+    @abstractmethod
+    def _layer(self):
+        """The layer that the fitted attributes describe."""
+
+    def fit(self, X, y=None):
+        """Choose the hidden layer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            float32, float64 and uint8 are taken as they are, other dtypes become float64.
+        y : array-like of shape (n_samples,), optional
+            Class labels, where the choice of the layer uses them.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            engine = get_engine(self.device)
+            X = validate_data(self, X, dtype=list(DTYPES))
+            self._choose_layer(engine, X, y)
+            self.device_ = engine.name
+        return self
+
+    def transform(self, X):
+        """The hidden layer's output for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        H : ndarray of shape (n_samples, n_components)
+            float64 if X or the layer is, else float32. Beside H itself, `max_memory`
+            bounds what is allocated.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=list(DTYPES))
+        engine, layer = get_engine(self.device), self._layer()
+        layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
+        result = np.empty((len(X), layer.n_units), layer.hidden_dtype)
+        stream(
+            engine, layer, X, None, max_memory=self.max_memory, out=result,
+            what=f"{type(self).__name__} transform", verbose=self.verbose,
+        )  # fmt: skip
+        return result
+
+    @property
+    def _n_features_out(self):
+        return self._layer().n_units
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class RBFProjector(_Projector):
+    """The hidden layer of `RBFClassifier` as a transformer.
+
+    ``H[i, j] = phi(d(x_i, c_j))`` with triangular or Gaussian units on novel rows of the
+    training data.
+
+    Parameters
+    ----------
+    n_components : int or None, default=100
+        Largest number of units; None keeps every row that is novel at the selection
+        radius.
+    radius, selection_radius, overlap, metric, kernel, shuffle, random_state
+        As for `RBFClassifier`.
+    selection : {"global", "per_class", "random"}, default="global"
+        "per_class" needs `y` in fit.
+    device, max_memory, verbose
+        As for `RBFClassifier`.
+
+    Attributes
+    ----------
+    centers_ : ndarray of shape (n_units, n_features)
+    support_ : ndarray of shape (n_units,)
+        Row numbers of the centres in the training data.
+    radius_, selection_radius_ : float
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_fsvc import RBFProjector
+    >>> X, y = load_digits(return_X_y=True)
+    >>> RBFProjector(50, random_state=0).fit_transform(X).shape[0]
+    1797
+    """
+
+    def __init__(
+        self, n_components=100, *, radius="auto", selection_radius=None, overlap=1.0,
+        selection="global", metric="manhattan", kernel="triangular", shuffle=True,
+        random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.radius = radius
+        self.selection_radius = selection_radius
+        self.overlap = overlap
+        self.selection = selection
+        self.metric = metric
+        self.kernel = kernel
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _check_parameters(self):
+        centers.check_parameters(self, "n_components", ("global", "per_class", "random"))
+
+    def _choose_layer(self, engine, X, y):
+        groups = None
+        if self.selection == "per_class":
+            if y is None:
+                raise ValueError('selection="per_class" needs y in fit; or use "global".')
+            groups = np.unique(column_or_1d(y), return_inverse=True)[1]
+            check_consistent_length(X, groups)
+        order = centers.presentation_order(len(X), None, self.shuffle, self.random_state)
+        layer, rows, self.selection_radius_ = centers.fit_layer(
+            self, engine, X, order, groups, self.n_components
+        )
+        self.radius_, self.centers_, self.support_ = layer.radius, layer.units, rows
+
+    def _layer(self):
+        return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
+
+
+class TanhProjector(_Projector):
+    """Random tanh features, ``H = tanh(X W' + b)``.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Hidden units. With the same `random_state`, fewer are a prefix of more.
+    scale : float or "auto", default="auto"
+        Standard deviation of the sum a unit receives from features of unit variance: the
+        weights have standard deviation ``scale / sqrt(n_features)``. "auto" is 0.4 after
+        the features have been centred and divided by their common spread (the root of
+        their mean variance), so that neither the unit nor the offset of X matters.
+    weights : {"gaussian", "orthogonal"}, default="gaussian"
+        Orthogonal weights have orthogonal directions within each group of n_features
+        units.
+    bias : bool, default=True
+        Uniform in [-1, 1]; without it, 0.
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same weights on every device.
+    device, max_memory, verbose
+        As for `RBFClassifier`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        W.
+    intercept_ : ndarray of shape (n_components,)
+        b.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X has string column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn_fsvc import TanhProjector
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pipe = make_pipeline(
+    ...     TanhProjector(300, random_state=0), LogisticRegression(max_iter=1000)
+    ... )
+    >>> bool(pipe.fit(X[:1500], y[:1500]).score(X[1500:], y[1500:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self, n_components=100, *, scale="auto", weights="gaussian", bias=True,
+        random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.scale = scale
+        self.weights = weights
+        self.bias = bias
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _check_parameters(self):
+        check_count("n_components", self.n_components)
+        weights.check_parameters(self)
+
+    def _choose_layer(self, engine, X, y):
+        layer = weights.fit_layer(self, X, None, self.n_components)
+        self.components_, self.intercept_ = layer.units, layer.bias
+
+    def _layer(self):
+        return TanhLayer(self.components_, self.intercept_)
