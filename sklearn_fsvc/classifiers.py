@@ -202,10 +202,12 @@ class RBFClassifier(_HiddenLayerClassifier):
         selection radius. A number is filled as far as possible, and never passed, by the
         selection radius under which one pass over all rows ends there.
     radius : float or "auto", default="auto"
-        Width of the units, in units of the distance. "auto" takes the median distance
-        between up to 1000 training rows: the triangle ends at 0.9 of it. With
-        ``n_hidden=None``, where the same radius also selects the centres, it ends at
-        half of it.
+        Width of the units, in units of the distance. "auto" reads it off the data: with a
+        ridge readout and a number for `n_hidden`, it is a quarter of the way from the
+        selection radius to the radius whose triangle ends at the median distance between
+        1000 training rows; with the other readouts it is the selection radius. Random
+        centres have 0.85 of the median's radius. With ``n_hidden=None`` it is the radius
+        at which a fifth of the rows are novel, at most 4000.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if `n_hidden` is None, and
         otherwise the one that is found for `n_hidden`. With a number, centres are found in
@@ -326,8 +328,9 @@ class RBFClassifier(_HiddenLayerClassifier):
     def _choose_layer(self, engine, X, codes, weight):
         order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
         layer, rows, self.selection_radius_ = centers.fit_layer(
-            self, engine, X, order, codes, self.n_hidden
-        )
+            self, engine, X, order, codes, self.n_hidden,
+            centers.AUTO_MEDIAN if self.readout == "ridge" else 0.0,
+        )  # fmt: skip
         self._order = order
         self.radius_ = layer.radius
         self.centers_, self.support_ = layer.units, rows

@@ -153,7 +153,7 @@ class RBFProjector(_Projector):
             check_consistent_length(X, groups)
         order = centers.presentation_order(len(X), None, self.shuffle, self.random_state)
         layer, rows, self.selection_radius_ = centers.fit_layer(
-            self, engine, X, order, groups, self.n_components
+            self, engine, X, order, groups, self.n_components, centers.AUTO_MEDIAN
         )
         self.radius_, self.centers_, self.support_ = layer.radius, layer.units, rows
 
