@@ -186,6 +186,16 @@ def first_novel_rows(engine, X, order, groups, rule, n, dtype=None):
     return np.sort(np.concatenate(found))[:n]
 
 
+def least_novel(overlap, groups, order):
+    """How many rows may be novel however large the radius: each group's first ones.
+
+    Activities stay below 1 for rows that differ, so the sum over floor(overlap) centres
+    stays below the threshold.
+    """
+    n_groups = 1 if groups is None else len(np.unique(groups[order]))
+    return (int(overlap) + 1) * n_groups
+
+
 def search_radius(count_at, start, wanted, n_rows):
     """The selection radius under which about `wanted` rows are novel, and never more.
 
@@ -200,6 +210,7 @@ def search_radius(count_at, start, wanted, n_rows):
     start : float
         A radius to begin with.
     wanted, n_rows : int
+        `wanted` at least what is novel at any radius, see `least_novel`.
 
     Returns
     -------
@@ -225,11 +236,6 @@ def search_radius(count_at, start, wanted, n_rows):
         log_radius, settled = _next_log_radius(above, below, np.log((enough + wanted) / 2))
         if settled:
             break
-    if best is None:  # only if even a huge radius leaves more novel rows than wanted
-        raise ValueError(
-            f"n_hidden={wanted} cannot be met: overlap makes more rows novel at any radius. "
-            "Lower overlap, or raise n_hidden."
-        )
     return best
 
 
@@ -283,6 +289,8 @@ def choose_rows(engine, X, order, groups, rule, *, n, radius, start, dtype, verb
     if n is None:
         found, _ = novel_rows_by_group(engine, X, order, groups, rule(radius), dtype=dtype)
         return order[found], radius
+    if radius is None and n < least_novel(rule(start).overlap, groups, order):
+        radius = start  # no radius ends a pass so early: the first n that are novel
     if radius is not None:
         return order[first_novel_rows(engine, X, order, groups, rule(radius), n, dtype)], radius
 
@@ -355,12 +363,15 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
         radius = AUTO_RANDOM * median if auto else radius
     else:
         selection_radius, wanted = estimator.selection_radius, n
+        groups = None if estimator.selection == "global" else groups
         if n is None and selection_radius is None:
             median_part = 0.0  # one radius for both
             selection_radius = None if auto else radius
-            wanted = max(1, min(int(AUTO_PART * len(order)), AUTO_MOST)) if auto else None
+            if auto:
+                wanted = min(int(AUTO_PART * len(order)), AUTO_MOST)
+                wanted = max(wanted, least_novel(estimator.overlap, groups, order))
         rows, selection_radius = choose_rows(
-            engine, X, order, None if estimator.selection == "global" else groups,
+            engine, X, order, groups,
             lambda radius: NoveltyRule(metric, kernel, radius, estimator.overlap),
             n=wanted, radius=selection_radius, start=0.9 * (median or 1.0), dtype=dtype,
             verbose=estimator.verbose,

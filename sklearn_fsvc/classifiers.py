@@ -27,11 +27,15 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _choose_layer(self, engine, X, codes, weight):
-        """The hidden layer, and whatever the fitted attributes say of it."""
+        """The hidden layer, described by the fitted attributes too."""
 
     @abstractmethod
     def _layer(self):
         """The layer that the fitted attributes describe."""
+
+    @abstractmethod
+    def _train(self, engine, layer, X, codes, weight):
+        """Coefficients (n_classes, n_units) and intercepts (n_classes,), in float64."""
 
     def fit(self, X, y, sample_weight=None):
         """Choose the hidden layer and train the readout.
@@ -67,11 +71,13 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=list(DTYPES))
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class, {self.classes_[0]!r}; a classifier needs two or more."
-            )
         weight = self._row_weights(X, y, sample_weight)
+        present = np.unique(codes if weight is None else codes[weight > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"y holds one class, {self.classes_[present[0]]!r}, in rows of positive weight; "
+                "a classifier needs two or more."
+            )
         self.device_ = engine.name
         layer = self._choose_layer(engine, X, codes, weight)
         W, b = self._train(engine, layer, X, codes, weight)
@@ -95,10 +101,6 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
 
     def _diverged(self):
         return f"The readout of {type(self).__name__} is not finite; scale the features of X."
-
-    def _train(self, engine, layer, X, codes, weight):
-        """Coefficients (n_classes, n_units) and intercepts (n_classes,), in float64."""
-        return self._train_ridge(engine, layer, X, codes, weight)
 
     def _train_ridge(self, engine, layer, X, codes, weight):
         n_classes, m = len(self.classes_), layer.n_units
@@ -260,6 +262,8 @@ class RBFClassifier(_HiddenLayerClassifier):
         The radii that were used; `selection_radius_` is None for random centres.
     coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
     intercept_ : ndarray of shape (n_classes,) or (1,)
+    n_iter_ : int
+        Passes of the readout over the rows.
     device_ : str
         The engine that was used.
     n_features_in_ : int
@@ -326,28 +330,33 @@ class RBFClassifier(_HiddenLayerClassifier):
             check_positive("learning_rate", self.learning_rate)
 
     def _choose_layer(self, engine, X, codes, weight):
-        order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
+        order = self._order(X, weight)
         layer, rows, self.selection_radius_ = centers.fit_layer(
             self, engine, X, order, codes, self.n_hidden,
             centers.AUTO_MEDIAN if self.readout == "ridge" else 0.0,
         )  # fmt: skip
-        self._order = order
         self.radius_ = layer.radius
         self.centers_, self.support_ = layer.units, rows
         self.center_labels_ = self.classes_[codes[rows]]
         self.n_support_ = np.bincount(codes[rows], minlength=len(self.classes_))
         return layer
 
+    def _order(self, X, weight):
+        """Row numbers in the order of presentation."""
+        return centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
+
     def _layer(self):
         return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
 
     def _train(self, engine, layer, X, codes, weight):
-        order = vars(self).pop("_order")
+        self.n_iter_ = self.max_iter if self.readout == "lms" else 1
         if self.readout == "ridge":
             return self._train_ridge(engine, layer, X, codes, weight)
         n_classes = len(self.classes_)
         W = untrained(codes[self.support_], n_classes)
         if self.readout == "lms":
+            # A random_state that is an instance has moved on: LMS then takes a new order.
+            order = self._order(X, weight)
             self._train_lms(engine, layer, X, codes, weight, order, W)
         return W, np.zeros(n_classes)
 
@@ -509,6 +518,9 @@ class TanhClassifier(_HiddenLayerClassifier):
         layer = weights.fit_layer(self, X, weight, self.n_hidden)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer
+
+    def _train(self, engine, layer, X, codes, weight):
+        return self._train_ridge(engine, layer, X, codes, weight)
 
     def _layer(self):
         return TanhLayer(self.components_, self.hidden_intercept_)

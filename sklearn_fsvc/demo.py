@@ -1,0 +1,137 @@
+"""The main job, for a first look: both networks on handwritten digits."""
+
+import gzip
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from .classifiers import RBFClassifier, TanhClassifier
+
+_MNIST = {
+    "X_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "X_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+
+
+def read_idx(path):
+    """An IDX file, gzipped or not, as a uint8 array.
+
+    Format: two zero bytes, a type byte (8: unsigned byte), the number of dimensions, each
+    of them as a big-endian 32-bit integer, the data (LeCun, "The MNIST database").
+    """
+    data = Path(path).read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    if len(data) < 4 or data[:3] != b"\0\0\x08":
+        raise ValueError(f"{path} is not an IDX file of unsigned bytes.")
+    shape = np.frombuffer(data, ">i4", count=data[3], offset=4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
+
+
+def load_images(folder=None):
+    """Handwritten digits: MNIST from `folder`, or the 8 x 8 digits that scikit-learn bundles.
+
+    Parameters
+    ----------
+    folder : path, optional
+        With the four IDX files of MNIST, gzipped or not, in it or in its subfolder mnist.
+
+    Returns
+    -------
+    X_train, y_train, X_test, y_test : ndarray
+        One row of uint8 pixels for each image.
+    shape : tuple of int
+        Rows and columns of an image.
+    """
+    if folder is None:
+        X, y = load_digits(return_X_y=True)
+        X, X_test, y, y_test = train_test_split(X.astype(np.uint8), y, random_state=0)
+        return X, y, X_test, y_test, (8, 8)
+    parts = {key: read_idx(_find(Path(folder), name)) for key, name in _MNIST.items()}
+    shape = parts["X_train"].shape[1:]
+    flat = (a if a.ndim == 1 else a.reshape(len(a), -1) for a in parts.values())
+    return *flat, shape
+
+
+def _find(folder, name):
+    for path in (folder / name, folder / "mnist" / name):
+        for candidate in (path, path.with_name(path.name + ".gz")):
+            if candidate.exists():
+                return candidate
+    raise FileNotFoundError(f"no {name}[.gz] in {folder} or {folder / 'mnist'}.")
+
+
+def run(folder=None, output="digits.png", n_hidden=None, device="auto", verbose=0):
+    """Train and score both networks, print what it took, save a picture.
+
+    Parameters
+    ----------
+    folder : path, optional
+        See `load_images`.
+    output : path
+        Where the picture goes (needs matplotlib).
+    n_hidden : int, optional
+        Hidden units of each network; by default 4096 on MNIST and 600 on the small digits.
+    device, verbose
+        As for the estimators.
+    """
+    X, y, X_test, y_test, shape = load_images(folder)
+    n_hidden = n_hidden or (600 if folder is None else 4096)
+    print(f"{len(X):,} training and {len(X_test):,} test images of {shape[0]} x {shape[1]} pixels")
+    print(f"{'network':16}{'units':>6}{'accuracy':>10}{'fit':>9}{'predict':>9}{'t_syn':>11}")
+    models = {}
+    for model in (
+        RBFClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
+        TanhClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
+    ):
+        fit = _seconds(lambda model=model: model.fit(X, y))
+        predict = _seconds(lambda model=model: model.predict(X_test))
+        models[type(model).__name__] = model
+        units = model.coef_.shape[1]
+        print(
+            f"{type(model).__name__:16}{units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s"
+            f"{predict:8.3f}s{predict / (len(X_test) * units * X.shape[1]) * 1e12:8.2f} ps"
+        )
+    print("t_syn: time to predict per row, hidden unit and feature, in picoseconds")
+    picture(models, X_test, y_test, shape, output)
+    print(f"picture: {output}")
+
+
+def _seconds(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def picture(models, X_test, y_test, shape, output):
+    """One centre of each class, and the digits that each network gets wrong."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    rows = figure.subfigures(len(models) + 1)
+    rbf = models["RBFClassifier"]
+    first = [np.flatnonzero(rbf.center_labels_ == c)[0] for c in rbf.classes_]
+    titles = [f"centre: {c}" for c in rbf.classes_]
+    _images(rows[0], "Some of the training digits that became centres", rbf.centers_[first],
+            titles, shape)  # fmt: skip
+    for row, (name, model) in zip(rows[1:], models.items(), strict=True):
+        answers = model.predict(X_test)
+        wrong = np.flatnonzero(answers != y_test)
+        titles = [f"{y_test[i]}, not {answers[i]}" for i in wrong]
+        title = f"{name}: {len(wrong)} of {len(y_test)} test digits answered wrongly"
+        _images(row, title, X_test[wrong], titles, shape)
+    figure.savefig(output, dpi=120)
+
+
+def _images(row, title, images, titles, shape):
+    row.suptitle(title, fontsize=11)
+    axes = row.subplots(1, 10)
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, image, text in zip(axes, images, titles, strict=False):
+        axis.imshow(image.reshape(shape), cmap="gray_r")
+        axis.set_title(text, fontsize=8)
