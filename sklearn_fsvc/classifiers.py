@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -27,14 +27,17 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _choose_layer(self, engine, X, codes, weight):
-        """The hidden layer, described by the fitted attributes too."""
+        """The hidden layer, and the row numbers in the order of presentation, if any.
+
+        Sets the fitted attributes that describe the layer.
+        """
 
     @abstractmethod
     def _layer(self):
         """The layer that the fitted attributes describe."""
 
     @abstractmethod
-    def _train(self, engine, layer, X, codes, weight):
+    def _train(self, engine, layer, X, codes, weight, order):
         """Coefficients (n_classes, n_units) and intercepts (n_classes,), in float64."""
 
     def fit(self, X, y, sample_weight=None):
@@ -71,16 +74,16 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=list(DTYPES))
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        weight = self._row_weights(X, y, sample_weight)
+        weight = self._row_weights(X, codes, sample_weight)
         present = np.unique(codes if weight is None else codes[weight > 0])
         if len(present) < 2:
             raise ValueError(
-                f"y holds one class, {self.classes_[present[0]]!r}, in rows of positive weight; "
+                f"y holds one class, {self.classes_[present[0]]}, in rows of positive weight; "
                 "a classifier needs two or more."
             )
         self.device_ = engine.name
-        layer = self._choose_layer(engine, X, codes, weight)
-        W, b = self._train(engine, layer, X, codes, weight)
+        layer, order = self._choose_layer(engine, X, codes, weight)
+        W, b = self._train(engine, layer, X, codes, weight, order)
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         if len(W) == 2:  # one score, positive for the second class
@@ -88,15 +91,21 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         dtype = layer.hidden_dtype
         self.coef_, self.intercept_ = W.astype(dtype), b.astype(dtype)
 
-    def _row_weights(self, X, y, sample_weight):
+    def _class_weights(self, codes):
+        """One weight a class, in the order of `classes_`."""
+        return compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[codes]
+        )
+
+    def _row_weights(self, X, codes, sample_weight):
         if sample_weight is None and self.class_weight is None:
             return None
         weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
         )
-        weight *= compute_sample_weight(self.class_weight, y)
+        weight *= self._class_weights(codes)[codes]
         if not weight.any():
-            raise ValueError("sample_weight is 0 for every row; leave at least one above 0.")
+            raise ValueError("sample_weight and class_weight leave no row a weight above 0.")
         return weight
 
     def _diverged(self):
@@ -229,12 +238,13 @@ class RBFClassifier(_HiddenLayerClassifier):
     alpha : float, default=1.0
         Ridge penalty; the intercept is not penalised.
     learning_rate : float or "auto", default="auto"
-        Step of "lms". "auto" is 1/16, or 1 / max |h|^2 over the training rows where that
-        is smaller; steps above twice the latter may diverge.
+        Step of "lms". "auto" is 1/16, or 1 / max w |h|^2 over the training rows where
+        that is smaller; steps above twice the latter may diverge.
     max_iter : int, default=10
         Passes of "lms" over the rows.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes in the readout, as in scikit-learn.
+        Weights of the classes in the readout, as in scikit-learn: they multiply
+        `sample_weight`, and in the untrained readout the activities of their centres.
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
@@ -330,7 +340,7 @@ class RBFClassifier(_HiddenLayerClassifier):
             check_positive("learning_rate", self.learning_rate)
 
     def _choose_layer(self, engine, X, codes, weight):
-        order = self._order(X, weight)
+        order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
         layer, rows, self.selection_radius_ = centers.fit_layer(
             self, engine, X, order, codes, self.n_hidden,
             centers.AUTO_MEDIAN if self.readout == "ridge" else 0.0,
@@ -339,24 +349,20 @@ class RBFClassifier(_HiddenLayerClassifier):
         self.centers_, self.support_ = layer.units, rows
         self.center_labels_ = self.classes_[codes[rows]]
         self.n_support_ = np.bincount(codes[rows], minlength=len(self.classes_))
-        return layer
-
-    def _order(self, X, weight):
-        """Row numbers in the order of presentation."""
-        return centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
+        return layer, order
 
     def _layer(self):
         return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
 
-    def _train(self, engine, layer, X, codes, weight):
+    def _train(self, engine, layer, X, codes, weight, order):
         self.n_iter_ = self.max_iter if self.readout == "lms" else 1
         if self.readout == "ridge":
             return self._train_ridge(engine, layer, X, codes, weight)
         n_classes = len(self.classes_)
         W = untrained(codes[self.support_], n_classes)
+        class_weights = self._class_weights(codes)
+        W *= (class_weights / class_weights.max())[:, None]
         if self.readout == "lms":
-            # A random_state that is an instance has moved on: LMS then takes a new order.
-            order = self._order(X, weight)
             self._train_lms(engine, layer, X, codes, weight, order, W)
         return W, np.zeros(n_classes)
 
@@ -379,17 +385,18 @@ class RBFClassifier(_HiddenLayerClassifier):
 
         rate = self.learning_rate
         if rate == "auto":
-            rate = self._stable_rate(engine, passing)
+            rate = self._stable_rate(engine, passing, order, weight)
         for epoch in range(self.max_iter):
             passing(learn, f"lms pass {epoch + 1} of {self.max_iter}")
 
-    def _stable_rate(self, engine, passing):
+    def _stable_rate(self, engine, passing, order, weight):
         largest = 0.0
 
         def measure(part, H):
             nonlocal largest
-            norms = engine.xp.einsum("ij,ij->i", H, H)
-            largest = max(largest, float(norms.max()))
+            steps = engine.to_host(engine.xp.einsum("ij,ij->i", H, H))
+            steps = steps if weight is None else steps * weight[order[part]]
+            largest = max(largest, float(steps.max()))
 
         passing(measure, "lms step")
         return min(1 / 16, 1 / max(largest, 1e-300))
@@ -517,9 +524,9 @@ class TanhClassifier(_HiddenLayerClassifier):
     def _choose_layer(self, engine, X, codes, weight):
         layer = weights.fit_layer(self, X, weight, self.n_hidden)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
-        return layer
+        return layer, None
 
-    def _train(self, engine, layer, X, codes, weight):
+    def _train(self, engine, layer, X, codes, weight, order):
         return self._train_ridge(engine, layer, X, codes, weight)
 
     def _layer(self):

@@ -48,7 +48,7 @@ class Affine:
         if self.is_identity:
             return A
         A *= A.dtype.type(self.scale)
-        A += xp.asarray(self.offset, dtype=A.dtype)
+        A += self.offset
         return xp.maximum(A, A.dtype.type(self.floor), out=A)
 
 

@@ -1,0 +1,59 @@
+"""Options and fixtures: every engine of the registry, and the data sets of the authors."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc.engines import ENGINES
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--require-engine", action="append", default=[], choices=list(ENGINES),
+        help="fail, instead of skipping, where this engine does not work",
+    )  # fmt: skip
+
+
+def usable(name, config):
+    """The engine, or a skip with its own reason."""
+    engine = ENGINES[name]()
+    reason = engine.why_unavailable()
+    if reason and name in config.getoption("--require-engine"):
+        pytest.fail(f"engine {name} was required: {reason}")
+    if reason:
+        pytest.skip(reason)
+    return engine
+
+
+@pytest.fixture(params=list(ENGINES))
+def engine(request):
+    return usable(request.param, request.config)
+
+
+@pytest.fixture(params=list(ENGINES))
+def device(request):
+    usable(request.param, request.config)
+    return request.param
+
+
+@pytest.fixture
+def fsvc_data():
+    """name -> X_train, y_train, X_test, y_test in float64, in file order."""
+    folder = os.environ.get("SKLEARN_FSVC_DATA")
+
+    def load(name):
+        path = Path(folder or "") / "fsvc" / f"{name}.npz"
+        if folder is None or not path.exists():
+            pytest.skip(f"needs fsvc/{name}.npz in the folder that SKLEARN_FSVC_DATA names")
+        with np.load(path) as file:
+            X, y, X_test, y_test = (file[k] for k in ("X_train", "y_train", "X_test", "y_test"))
+        return X.astype(np.float64), y.ravel(), X_test.astype(np.float64), y_test.ravel()
+
+    return load
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

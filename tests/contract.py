@@ -1,0 +1,118 @@
+"""What every engine must do, as functions that a broken engine fails."""
+
+import numpy as np
+
+import naive
+from sklearn_fsvc.layers import KERNELS, METRICS, RBFLayer, TanhLayer
+
+# Published tolerances of H between any two engines, relative to the largest value of H.
+TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
+
+# rows, units, features: one of each, less than a block, ragged blocks, several panels,
+# more features than a chunk.
+SHAPES = [(1, 1, 1), (3, 2, 5), (67, 131, 9), (40, 300, 33), (5, 4, 1300)]
+
+
+def layers(shape, dtype, seed=0):
+    """Rows and every kind of layer for them."""
+    rng = np.random.default_rng(seed)
+    rows, m, n = shape
+    if dtype == np.uint8:
+        X, C = rng.integers(0, 256, (rows, n)), rng.integers(0, 256, (m, n))
+    else:
+        X, C = rng.normal(size=(rows, n)), rng.normal(size=(m, n))
+    X, C = X.astype(dtype), C.astype(dtype)
+    C[0] = X[0]  # a distance of zero
+    for metric in METRICS:
+        if dtype == np.uint8 and metric != "manhattan":
+            continue
+        typical = np.median(naive.distances(X, C, metric)) + 1
+        for kernel in KERNELS:
+            yield X, RBFLayer(C, float(typical / 2), metric, kernel)
+    if dtype != np.uint8:
+        yield X, TanhLayer(C, rng.normal(size=m).astype(dtype))
+
+
+def check_values(engine, shape, dtype):
+    """H is what the formula says, in the dtype the layer says, everywhere."""
+    for X, layer in layers(shape, dtype):
+        out = np.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
+        H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X), out=out))
+        expected = naive.hidden(layer, X)
+        assert H.dtype == layer.hidden_dtype
+        assert H.shape == expected.shape
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype] * scale)
+
+
+def check_zero_distance(engine, dtype):
+    """A row is at distance 0 from itself: phi(c, c) = 1, exactly."""
+    for X, layer in layers((20, 7, 50), dtype):
+        if layer.accumulation == "product":
+            continue
+        H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        assert H[0, 0] == (0 if layer.kernel == "distance" else 1)
+
+
+def check_far_from_zero(engine, dtype):
+    """An offset that cancels in every difference costs no more than the data's own digits."""
+    rng = np.random.default_rng(1)
+    X = (1000 + rng.random((30, 40))).astype(dtype)
+    C = (1000 + rng.random((9, 40))).astype(dtype)
+    C[0] = X[0]
+    for metric in METRICS:
+        layer = RBFLayer(C, 1.0, metric, "distance")
+        H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        expected = naive.distances(X, C, metric)
+        tolerance = TOLERANCE[H.dtype] * 10
+        np.testing.assert_allclose(H, expected, rtol=tolerance, atol=tolerance)
+
+
+def check_rows_are_independent(engine, dtype, exact):
+    """A row of H depends on its row of X alone, wherever the tile begins and ends."""
+    for X, layer in layers((70, 45, 21), dtype):
+        loaded = engine.load(layer)
+        whole = engine.to_host(engine.hidden(loaded, engine.to_device(X))).copy()
+        for step in (1, 7, 64):
+            tiles = [
+                engine.to_host(engine.hidden(loaded, engine.to_device(X[i : i + step]))).copy()
+                for i in range(0, len(X), step)
+            ]
+            tiles = np.concatenate(tiles)
+            if exact:
+                np.testing.assert_array_equal(tiles, whole)
+            else:
+                np.testing.assert_allclose(
+                    tiles, whole, rtol=0, atol=TOLERANCE[whole.dtype] * np.abs(whole).max()
+                )
+
+
+def check_input_is_untouched(engine, dtype):
+    """X and the layer may be read-only and are not written to."""
+    for X, layer in layers((10, 6, 13), dtype):
+        X.flags.writeable = False
+        layer.units.flags.writeable = False
+        engine.hidden(engine.load(layer), engine.to_device(X))
+
+
+def check_surface(engine):
+    free, total = engine.memory()
+    assert 0 < free <= total
+    assert isinstance(engine.name, str)
+    assert engine.why_unavailable() is None
+    X, layer = next(layers((4, 5, 6), np.float64))
+    assert engine.loaded_bytes(layer) >= 0
+    np.testing.assert_array_equal(engine.to_host(engine.to_device(X)), X)
+
+
+def check_engine(engine):
+    """The whole contract."""
+    check_surface(engine)
+    for dtype in (np.float32, np.float64, np.uint8):
+        for shape in SHAPES:
+            check_values(engine, shape, dtype)
+        check_zero_distance(engine, dtype)
+        check_rows_are_independent(engine, dtype, exact=engine.name == "jit")
+        check_input_is_untouched(engine, dtype)
+    for dtype in (np.float32, np.float64):
+        check_far_from_zero(engine, dtype)

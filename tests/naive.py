@@ -1,0 +1,67 @@
+"""The oracle: every formula as it stands on paper, in float64, for eyes and not for speed."""
+
+import numpy as np
+
+K = 2.5066
+
+
+def distances(X, C, metric):
+    difference = X[:, None, :].astype(float) - C[None, :, :].astype(float)
+    if metric == "manhattan":
+        return np.abs(difference).sum(axis=2)
+    squared = (difference**2).sum(axis=2)
+    return np.sqrt(squared) if metric == "euclidean" else squared
+
+
+def rbf(X, C, radius, metric="manhattan", kernel="triangular"):
+    d = distances(X, C, metric)
+    if kernel == "distance":
+        return d
+    if kernel == "gaussian":
+        return np.exp(-(d**2) / (2 * radius**2))
+    return np.maximum(0, 1 - d / (K * radius))
+
+
+def tanh(X, W, b):
+    return np.tanh(X.astype(float) @ W.astype(float).T + b.astype(float))
+
+
+def hidden(layer, X):
+    if layer.accumulation == "product":
+        return tanh(X, layer.units, layer.bias)
+    return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel)
+
+
+def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):
+    kept = [0]
+    for i in range(1, len(X)):
+        if rbf(X[i : i + 1], X[kept], radius, metric, kernel).sum() < overlap:
+            kept.append(i)
+    return kept
+
+
+def novel_rows_by_group(X, groups, radius, overlap, metric="manhattan", kernel="triangular"):
+    kept = []
+    for g in np.unique(groups):
+        rows = np.flatnonzero(groups == g)
+        kept.extend(rows[novel_rows(X[rows], radius, overlap, metric, kernel)])
+    return sorted(kept)
+
+
+def lms(W, H, Y, rate, weight=None):
+    W = W.copy()
+    for i in range(len(H)):
+        error = Y[i] - W @ H[i]
+        W += rate * (1 if weight is None else weight[i]) * np.outer(error, H[i])
+    return W
+
+
+def ridge(H, Y, alpha, weight=None):
+    """Least squares on the centred rows, with sqrt(alpha) rows below them."""
+    w = np.ones(len(H)) if weight is None else weight
+    h, y = np.average(H, axis=0, weights=w), np.average(Y, axis=0, weights=w)
+    root = np.sqrt(w)[:, None]
+    A = np.vstack([root * (H - h), np.sqrt(alpha) * np.eye(H.shape[1])])
+    B = np.vstack([root * (Y - y), np.zeros((H.shape[1], Y.shape[1]))])
+    W = np.linalg.lstsq(A, B, rcond=None)[0].T
+    return W, y - W @ h

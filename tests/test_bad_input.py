@@ -1,0 +1,109 @@
+"""Each message names the parameter, the value and the remedy."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+
+X = np.random.default_rng(0).random((30, 4))
+Y = np.arange(30) % 3
+
+ALL = [RBFClassifier, RBFProjector, TanhClassifier, TanhProjector]
+RBF, TANH = ALL[:2], ALL[2:]
+
+
+def size_of(cls):
+    return "n_hidden" if cls.__name__.endswith("Classifier") else "n_components"
+
+
+def cases():
+    for cls in ALL:
+        size = size_of(cls)
+        yield cls, {size: 0}, ValueError, f"{size}=0 must be at least 1"
+        yield cls, {size: -3}, ValueError, f"{size}=-3 must be at least 1"
+        yield cls, {size: 2.5}, TypeError, f"{size}=2.5 must be a whole number"
+        yield cls, {size: "many"}, TypeError, f"{size}='many' must be a whole number"
+        yield cls, {"device": "gpu"}, ValueError, "device='gpu' is not known; choose one of"
+        yield cls, {"max_memory": "lots"}, ValueError, "max_memory='lots' is not a size"
+        yield cls, {"max_memory": 10}, ValueError, "max_memory=10 bytes is too small"
+    for cls in RBF:
+        yield cls, {size_of(cls): 31}, ValueError, "31 hidden units are more than the 30 rows"
+        yield cls, {"radius": 0}, ValueError, "radius=0 must be finite and greater than 0"
+        yield cls, {"radius": np.nan}, ValueError, "radius=nan must be finite"
+        yield cls, {"radius": "big"}, TypeError, "radius='big' must be a number"
+        yield cls, {"selection_radius": -1}, ValueError, "selection_radius=-1 must be"
+        yield cls, {"overlap": 0}, ValueError, "overlap=0 must be finite and greater than 0"
+        yield cls, {"overlap": np.inf}, ValueError, "overlap=inf must be finite"
+        yield cls, {"metric": "cosine"}, ValueError, "metric='cosine' is not known; choose one"
+        yield cls, {"kernel": "distance"}, ValueError, "kernel='distance' is not known"
+        yield cls, {"selection": "best"}, ValueError, "selection='best' is not known"
+        unsized = {"selection": "random", size_of(cls): None}
+        yield cls, unsized, ValueError, f"{size_of(cls)}=None needs novelty"
+    for cls in TANH:
+        yield cls, {"scale": 0}, ValueError, "scale=0 must be finite and greater than 0"
+        yield cls, {"scale": "wide"}, TypeError, "scale='wide' must be a number"
+        yield cls, {"weights": "uniform"}, ValueError, "weights='uniform' is not known"
+    for cls in (RBFClassifier, TanhClassifier):
+        yield cls, {"alpha": -1}, ValueError, "alpha=-1 must be finite and 0 or more"
+        yield cls, {"alpha": None}, TypeError, "alpha=None must be a number"
+    yield RBFClassifier, {"readout": "svm"}, ValueError, "readout='svm' is not known"
+    yield RBFClassifier, {"learning_rate": 0}, ValueError, "learning_rate=0 must be"
+    yield RBFClassifier, {"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"
+
+
+@pytest.mark.parametrize(
+    ("cls", "params", "error", "message"),
+    list(cases()),
+    ids=lambda v: getattr(v, "__name__", str(v)),
+)
+def test_parameters(cls, params, error, message):
+    estimator = cls(**{size_of(cls): 5} | params)
+    with pytest.raises(error) as caught:
+        estimator.fit(X, Y).predict(X) if hasattr(cls, "predict") else estimator.fit_transform(X)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.full((30, 4), np.nan), "NaN"),
+        (np.full((30, 4), np.inf), "infinity"),
+        (np.zeros((0, 4)), "0 sample"),
+        (np.zeros((30, 0)), "0 feature"),
+        (np.zeros(30), "Expected 2D array"),
+        (np.full((30, 4), "a"), "could not convert|dtype"),
+        (np.zeros((30, 4), complex), "[Cc]omplex"),
+    ],
+)
+def test_rows(cls, bad, message):
+    with pytest.raises(ValueError, match=message):
+        cls(**{size_of(cls): 5}).fit(bad, Y[: len(bad)])
+    fitted = cls(**{size_of(cls): 5}).fit(X, Y)
+    answer = fitted.predict if hasattr(cls, "predict") else fitted.transform
+    with pytest.raises(ValueError, match=message):
+        answer(bad)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
+def test_labels(cls):
+    with pytest.raises(ValueError, match="y holds one class, 1"):
+        cls(5).fit(X, np.ones(30))
+    with pytest.raises(ValueError, match="continuous"):
+        cls(5).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        cls(5).fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="one class, 0, in rows of positive weight"):
+        cls(5).fit(X, Y, sample_weight=(Y == 0).astype(float))
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        cls(5).fit(X, Y, sample_weight=-np.ones(30))
+
+
+def test_per_class_needs_labels():
+    with pytest.raises(ValueError, match='selection="per_class" needs y'):
+        RBFProjector(5, selection="per_class").fit(X)
+
+
+def test_class_weight_for_no_class():
+    with pytest.raises(ValueError, match="class_weight leave no row a weight above 0"):
+        RBFClassifier(5, class_weight={0: 0, 1: 0, 2: 0}).fit(X, Y)

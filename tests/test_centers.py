@@ -1,0 +1,186 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import naive
+from sklearn_fsvc import centers
+from sklearn_fsvc.centers import NoveltyRule
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.layers import K
+
+JIT = get_engine("jit")
+
+# Coordinates on a coarse grid make ties and duplicates; the thresholds are no sums of the
+# activities that such a grid gives, so that rounding decides nothing.
+grids = hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)),
+                   elements=st.integers(-4, 4).map(float))  # fmt: skip
+radii = st.floats(0.05, 10)
+overlaps = st.sampled_from([0.1234567, 0.7654321, 0.98765432, 1.2345678, 2.3456789])
+metrics = st.sampled_from(["manhattan", "euclidean", "sqeuclidean"])
+kernels = st.sampled_from(["triangular", "gaussian"])
+
+
+def rows_of(X, rule, **options):
+    return centers.novel_rows(JIT, X, np.arange(len(X)), rule, **options)[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(X=grids, radius=radii, overlap=overlaps, metric=metrics, kernel=kernels)
+def test_blocked_selection_is_the_sequential_rule(X, radius, overlap, metric, kernel):
+    rule = NoveltyRule(metric, kernel, radius, overlap)
+    expected = naive.novel_rows(X, radius, overlap, metric, kernel)
+    np.testing.assert_array_equal(rows_of(X, rule), expected)
+
+
+@pytest.mark.parametrize("block", [64, 100, 1000])
+def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
+    X = rng.random((700, 4))
+    expected = naive.novel_rows(X, 0.08, 0.9)
+    monkeypatch.setattr(centers, "_BLOCK_ROWS", block)
+    monkeypatch.setattr(centers, "_CHUNK_UNITS", 50)
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9))
+    np.testing.assert_array_equal(found, expected)
+    assert len(found) > 100  # more than a chunk
+
+
+def test_every_engine_selects_the_same(engine, rng):
+    X = rng.random((400, 6))
+    for metric in ("manhattan", "euclidean", "sqeuclidean"):
+        rule = NoveltyRule(metric, "triangular", 0.2, 0.9)
+        found, _ = centers.novel_rows(engine, X, np.arange(400), rule)
+        np.testing.assert_array_equal(found, naive.novel_rows(X, 0.2, 0.9, metric))
+
+
+@settings(max_examples=50, deadline=None)
+@given(X=grids, radius=radii, overlap=overlaps)
+def test_invariants(X, radius, overlap):
+    rule = NoveltyRule("manhattan", "triangular", radius, overlap)
+    found = rows_of(X, rule)
+    H = naive.rbf(X, X[found], radius)
+    # Centre j was under the threshold with respect to the earlier centres.
+    for j, row in enumerate(found):
+        assert H[row, :j].sum() < overlap
+    if overlap <= 1:
+        # Every training row ends at or above it, and no row is stored twice.
+        assert (H.sum(axis=1) >= overlap - 1e-9).all()
+        assert len(np.unique(X[found], axis=0)) == len(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(X=grids, overlap=st.sampled_from([0.3, 1.0]))
+def test_a_tiny_radius_selects_every_distinct_row(X, overlap):
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, overlap))
+    assert len(found) == len(np.unique(X, axis=0))
+
+
+@pytest.mark.parametrize(("overlap", "n"), [(0.5, 1), (1.0, 2), (1.5, 2), (3.7, 4)])
+def test_a_huge_radius_selects_the_least(rng, overlap, n):
+    X = rng.random((50, 3))
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e9, overlap))
+    np.testing.assert_array_equal(found, np.arange(n))
+    assert centers.least_novel(overlap, None, np.arange(50)) == n
+
+
+@settings(max_examples=50, deadline=None)
+@given(X=grids, radius=radii, overlap=overlaps, seed=st.integers(0, 9))
+def test_groups_are_selected_as_if_alone(X, radius, overlap, seed):
+    groups = np.random.default_rng(seed).integers(0, 3, len(X))
+    order = np.random.default_rng(seed).permutation(len(X))
+    rule = NoveltyRule("manhattan", "triangular", radius, overlap)
+    found, n_seen = centers.novel_rows_by_group(JIT, X, order, groups, rule)
+    expected = naive.novel_rows_by_group(X[order], groups[order], radius, overlap)
+    np.testing.assert_array_equal(found, expected)
+    assert n_seen == len(X)
+
+
+def test_the_limit_ends_the_pass_early(rng):
+    X = rng.random((5000, 3))
+    rule = NoveltyRule("manhattan", "triangular", 0.001, 1.0)
+    found, n_seen = centers.novel_rows(JIT, X, np.arange(5000), rule, limit=100)
+    assert len(found) > 100
+    assert n_seen < 5000
+
+
+def test_a_fixed_radius_makes_prefixes(rng):
+    X, groups = rng.random((600, 4)), rng.integers(0, 3, 600)
+    rule = NoveltyRule("manhattan", "triangular", 0.1, 1.0)
+    order = rng.permutation(600)
+    few = centers.first_novel_rows(JIT, X, order, groups, rule, 20)
+    many = centers.first_novel_rows(JIT, X, order, groups, rule, 90)
+    every, _ = centers.novel_rows_by_group(JIT, X, order, groups, rule)
+    np.testing.assert_array_equal(few, many[:20])
+    np.testing.assert_array_equal(many, every[:90])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), n_rows=st.integers(30, 400), part=st.floats(0.05, 0.9),
+    start=st.floats(1e-3, 1e3),
+)  # fmt: skip
+def test_the_search_fills_and_never_passes(seed, n_rows, part, start):
+    X = np.random.default_rng(seed).normal(size=(n_rows, 5))
+    order, wanted = np.arange(n_rows), max(2, int(part * n_rows))
+
+    def count_at(radius):
+        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
+        return centers.novel_rows(JIT, X, order, rule, limit=wanted)
+
+    radius, found = centers.search_radius(count_at, start, wanted, n_rows)
+    assert len(found) <= wanted
+    assert len(found) >= 0.85 * wanted - 1
+    np.testing.assert_array_equal(found, naive.novel_rows(X, radius, 1.0))
+
+
+def test_the_search_takes_few_passes(rng):
+    X, passes = rng.normal(size=(3000, 20)), []
+
+    def count_at(radius):
+        passes.append(radius)
+        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
+        return centers.novel_rows(JIT, X, np.arange(3000), rule, limit=300)
+
+    start = centers.median_radius(JIT, X, np.arange(3000), "manhattan", X.dtype)
+    centers.search_radius(count_at, start, 300, 3000)
+    assert len(passes) <= 8
+
+
+def test_duplicates_cannot_fill_it(rng):
+    X = np.repeat(rng.random((5, 3)), 20, axis=0)
+
+    def count_at(radius):
+        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
+        return centers.novel_rows(JIT, X, np.arange(100), rule, limit=30)
+
+    _, found = centers.search_radius(count_at, 1.0, 30, 100)
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+def test_median_radius(rng, metric):
+    X = rng.random((100, 4))
+    d = naive.distances(X, X, metric)[np.triu_indices(100, 1)]
+    radius = centers.median_radius(JIT, X, np.arange(100), metric, X.dtype)
+    assert radius == pytest.approx(np.median(d) / K)
+
+
+def test_median_radius_of_rows_that_coincide():
+    X = np.zeros((10, 2))
+    order = np.arange(10)
+    assert centers.median_radius(JIT, X, order, "manhattan", X.dtype) == 1.0
+    X[0] = 9  # one row apart: the median distance is 0, the mean is not
+    assert centers.median_radius(JIT, X, order, "manhattan", X.dtype) == pytest.approx(
+        18 * 9 / 45 / K
+    )
+    assert centers.median_radius(JIT, X[:1], order[:1], "manhattan", X.dtype) == 1.0
+
+
+def test_presentation_order(rng):
+    weight = np.array([1, 0, 2, 0, 1.0])
+    np.testing.assert_array_equal(centers.presentation_order(3, None, False, None), [0, 1, 2])
+    np.testing.assert_array_equal(centers.presentation_order(5, weight, False, None), [0, 2, 4])
+    shuffled = centers.presentation_order(100, None, True, 0)
+    assert sorted(shuffled) == list(range(100))
+    assert list(shuffled) != list(range(100))
+    np.testing.assert_array_equal(shuffled, centers.presentation_order(100, None, True, 0))

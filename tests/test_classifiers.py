@@ -1,0 +1,303 @@
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+
+import naive
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+
+CLASSIFIERS = [RBFClassifier(40, random_state=0), TanhClassifier(40, random_state=0)]
+READOUTS = ["ridge", "lms", "none"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X, y, random_state=0)
+
+
+@pytest.fixture(params=CLASSIFIERS, ids=lambda c: type(c).__name__)
+def classifier(request):
+    return clone(request.param)
+
+
+def hidden_of(clf, X):
+    return naive.hidden(clf._layer(), X)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_decision_is_the_formula(device, classifier, n_classes):
+    X, y = make_classification(
+        200, 10, n_informative=6, n_classes=n_classes, random_state=0
+    )  # fmt: skip
+    clf = classifier.set_params(device=device, alpha=0.1).fit(X, y)
+    H, Y = hidden_of(clf, X), np.eye(n_classes)[y]
+    W, b = naive.ridge(H, Y, 0.1)
+    scores = H @ W.T + b
+    if n_classes == 2:
+        scores = scores[:, 1] - scores[:, 0]
+        assert clf.coef_.shape == (1, 40)
+    np.testing.assert_allclose(clf.decision_function(X), scores, atol=1e-6)
+    expected = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
+    np.testing.assert_array_equal(clf.predict(X), expected)
+
+
+@pytest.mark.parametrize("selection", ["per_class", "global", "random"])
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
+def test_rbf_attributes(digits, selection, metric, kernel):
+    X, X_test, y, y_test = digits
+    labels = np.array(list("abcdefghij"))[y]
+    clf = RBFClassifier(
+        150, selection=selection, metric=metric, kernel=kernel, random_state=0
+    ).fit(X, labels)  # fmt: skip
+    m = len(clf.centers_)
+    assert 0.9 * 150 <= m <= 150
+    np.testing.assert_array_equal(clf.centers_, X[clf.support_])
+    np.testing.assert_array_equal(clf.center_labels_, labels[clf.support_])
+    np.testing.assert_array_equal(
+        clf.n_support_, [(clf.center_labels_ == c).sum() for c in clf.classes_]
+    )
+    assert clf.coef_.shape == (10, m)
+    assert clf.intercept_.shape == (10,)
+    assert (clf.selection_radius_ is None) == (selection == "random")
+    assert clf.device_ == "jit"
+    assert clf.score(X_test, np.array(list("abcdefghij"))[y_test]) > 0.93
+
+
+@pytest.mark.parametrize("selection", ["per_class", "global"])
+def test_no_size_keeps_all_that_are_novel_at_the_radius(digits, selection):
+    X, _, y, _ = digits
+    auto = RBFClassifier(selection=selection, random_state=0).fit(X, y)
+    assert auto.selection_radius_ == auto.radius_
+    assert 0.15 * len(X) <= len(auto.centers_) <= 0.2 * len(X)
+    fixed = RBFClassifier(radius=auto.radius_, selection=selection, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fixed.support_, auto.support_)
+    in_order = RBFClassifier(radius=60.0, selection=selection, shuffle=False).fit(X, y)
+    groups = y if selection == "per_class" else np.zeros_like(y)
+    np.testing.assert_array_equal(
+        in_order.support_, naive.novel_rows_by_group(X, groups, 60.0, 1.0)
+    )
+
+
+def test_a_smaller_network_is_a_prefix(digits):
+    X, _, y, _ = digits
+    small, large = (
+        RBFClassifier(n, selection_radius=30.0, random_state=0).fit(X, y) for n in (50, 120)
+    )
+    np.testing.assert_array_equal(small.support_, large.support_[:50])
+    assert len(large.support_) == 120
+    assert small.radius_ == large.radius_
+    small, large = (TanhClassifier(n, random_state=0).fit(X, y) for n in (50, 120))
+    np.testing.assert_allclose(small.components_, large.components_[:50], atol=1e-12)
+    np.testing.assert_allclose(small.hidden_intercept_, large.hidden_intercept_[:50], atol=1e-12)
+
+
+def test_fewer_units_than_groups(digits):
+    """No radius leaves so few novel; never more than asked for all the same."""
+    X, _, y, _ = digits
+    assert len(RBFClassifier(7, random_state=0).fit(X, y).centers_) == 7
+
+
+def test_as_many_units_as_rows():
+    X, y = load_iris(return_X_y=True)
+    clf = RBFClassifier(150, radius=0.5, random_state=0).fit(X, y)
+    assert 0.97 * 150 - 1 <= len(clf.centers_) <= len(np.unique(X, axis=0))
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_outside_have_the_class_of_the_nearest_centre(readout, n_classes):
+    X = np.array([[0.0, 0], [0, 1], [10, 0], [10, 1], [20, 0], [20, 1]])[: 2 * n_classes]
+    y = np.repeat(["x", "y", "z"], 2)[: 2 * n_classes]
+    clf = RBFClassifier(radius=0.1, readout=readout, random_state=0).fit(X, y)
+    far = np.array([[4.0, 50], [6, 50], [16, -90]])[:n_classes]
+    np.testing.assert_array_equal(clf.predict(far), ["x", "y", "z"][:n_classes])
+    scores = clf.decision_function(np.vstack([far, X]))
+    if n_classes == 2:
+        np.testing.assert_array_equal(scores[:2], [-1, 1])
+    else:
+        np.testing.assert_array_equal(scores[:3], np.eye(3))
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+def test_weights_of_rows_are_repetitions(rng, readout):
+    X, y = make_classification(120, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
+    times = rng.integers(1, 4, 120)
+    common = {"radius": 1.5, "selection_radius": 0.8, "readout": readout, "shuffle": False}
+    weighted = RBFClassifier(**common).fit(X, y, sample_weight=times)
+    repeated = RBFClassifier(**common).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_array_equal(weighted.centers_, repeated.centers_)
+    if readout != "lms":  # LMS corrects after each repetition, not once for all
+        np.testing.assert_allclose(
+            weighted.decision_function(X), repeated.decision_function(X), atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+def test_rows_of_weight_zero_are_absent(rng, readout):
+    X, y = make_classification(120, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
+    kept = rng.random(120) < 0.7
+    clf = RBFClassifier(radius=1.0, readout=readout, shuffle=False, learning_rate=0.05)
+    with_zeros = clone(clf).fit(X, y, sample_weight=kept.astype(float))
+    without = clone(clf).fit(X[kept], y[kept])
+    np.testing.assert_array_equal(with_zeros.centers_, without.centers_)
+    np.testing.assert_allclose(
+        with_zeros.decision_function(X), without.decision_function(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("readout", ["lms", "none"])
+def test_class_weight_without_ridge(readout):
+    X, y = make_classification(300, 8, weights=[0.9], random_state=0)
+    clf = RBFClassifier(60, readout=readout, random_state=0)
+    plain = clf.fit(X, y).predict(X)
+    balanced = clf.set_params(class_weight="balanced").fit(X, y).predict(X)
+    assert (balanced == 1).sum() > (plain == 1).sum()
+
+
+def test_class_weight_is_a_row_weight(classifier):
+    X, y = make_classification(300, 8, weights=[0.9], random_state=0)
+    by_class = clone(classifier).set_params(class_weight="balanced").fit(X, y)
+    counts = np.bincount(y)
+    by_row = clone(classifier).fit(X, y, sample_weight=(300 / 2 / counts)[y])
+    np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-9)
+    plain = clone(classifier).fit(X, y)
+    assert (by_class.predict(X) == 1).sum() > (plain.predict(X) == 1).sum()
+
+
+def test_lms_is_the_rule_in_order_of_presentation():
+    X, y = load_iris(return_X_y=True)
+    clf = RBFClassifier(
+        radius=0.7, readout="lms", learning_rate=0.05, max_iter=4, random_state=3
+    ).fit(X, y)  # fmt: skip
+    order = np.random.RandomState(3).permutation(len(X))
+    W = np.equal.outer(np.arange(3), clf.center_labels_).astype(float)
+    H = naive.rbf(X[order], clf.centers_, 0.7)
+    for _ in range(4):
+        W = naive.lms(W, H, np.eye(3)[y[order]], 0.05)
+    np.testing.assert_allclose(clf.coef_, W, atol=1e-12)
+    assert clf.n_iter_ == 4
+
+
+def test_a_random_state_that_moves_on_is_drawn_from_once():
+    """fit draws one order: selection and LMS see the rows alike."""
+    X, y = load_iris(return_X_y=True)
+    common = {"radius": 0.7, "readout": "lms", "max_iter": 2}
+    a = RBFClassifier(random_state=np.random.RandomState(5), **common).fit(X, y)
+    b = RBFClassifier(random_state=5, **common).fit(X, y)
+    np.testing.assert_array_equal(a.support_, b.support_)
+    np.testing.assert_allclose(a.coef_, b.coef_)
+
+
+def test_auto_learning_rate_is_stable(digits):
+    X, X_test, y, y_test = digits
+    clf = RBFClassifier(300, radius=200.0, readout="lms", random_state=0).fit(X, y)
+    assert np.isfinite(clf.coef_).all()
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"learning_rate=0.5 makes"):
+        clf.set_params(learning_rate=0.5).fit(X, y)
+    assert clf.score(X_test, y_test) > 0.8  # the fit before is still there
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_dtypes(digits, dtype, classifier):
+    X, X_test, y, _ = digits
+    clf = classifier.fit(X.astype(dtype), y)
+    expected = np.float64 if dtype == np.float64 else np.float32
+    scores = clf.decision_function(X_test.astype(dtype))
+    assert scores.dtype == clf.coef_.dtype == expected
+    if isinstance(clf, RBFClassifier):
+        assert clf.centers_.dtype == dtype
+    # A model answers rows of any dtype.
+    for other in (np.uint8, np.float32, np.float64):
+        np.testing.assert_allclose(clf.decision_function(X_test.astype(other)), scores, atol=2e-4)
+
+
+def test_uint8_euclidean(digits):
+    X, X_test, y, y_test = digits
+    clf = RBFClassifier(200, metric="euclidean", random_state=0).fit(X.astype(np.uint8), y)
+    assert clf.score(X_test.astype(np.uint8), y_test) > 0.95
+
+
+def test_same_seed_same_model_on_every_device(digits, device, classifier):
+    X, X_test, y, _ = digits
+    here = clone(classifier).set_params(device=device).fit(X, y)
+    there = clone(classifier).set_params(device="jit").fit(X, y)
+    if isinstance(here, RBFClassifier):
+        np.testing.assert_array_equal(here.support_, there.support_)
+    np.testing.assert_allclose(
+        here.decision_function(X_test), there.decision_function(X_test), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+def test_memory_does_not_change_the_model(digits, readout):
+    X, X_test, y, _ = digits
+    X, X_test = X.astype(np.float32), X_test.astype(np.float32)
+    clf = RBFClassifier(60, readout=readout, max_iter=2, random_state=0)
+    free = clone(clf).fit(X, y)
+    tight = clone(clf).set_params(max_memory="19MiB").fit(X, y)
+    np.testing.assert_array_equal(tight.support_, free.support_)
+    np.testing.assert_allclose(
+        tight.decision_function(X_test), free.decision_function(X_test), atol=2e-4
+    )
+
+
+def test_memory_too_small_is_refused_with_the_number(digits, classifier):
+    X, _, y, _ = digits
+    with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too small.*needs \d+"):
+        classifier.set_params(max_memory=1000).fit(X, y)
+
+
+def test_a_memmap_is_read_in_place(tmp_path, digits, classifier):
+    X, _, y, _ = digits
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+    mapped = np.load(path, mmap_mode="r")
+    np.testing.assert_array_equal(
+        clone(classifier).fit(mapped, y).predict(mapped), classifier.fit(X, y).predict(X)
+    )
+
+
+def test_pickle(digits, classifier):
+    X, X_test, y, _ = digits
+    clf = classifier.fit(X, y)
+    copy = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copy.decision_function(X_test), clf.decision_function(X_test))
+    assert all(isinstance(v, np.ndarray) or np.isscalar(v) for k, v in vars(copy).items()
+               if k.endswith("_"))  # fmt: skip
+
+
+def test_ill_conditioned_ridge_warns_and_predicts():
+    X, y = load_iris(return_X_y=True)
+    clf = RBFClassifier(100, radius=1e6, alpha=0.0, selection="random", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="condition number"):
+        clf.fit(X, y)
+    assert clf.score(X, y) > 0.8
+
+
+def test_a_failed_fit_leaves_the_estimator_as_it_was(digits, classifier):
+    X, _, y, _ = digits
+    clf = classifier.fit(X, y)
+    before = dict(vars(clf))
+    X_bad = X[:, :5].copy()
+    X_bad[3, 3] = np.nan
+    for bad in ((X_bad, y), (X[:, :5], np.zeros(len(X))), (X[:, :5], y[:-1])):
+        with pytest.raises(ValueError, match=r"NaN|class|inconsistent"):
+            clf.fit(*bad)
+        assert vars(clf) == before
+    with pytest.raises(ValueError, match="alpha"):
+        clf.set_params(alpha=-1).fit(X[:, :5], y)
+    assert clf.n_features_in_ == 64
+
+
+def test_verbose_shows_progress(digits, capsys):
+    X, _, y, _ = digits
+    RBFClassifier(50, random_state=0, verbose=1).fit(X, y)
+    text = capsys.readouterr().out
+    assert "[selection] radius" in text
+    assert "[RBFClassifier fit] 1,347 of 1,347 rows" in text

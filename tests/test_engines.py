@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+
+import contract
+from sklearn_fsvc.engines import ALIASES, ENGINES, get_engine
+from sklearn_fsvc.engines.base import Engine
+from sklearn_fsvc.engines.blas import BlasEngine
+from sklearn_fsvc.layers import RBFLayer
+
+DTYPES = [np.float32, np.float64, np.uint8]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", contract.SHAPES)
+def test_values(engine, shape, dtype):
+    contract.check_values(engine, shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zero_distance(engine, dtype):
+    contract.check_zero_distance(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_far_from_zero(engine, dtype):
+    contract.check_far_from_zero(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_are_independent(engine, dtype):
+    contract.check_rows_are_independent(engine, dtype, exact=engine.name == "jit")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_input_is_untouched(engine, dtype):
+    contract.check_input_is_untouched(engine, dtype)
+
+
+def test_surface(engine):
+    contract.check_surface(engine)
+
+
+def test_large_uint8_distances_are_exact(engine):
+    """255 in each of 65,536 features: more than 16 bits hold, just what float32 holds."""
+    X = np.zeros((3, 65_536), np.uint8)
+    X[1] = 255
+    X[2, :7] = 1
+    H = engine.hidden(engine.load(RBFLayer(X, kernel="distance")), X)
+    np.testing.assert_array_equal(H[0], [0, 255 * 65_536, 7])
+
+
+def test_overflowing_sums_are_not_nan(engine):
+    """sum x overflows to infinity although the distances do not."""
+    big = np.float32(3e37)
+    X = np.full((2, 20), big, np.float32)
+    X[1, 0] = 0
+    H = engine.hidden(engine.load(RBFLayer(X, kernel="distance")), X)
+    np.testing.assert_allclose(H, [[0, big], [big, 0]], rtol=1e-6)
+
+
+def test_many_threads_give_the_same(engine, monkeypatch):
+    from sklearn_fsvc.engines import blas, jit
+
+    X = np.random.default_rng(0).random((3000, 40), np.float32)
+    layer = RBFLayer(X[:700], 3.0)
+    results = []
+    for n in (1, 5):
+        monkeypatch.setattr(jit, "n_threads", lambda n=n: n)
+        monkeypatch.setattr(blas, "n_threads", lambda n=n: n)
+        results.append(engine.hidden(engine.load(layer), X))
+    np.testing.assert_array_equal(*results)
+
+
+class _Broken(BlasEngine):
+    """An engine that is right but for `flaw`."""
+
+    def __init__(self, flaw):
+        self.flaw = flaw
+
+    def hidden(self, loaded, X, out=None):
+        given = out is not None
+        H = super().hidden(loaded, X, out)
+        if self.flaw == "last unit":
+            H[:, -1] = 0
+        if self.flaw == "last row of a tile":
+            H[-1] *= 0.999
+        if self.flaw == "precision":
+            H[:] = H.astype(np.float16)
+        if self.flaw == "ignores out" and given:
+            out[:] = np.nan
+            return out
+        if self.flaw == "dtype":
+            H = H.astype(np.float32)
+        if self.flaw == "depends on the tile":
+            H += 1e-3 * len(X)
+        return H
+
+    def memory(self):
+        return (2, 1) if self.flaw == "memory" else super().memory()
+
+
+FLAWS = [
+    "last unit", "last row of a tile", "precision", "ignores out", "dtype",
+    "depends on the tile", "memory",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_the_contract_finds_a_broken_engine(flaw):
+    with pytest.raises(AssertionError):
+        contract.check_engine(_Broken(flaw))
+
+
+def test_the_contract_accepts_a_sound_engine():
+    contract.check_engine(_Broken(None))
+
+
+def test_engines_are_engines():
+    for name, engine in ENGINES.items():
+        assert issubclass(engine, Engine)
+        assert engine.name == name
+    assert set(ALIASES.values()) <= set(ENGINES)
+
+
+@pytest.mark.parametrize("device", ["gpu", "CPU", "", None, 0, "jit:1"])
+def test_unknown_device(device):
+    with pytest.raises(ValueError, match=r"device=.* is not known; choose one of 'auto'"):
+        get_engine(device)
+
+
+def test_unavailable_engine_is_refused_with_its_reason(monkeypatch):
+    reason = "no such library; pip install it"
+    monkeypatch.setattr(ENGINES["mkl"], "why_unavailable", lambda self: reason)
+    with pytest.raises(RuntimeError, match=f"device='mkl' cannot be used: {reason}"):
+        get_engine("mkl")
+
+
+def test_missing_mkl_names_the_remedy(monkeypatch):
+    from sklearn_fsvc.engines import mkl
+
+    monkeypatch.setattr(mkl, "_candidates", lambda: [])
+    mkl._open.cache_clear()
+    assert "pip install" in mkl.why_unavailable()
+    mkl._open.cache_clear()

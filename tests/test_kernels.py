@@ -1,0 +1,84 @@
+"""The compiled loops of `jit`, for processors other than this one too."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc.engines import jit
+from sklearn_fsvc.engines.kernels import simd
+from sklearn_fsvc.layers import RBFLayer
+
+X86 = "x86_64-unknown-linux-gnu"
+
+
+@pytest.mark.parametrize(
+    ("triple", "features", "expected"),
+    [
+        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", simd.Target(64, True, "vnni")),
+        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", simd.Target(64, True, "sad")),
+        (X86, "+avx2,+fma,+avxvnni", simd.Target(32, True, "vnni")),
+        (X86, "+avx2,+fma,-avx512f", simd.Target(32, True, "sad")),
+        (X86, "+sse2", simd.Target(16, False, "sad")),
+        ("aarch64-apple-darwin", "+neon", simd.Target(16, True, "portable")),
+        (X86, "", simd.Target(16, False, "sad")),
+    ],
+)
+def test_target(triple, features, expected):
+    assert simd.Target.from_features(triple, features) == expected
+
+
+def _runs_here(instruction):
+    allowed = {"vnni": {"vnni", "sad", "portable"}, "sad": {"sad", "portable"}}
+    return instruction in allowed.get(simd.TARGET.uint8, {"portable"})
+
+
+@pytest.mark.parametrize("instruction", ["vnni", "sad", "portable"])
+@pytest.mark.parametrize("n_features", [1, 4, 7, 64, 515])
+def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_features):
+    if not _runs_here(instruction):
+        pytest.skip(f"this processor has no {instruction}")
+    monkeypatch.setattr(jit, "uint8_instruction", lambda: instruction)
+    X = rng.integers(0, 256, (33, n_features)).astype(np.uint8)
+    C = rng.integers(0, 256, (70, n_features)).astype(np.uint8)
+    engine = jit.JitEngine()
+    loaded = engine.load(RBFLayer(C, kernel="distance"))
+    assert loaded.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
+    np.testing.assert_array_equal(engine.hidden(loaded, X), naive.distances(X, C, "manhattan"))
+
+
+def test_uint8_rows_may_lie_anywhere(rng):
+    """Rows of an IDX file begin at byte 16, those of other files at odd bytes."""
+    raw = rng.integers(0, 256, 3 + 20 * 8).astype(np.uint8)
+    X = raw[3:].reshape(20, 8)
+    engine = jit.JitEngine()
+    H = engine.hidden(engine.load(RBFLayer(X.copy(), kernel="distance")), X)
+    np.testing.assert_array_equal(H, naive.distances(X, X, "manhattan"))
+
+
+CHECK = """
+import numpy as np, contract
+from sklearn_fsvc.engines import jit
+from sklearn_fsvc.engines.kernels import simd
+assert simd.TARGET.width == {width}, simd.TARGET
+contract.check_engine(jit.JitEngine())
+print(simd.TARGET)
+"""
+
+
+@pytest.mark.skipif("x86" not in os.uname().machine, reason="targets of x86-64")
+@pytest.mark.parametrize(("features", "width"), [("+avx2,+fma,+avx,+sse4.2", 32), ("+sse2", 16)])
+def test_the_contract_holds_on_older_processors(tmp_path, features, width):
+    if simd.TARGET.width < width:
+        pytest.skip("this processor is older still")
+    name = "haswell" if width == 32 else "x86-64"
+    env = dict(
+        os.environ, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features,
+        NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__),
+    )  # fmt: skip
+    code = CHECK.format(width=width)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

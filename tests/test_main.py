@@ -1,0 +1,80 @@
+import gzip
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc import demo
+from sklearn_fsvc.__main__ import main
+from sklearn_fsvc.engines import ENGINES
+
+
+def test_info(capsys):
+    main(["info"])
+    text = capsys.readouterr().out
+    for name in ENGINES:
+        assert f"\n  {name}" in text
+    assert "uint8 by" in text
+
+
+def test_info_says_why_an_engine_does_not_work(capsys, monkeypatch):
+    monkeypatch.setattr(ENGINES["mkl"], "why_unavailable", lambda self: "missing; pip install it")
+    main(["info"])
+    assert "mkl     no: missing; pip install it" in capsys.readouterr().out
+
+
+def write_idx(path, array):
+    header = b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}i", *array.shape)
+    data = header + array.tobytes()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+@pytest.fixture
+def mnist_folder(tmp_path, rng):
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name, n, end in (("train", 60, ""), ("t10k", 20, ".gz")):
+        labels = (np.arange(n) % 10).astype(np.uint8)
+        images = rng.integers(0, 50, (n, 5, 4)).astype(np.uint8) + labels[:, None, None] * 20
+        write_idx(folder / f"{name}-images-idx3-ubyte{end}", images.astype(np.uint8))
+        write_idx(folder / f"{name}-labels-idx1-ubyte{end}", labels)
+    return tmp_path
+
+
+def test_idx_files(mnist_folder):
+    X, _, X_test, y_test, shape = demo.load_images(mnist_folder)
+    assert (X.shape, X_test.shape, shape) == ((60, 20), (20, 20), (5, 4))
+    assert X.dtype == np.uint8
+    np.testing.assert_array_equal(y_test, np.arange(20) % 10)
+    assert (X[9] >= 180).all()
+    assert (X[0] < 50).all()
+
+
+def test_not_an_idx_file(tmp_path):
+    (tmp_path / "x").write_bytes(b"\x89PNG....")
+    with pytest.raises(ValueError, match="x is not an IDX file"):
+        demo.read_idx(tmp_path / "x")
+    with pytest.raises(FileNotFoundError, match="no train-images-idx3-ubyte"):
+        demo.load_images(tmp_path)
+
+
+def test_demo_on_files(mnist_folder, tmp_path, capsys):
+    picture = tmp_path / "out.png"
+    main(["demo", "--data", str(mnist_folder), "--n-hidden", "30", "--output", str(picture)])
+    assert picture.stat().st_size > 5000
+    assert "60 training and 20 test images of 5 x 4 pixels" in capsys.readouterr().out
+
+
+def test_demo_on_bundled_digits(tmp_path):
+    """As the README has it, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sklearn_fsvc", "demo"], cwd=tmp_path, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert (tmp_path / "digits.png").stat().st_size > 5000
+    accuracies = [float(w[:-1]) for w in done.stdout.split() if w.endswith("%")]
+    assert len(accuracies) == 2
+    assert min(accuracies) > 98
+    assert "ps" in done.stdout

@@ -1,0 +1,90 @@
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+import naive
+from sklearn_fsvc import RBFProjector, TanhProjector
+
+PROJECTORS = [RBFProjector(30, random_state=0), TanhProjector(30, random_state=0)]
+
+
+@pytest.fixture(params=PROJECTORS, ids=lambda p: type(p).__name__)
+def projector(request):
+    return clone(request.param)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_transform_is_the_formula(digits, device, projector, dtype):
+    X = digits[0].astype(dtype)
+    H = projector.set_params(device=device).fit_transform(X)
+    expected = naive.hidden(projector._layer(), X)
+    assert H.dtype == (np.float64 if dtype == np.float64 else np.float32)
+    np.testing.assert_allclose(H, expected, atol=1e-4 if H.dtype == np.float32 else 1e-10)
+    assert projector.device_ == device
+
+
+def test_tanh_is_its_attributes(digits):
+    X = digits[0]
+    p = TanhProjector(20, random_state=0, scale=0.3, weights="orthogonal").fit(X)
+    assert p.components_.shape == (20, 64)
+    assert p.intercept_.shape == (20,)
+    np.testing.assert_allclose(
+        p.transform(X), np.tanh(X @ p.components_.T + p.intercept_), atol=1e-12
+    )
+
+
+def test_rbf_is_its_attributes(digits):
+    X, y = digits
+    for selection in ("global", "per_class", "random"):
+        p = RBFProjector(60, selection=selection, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(p.centers_, X[p.support_])
+        H = p.transform(X)
+        np.testing.assert_allclose(H, naive.rbf(X, p.centers_, p.radius_), atol=1e-10)
+        np.testing.assert_array_equal(H[p.support_, np.arange(len(p.support_))], 1)
+
+
+@pytest.mark.parametrize("budget", ["1MiB", "3MiB", "200MiB"])
+def test_the_tile_changes_no_bit(digits, projector, budget):
+    X = digits[0].astype(np.float32)
+    projector.set_params(device="jit")
+    if isinstance(projector, RBFProjector):
+        projector.set_params(selection="random")
+    free = projector.fit_transform(X)
+    tight = projector.set_params(max_memory="100MiB").fit(X)
+    np.testing.assert_array_equal(tight.set_params(max_memory=budget).transform(X), free)
+
+
+def test_pandas_out(digits, projector):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(digits[0], columns=[f"p{i}" for i in range(64)])
+    H = projector.set_output(transform="pandas").fit_transform(X)
+    name = type(projector).__name__.lower()
+    assert list(H.columns[:2]) == [f"{name}0", f"{name}1"]
+    assert list(H.index) == list(X.index)
+    np.testing.assert_array_equal(projector.feature_names_in_, X.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        projector.transform(X.rename(columns={"p0": "q"}))
+
+
+def test_pickle_and_clone(digits, projector):
+    X = digits[0]
+    fitted = projector.fit(X)
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.transform(X), fitted.transform(X))
+    assert not [k for k in vars(clone(fitted)) if k.endswith("_")]
+
+
+def test_a_failed_fit_leaves_the_estimator_as_it_was(digits, projector):
+    X = digits[0]
+    before = dict(vars(projector.fit(X)))
+    with pytest.raises(ValueError, match="NaN"):
+        projector.fit(np.full((9, 3), np.nan))
+    assert vars(projector) == before
