@@ -265,7 +265,7 @@ def median_radius(engine, X, rows, metric, dtype):
     return float(typical / K) or 1.0
 
 
-def choose_rows(engine, X, order, groups, rule, *, n, radius, start, dtype, verbose=0):
+def choose_rows(engine, X, order, groups, rule, *, n, most, radius, start, dtype, verbose=0):
     """The rows that become centres by novelty, in the order of presentation.
 
     Parameters
@@ -274,6 +274,8 @@ def choose_rows(engine, X, order, groups, rule, *, n, radius, start, dtype, verb
         ``rule(radius)`` is the NoveltyRule at that radius.
     n : int or None
         How many at most; None keeps all that are novel.
+    most : int
+        How many there is memory for.
     radius : float or None
         The selection radius; None searches the one under which about `n` rows are novel,
         from `start` on.
@@ -287,7 +289,12 @@ def choose_rows(engine, X, order, groups, rule, *, n, radius, start, dtype, verb
         The selection radius that was used.
     """
     if n is None:
-        found, _ = novel_rows_by_group(engine, X, order, groups, rule(radius), dtype=dtype)
+        found, _ = novel_rows_by_group(engine, X, order, groups, rule(radius), most, dtype)
+        if len(found) > most:
+            raise ValueError(
+                f"radius={radius:g} makes more than {most} rows novel, which is what "
+                "max_memory holds. Give a larger radius, a number of units, or more memory."
+            )
         return order[found], radius
     if radius is None and n < least_novel(rule(start).overlap, groups, order):
         radius = start  # no radius ends a pass so early: the first n that are novel
@@ -353,8 +360,16 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
         )
     metric, kernel, radius = estimator.metric, estimator.kernel, estimator.radius
     dtype = X.dtype if metric == "manhattan" else hidden_dtype(X.dtype)
-    fixed = selection_bytes(X.shape[1], dtype.itemsize) + (n or 0) * X.shape[1] * dtype.itemsize
-    rows_per_tile(1, 1, fixed, budget(engine, estimator.max_memory), 1)
+    # A centre is kept as a row, loaded into the engine, and copied as the layer is made.
+    most = rows_per_tile(
+        len(order), 3 * X.shape[1] * dtype.itemsize, selection_bytes(X.shape[1], dtype.itemsize),
+        budget(engine, estimator.max_memory), len(order),
+    )  # fmt: skip
+    if n is not None and n > most:
+        raise ValueError(
+            f"max_memory={estimator.max_memory!r} is too small for {n} units of {X.shape[1]} "
+            "features. Raise max_memory, or ask for fewer units."
+        )
 
     auto = isinstance(radius, str)
     median = median_radius(engine, X, order, metric, dtype) if auto or n else None
@@ -373,7 +388,7 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
         rows, selection_radius = choose_rows(
             engine, X, order, groups,
             lambda radius: NoveltyRule(metric, kernel, radius, estimator.overlap),
-            n=wanted, radius=selection_radius, start=0.9 * (median or 1.0), dtype=dtype,
+            n=wanted, most=most, radius=selection_radius, start=0.9 * (median or 1.0), dtype=dtype,
             verbose=estimator.verbose,
         )  # fmt: skip
         if auto:

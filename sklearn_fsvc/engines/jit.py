@@ -126,7 +126,8 @@ def _sums_and_limits(X):
     from .kernels import cpu
 
     sums, limits = np.empty((2, len(X)), X.dtype)
-    cpu.ordered_sums(X, sums, limits)
+    cpu.ordered_sums(X, sums)
+    cpu.magnitudes(X, limits)
     limits *= X.dtype.type(CANCELLATION)
     return sums, limits
 

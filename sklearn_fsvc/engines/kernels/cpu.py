@@ -18,7 +18,7 @@ from .simd import (
 )
 
 # Rows that meet one panel of units before the next panel is fetched.
-STRIP = 64
+STRIP = 128
 
 jit = njit(nogil=True, cache=True)
 
@@ -87,31 +87,36 @@ def byte_sums(X, out):
 
 
 @jit
-def ordered_sums(X, sums, magnitudes):
-    """Sums of x and |x| over each row, rounded exactly as `simd` rounds sum min(x, x).
+def ordered_sums(X, out):
+    """Sum of each row, rounded exactly as `simd` rounds sum min(x, x).
 
     Four rows at a time: each sum is a chain of dependent additions.
     """
     zero = X.dtype.type(0)
+    last = len(X) - 1
     for i in range(0, len(X), 4):
-        rows = (i, min(i + 1, len(X) - 1), min(i + 2, len(X) - 1), min(i + 3, len(X) - 1))
-        t0 = t1 = t2 = t3 = m0 = m1 = m2 = m3 = zero
+        r0, r1, r2, r3 = i, min(i + 1, last), min(i + 2, last), min(i + 3, last)
+        t0 = t1 = t2 = t3 = zero
         for start in range(0, X.shape[1], CHUNK):
             s0 = s1 = s2 = s3 = zero
             for k in range(start, min(start + CHUNK, X.shape[1])):
-                x0, x1, x2, x3 = X[rows[0], k], X[rows[1], k], X[rows[2], k], X[rows[3], k]
-                s0 += x0
-                s1 += x1
-                s2 += x2
-                s3 += x3
-                m0 += abs(x0)
-                m1 += abs(x1)
-                m2 += abs(x2)
-                m3 += abs(x3)
+                s0 += X[r0, k]
+                s1 += X[r1, k]
+                s2 += X[r2, k]
+                s3 += X[r3, k]
             t0 += s0
             t1 += s1
             t2 += s2
             t3 += s3
-        totals, absolutes = (t0, t1, t2, t3), (m0, m1, m2, m3)
-        for r in range(4):
-            sums[rows[r]], magnitudes[rows[r]] = totals[r], absolutes[r]
+        out[r0], out[r1], out[r2], out[r3] = t0, t1, t2, t3
+
+
+# fastmath lets LLVM reorder the sum, and so use vectors.
+@njit(nogil=True, cache=True, fastmath=True)
+def magnitudes(X, out):
+    """Sum of |x| over each row."""
+    for i in range(len(X)):
+        total = X.dtype.type(0)
+        for k in range(X.shape[1]):
+            total += abs(X[i, k])
+        out[i] = total

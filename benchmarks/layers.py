@@ -1,0 +1,120 @@
+"""The layers against peers: t_syn, picoseconds a row, unit and feature.
+
+python benchmarks/layers.py [--json FILE]         needs faiss-cpu for one of the rows
+"""
+
+import tracemalloc
+from functools import partial
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from _timing import arguments, medians, report
+from sklearn_fsvc import TanhProjector
+from sklearn_fsvc.engines import ENGINES, get_engine
+from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
+
+N = M = 2048
+FEATURES = 784
+
+
+def manhattan(args):
+    """The distance layer by `jit` in each dtype, SciPy and faiss."""
+    rng = np.random.default_rng(0)
+    engine = get_engine("jit")
+    functions = {}
+    for dtype in (np.float32, np.float64, np.uint8):
+        X = (rng.random((N, FEATURES)) * 255).astype(dtype)
+        C = (rng.random((M, FEATURES)) * 255).astype(dtype)
+        layer = RBFLayer(C, kernel="distance")
+        out = np.empty((N, M), layer.hidden_dtype)
+        loaded = engine.load(layer)
+        name = f"jit {np.dtype(dtype)}"
+        functions[name] = partial(engine.hidden, loaded, X, out)
+        if dtype == np.float32:
+            functions |= _peers(X, C)
+    times = medians(functions, repeats=9)
+    rows = [(f"{name}, ps", t / (N * M * FEATURES) * 1e12) for name, t in times.items()]
+    ours = times["jit float32"]
+    rows += [
+        (f"{name} / jit float32", times[name] / ours) for name in functions if "jit" not in name
+    ]
+    rows += [
+        ("jit float32 / jit uint8", ours / times["jit uint8"]),
+        ("jit float32 / jit float64", ours / times["jit float64"]),
+        ("threads", n_threads()),
+    ]
+    report(args, f"Manhattan layer, {N} x {M} x {FEATURES}", rows)
+
+
+def _peers(X, C):
+    peers = {"scipy cdist": lambda: cdist(X, C, "cityblock")}
+    try:
+        import faiss
+
+        faiss.omp_set_num_threads(n_threads())
+        peers["faiss"] = lambda: faiss.pairwise_distances(X, C, faiss.METRIC_L1)
+    except ImportError:
+        print("faiss-cpu is not installed: no row for it")
+    return peers
+
+
+def engines(args):
+    """Each engine on each kind of layer, float32."""
+    rng = np.random.default_rng(0)
+    X, C = rng.random((2, N, FEATURES), np.float32)
+    layers = {
+        "euclidean": RBFLayer(C, 10.0, "euclidean"),
+        "tanh": TanhLayer(C / 28, np.zeros(M, np.float32)),
+    }
+    for kind, layer in layers.items():
+        functions = {}
+        for name in ENGINES:
+            engine = ENGINES[name]()
+            if engine.why_unavailable() is None:
+                out, loaded = np.empty((N, M), np.float32), engine.load(layer)
+                functions[name] = partial(engine.hidden, loaded, X, out)
+        times = medians(functions, repeats=9)
+        rows = [(f"{name}, ps", t / (N * M * FEATURES) * 1e12) for name, t in times.items()]
+        report(args, f"{kind} layer, {N} x {M} x {FEATURES}", rows)
+
+
+def tanh_transform(args):
+    """TanhProjector.transform against the one line of NumPy it stands for."""
+    rng = np.random.default_rng(0)
+    X = rng.random((60_000, FEATURES), np.float32)
+    projector = TanhProjector(M, random_state=0).fit(X)
+    W, b = projector.components_, projector.intercept_
+    functions = {
+        "numpy": lambda: np.tanh(X @ W.T + b),
+        "transform": lambda: projector.transform(X),
+    }
+    times = medians(functions, repeats=5)
+    extra = {name: _extra_bytes(f) for name, f in functions.items()}
+    report(
+        args,
+        f"TanhProjector.transform, 60000 x {FEATURES} float32, m = {M}",
+        [
+            *((f"{name}, s", t) for name, t in times.items()),
+            ("transform / numpy, time", times["transform"] / times["numpy"]),
+            *((f"{name}, MB beside the result", b / 1e6) for name, b in extra.items()),
+            ("transform / numpy, extra memory", extra["transform"] / extra["numpy"]),
+        ],
+    )
+
+
+def _extra_bytes(function):
+    """Peak of what NumPy allocates during a call, less its result."""
+    tracemalloc.start()
+    result = function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return float(peak - result.nbytes)
+
+
+if __name__ == "__main__":
+    args = arguments()
+    manhattan(args)
+    engines(args)
+    tanh_transform(args)

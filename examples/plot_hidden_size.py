@@ -1,0 +1,98 @@
+"""
+How many hidden units
+=====================
+
+Accuracy and fit time against the size of the hidden layer, by cross-validation. The three
+models are ordinary scikit-learn estimators, so that ``GridSearchCV`` does all the work:
+`RBFClassifier`, `TanhClassifier`, and `TanhProjector` as the first step of a pipeline that
+ends in a logistic regression.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
+
+from _data import BLUE, GREEN, VERMILION, load_digits_or_mnist, log_scale, parse_args, save
+from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
+
+args = parse_args()
+X_train, y_train, X_test, y_test, image_shape, name = load_digits_or_mnist(args)
+# A few thousand rows show the shape of the curves.
+X_train, y_train = X_train[:4000], y_train[:4000]
+if X_train.dtype == np.uint8:
+    # The logistic regression wants small numbers, and the other models do not mind.
+    X_train, X_test = X_train / np.float32(255), X_test / np.float32(255)
+sizes = [25, 100, 400] if args.quick else [12, 25, 50, 100, 200, 400, 800]
+
+# %%
+# The searches
+# ------------
+# One model at a time, on one thread: more would hardly help models of this size, and make
+# their times depend on what else the machine does. The small fits beforehand compile the
+# kernels.
+
+searches = {
+    "RBFClassifier": (RBFClassifier(random_state=0), "n_hidden"),
+    "TanhClassifier": (TanhClassifier(random_state=0), "n_hidden"),
+    "TanhProjector + LogisticRegression": (
+        make_pipeline(TanhProjector(random_state=0), LogisticRegression(max_iter=2000)),
+        "tanhprojector__n_components",
+    ),
+}
+
+
+def grid_search(model, parameter):
+    model.fit(X_train[:200], y_train[:200]).predict(X_test[:200])
+    search = GridSearchCV(model, {parameter: sizes}, cv=3 if args.quick else 5)
+    with threadpool_limits(1):
+        return search.fit(X_train, y_train)
+
+
+def print_table(label, search):
+    print(f"{name}, {label}")
+    print(f"{'units':>8}{'accuracy':>12}{'spread':>9}{'fit':>11}")
+    columns = ("mean_test_score", "std_test_score", "mean_fit_time")
+    rows = zip(sizes, *(search.cv_results_[column] for column in columns), strict=True)
+    for size, mean, spread, fit_time in rows:
+        print(f"{size:8}{mean:12.2%}{spread:9.2%}{fit_time:9.3f} s")
+    best = sizes[search.best_index_]
+    print(f"{best} units are best, test accuracy {search.score(X_test, y_test):.2%}\n")
+
+
+results = {}
+for label, (model, parameter) in searches.items():
+    search = grid_search(model, parameter)
+    print_table(label, search)
+    results[label] = search.cv_results_
+
+# %%
+# Accuracy and time
+# -----------------
+
+styles = dict(zip(results, [(BLUE, "o"), (VERMILION, "s"), (GREEN, "^")], strict=True))
+fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+for label, found in results.items():
+    colour, marker = styles[label]
+    mean, spread = found["mean_test_score"], found["std_test_score"]
+    left.plot(sizes, mean, color=colour, marker=marker, label=label)
+    left.fill_between(sizes, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+    right.plot(sizes, found["mean_fit_time"], color=colour, marker=marker)
+for ax in (left, right):
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(sizes, sizes)
+    ax.set_xlabel("hidden units")
+    ax.grid(alpha=0.3)
+left.set_ylabel("accuracy, mean and spread over the folds")
+left.legend(loc="lower right")
+log_scale(right.yaxis)
+right.set_ylabel("fit time (s)")
+best = max(results, key=lambda label: results[label]["mean_test_score"].max())
+left.set_title(f"{best} is the best, {results[best]['mean_test_score'].max():.1%}")
+fastest = min(results, key=lambda label: results[label]["mean_fit_time"][-1])
+fit_time = results[fastest]["mean_fit_time"][-1]
+right.set_title(f"{fastest} is the fastest, {sizes[-1]} units in {fit_time:.2f} s")
+fig.suptitle(f"{name}: {len(X_train)} training rows")
+save(fig, args, "hidden_size.png")

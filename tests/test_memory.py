@@ -1,0 +1,64 @@
+"""`max_memory` is kept: what NumPy allocates is measured, in fit, transform and predict."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+
+N, FEATURES, UNITS, MIB = 30_000, 40, 500, 2**20
+# Of the answer and of y: what the user asked for, and codes, not tiles.
+PER_ROW = 64
+
+ESTIMATORS = [
+    RBFClassifier(UNITS, random_state=0),
+    RBFClassifier(UNITS, selection="global", readout="none", random_state=0),
+    RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0),
+    RBFClassifier(UNITS, readout="lms", max_iter=1, random_state=0),
+    TanhClassifier(UNITS, random_state=0),
+    RBFProjector(UNITS, random_state=0),
+    TanhProjector(UNITS, random_state=0),
+]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, N)
+    return rng.random((N, FEATURES), np.float32) + y[:, None].astype(np.float32) / 4, y
+
+
+def peak(function, *args):
+    """(result, the most bytes held at one time during the call)."""
+    tracemalloc.start()
+    try:
+        result = function(*args)
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_unbounded_call_would_take_more(rows):
+    """Else the tests below would test nothing."""
+    X, y = rows
+    _, free = peak(TanhClassifier(UNITS, random_state=0).fit, X, y)
+    assert free > 30 * MIB
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("budget", [26 * MIB, 40 * MIB])
+def test_the_budget_is_kept(device, rows, estimator, budget):
+    if device != "jit" and getattr(estimator, "metric", "product") == "manhattan":
+        pytest.skip("the same memory as for Euclidean distances, and slow")
+    X, y = rows
+    estimator.set_params(device=device, max_memory=budget)
+    estimator.fit(X[:2000], y[:2000])  # compiled and imported before it is measured
+    _, fit = peak(estimator.fit, X, y)
+    assert fit <= budget + N * PER_ROW
+    if hasattr(estimator, "predict"):
+        _, predict = peak(estimator.predict, X)
+        assert predict <= budget + N * PER_ROW
+    else:
+        H, transform = peak(estimator.transform, X)
+        assert transform - H.nbytes <= budget + N * PER_ROW
