@@ -1,7 +1,6 @@
 """What the examples share: options, data, colours and the saving of pictures."""
 
 import argparse
-import gzip
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -10,8 +9,9 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import LogLocator, NullLocator
-from sklearn.datasets import fetch_openml, load_digits
-from sklearn.model_selection import train_test_split
+from sklearn.datasets import fetch_openml
+
+from sklearn_fsvc.demo import load_images
 
 matplotlib.use("Agg")  # pictures go to files, so no screen is needed
 
@@ -33,46 +33,17 @@ def parse_args():
 
 def load_digits_or_mnist(args):
     """X_train, y_train, X_test, y_test, image_shape, name."""
-    if args.data or args.fetch:
-        parts = _read_mnist(args.data) if args.data else _fetch_mnist()
-        shape, name = (28, 28), "MNIST"
-    else:
-        X, y = load_digits(return_X_y=True)
-        X_train, X_test, y_train, y_test = train_test_split(
-            X, y, test_size=0.3, stratify=y, random_state=0
-        )
-        parts = X_train, y_train, X_test, y_test
-        shape, name = (8, 8), "8 x 8 digits"
+    *parts, shape = _fetch_mnist() if args.fetch else load_images(args.data)
+    name = "8 x 8 digits" if shape == (8, 8) else "MNIST"
     if args.quick:
         parts = [part[:2000] for part in parts]
     return *parts, shape, name
 
 
-def _read_mnist(folder):
-    if (folder / "mnist").is_dir():
-        folder = folder / "mnist"
-    X_train, X_test = (
-        _read_idx(folder / f"{part}-images-idx3-ubyte.gz").reshape(-1, 784)
-        for part in ("train", "t10k")
-    )
-    y_train, y_test = (
-        _read_idx(folder / f"{part}-labels-idx1-ubyte.gz") for part in ("train", "t10k")
-    )
-    return X_train, y_train, X_test, y_test
-
-
-def _read_idx(path):
-    """An IDX file of bytes: two zeros, the type, the number of axes, their lengths, the data."""
-    content = gzip.decompress(path.read_bytes())
-    n_axes = content[3]
-    shape = np.frombuffer(content, ">i4", count=n_axes, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
-
-
 def _fetch_mnist():
     X, y = fetch_openml("mnist_784", as_frame=False, return_X_y=True)
     X, y = X.astype(np.uint8), y.astype(np.uint8)
-    return X[:60000], y[:60000], X[60000:], y[60000:]
+    return X[:60000], y[:60000], X[60000:], y[60000:], (28, 28)
 
 
 def seconds(function, *arguments):

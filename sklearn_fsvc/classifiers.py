@@ -213,12 +213,13 @@ class RBFClassifier(_HiddenLayerClassifier):
         selection radius. A number is filled as far as possible, and never passed, by the
         selection radius under which one pass over all rows ends there.
     radius : float or "auto", default="auto"
-        Width of the units, in units of the distance. "auto" reads it off the data: with a
-        ridge readout and a number for `n_hidden`, it is a quarter of the way from the
-        selection radius to the radius whose triangle ends at the median distance between
-        1000 training rows; with the other readouts it is the selection radius. Random
-        centres have 0.85 of the median's radius. With ``n_hidden=None`` it is the radius
-        at which a fifth of the rows are novel, at most 4000.
+        Width of the units, in units of the distance. "auto" reads it off the data. With
+        `n_hidden` or `selection_radius` given and a ridge readout, it is a quarter of the
+        way from the selection radius to the radius whose triangle ends at the median
+        distance between 1000 training rows; with the other readouts it is the selection
+        radius. Random centres have 0.85 of the median's radius. With neither given, it is
+        the radius at which a fifth of the rows are novel, at most 4000, and selects and
+        shapes the units alike.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if `n_hidden` is None, and
         otherwise the one that is found for `n_hidden`. With a number, centres are found in

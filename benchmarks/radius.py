@@ -1,0 +1,67 @@
+"""radius="auto" against the best radius of a grid: test accuracy, default settings otherwise.
+
+python benchmarks/radius.py --data DIR [--json FILE]
+
+DIR holds mnist/ (IDX files), letter/letter.csv.gz and fsvc/{iris,optd64}.npz. MNIST is cut to
+10,000 training rows, for the grid's sake. Iris, with 50 test rows, is averaged over 10 seeds.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from _timing import arguments, report
+from sklearn_fsvc import RBFClassifier
+from sklearn_fsvc.demo import load_images
+
+GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.8)
+
+
+def data_sets(folder):
+    X, y, X_test, y_test, _ = load_images(folder)
+    X, y = X[:10_000], y[:10_000]
+    yield "MNIST uint8", (X, y, X_test, y_test), 1000
+    floats = (X / np.float32(255), y, X_test / np.float32(255), y_test)
+    yield "MNIST / 255", floats, 1000
+    table = np.loadtxt(folder / "letter" / "letter.csv.gz", str, delimiter=",", skiprows=1)
+    label = next(j for j, text in enumerate(table[0]) if text.isalpha())
+    X, y = np.delete(table, label, axis=1).astype(float), table[:, label]
+    yield "letter", (X[:16_000], y[:16_000], X[16_000:], y[16_000:]), 2000
+    for name, units in (("optd64", 600), ("iris", 20)):
+        with np.load(folder / "fsvc" / f"{name}.npz") as file:
+            X, y, X_test, y_test = (file[k] for k in ("X_train", "y_train", "X_test", "y_test"))
+        yield name, (X, y.ravel(), X_test, y_test.ravel()), units
+
+
+def accuracy(parts, seeds, **params):
+    X, y, X_test, y_test = parts
+    models = [RBFClassifier(random_state=s, **params).fit(X, y) for s in range(seeds)]
+    return 100 * np.mean([m.score(X_test, y_test) for m in models]), models[0]
+
+
+def main(args):
+    for name, parts, units in data_sets(args.data):
+        seeds = 10 if name == "iris" else 1
+        for n_hidden in (None, units):
+            start = time.perf_counter()
+            default, model = accuracy(parts, seeds, n_hidden=n_hidden)
+            seconds = (time.perf_counter() - start) / seeds
+            grid = {
+                factor: accuracy(parts, seeds, n_hidden=n_hidden, radius=factor * model.radius_)[0]
+                for factor in GRID
+            }
+            best = max(grid, key=grid.get)
+            rows = [
+                ("units of the default", float(len(model.centers_))),
+                ("fit of the default, s", seconds),
+                ("accuracy of the default, %", default),
+                ("best of the grid, %", grid[best]),
+                ("its radius / auto", best),
+                ("default - best, points", default - grid[best]),
+            ]
+            report(args, f"radius: {name}, n_hidden={n_hidden}", rows)
+
+
+if __name__ == "__main__":
+    main(arguments(data={"required": True, "type": Path}))
