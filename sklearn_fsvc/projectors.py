@@ -70,7 +70,7 @@ class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
         result = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         stream(
-            engine, layer, X, None, max_memory=self.max_memory, out=result,
+            engine, layer, X, out=result, max_memory=self.max_memory,
             what=f"{type(self).__name__} transform", verbose=self.verbose,
         )  # fmt: skip
         return result

@@ -41,8 +41,8 @@ def stream(
         ``consume(part, H)`` with the slice of `rows` the tile stands for and H, an array
         of ``engine.xp`` that is overwritten by the next tile. It must either finish, or
         raise MemoryError before it has changed anything: then the tile is halved.
-    out : ndarray of shape (n_rows, n_units), optional
-        Where H is to stay, on the host; not counted in `max_memory`.
+    out : array of ``engine.xp`` of shape (n_rows, n_units), optional
+        Where H is to stay, instead of being consumed; not counted in `max_memory`.
     max_memory : int, str or None
         Bytes for everything that is allocated here and by the consumer.
     rows : ndarray of int, optional
@@ -70,7 +70,7 @@ def stream(
         try:
             picked = part if rows is None else rows[part]
             block = engine.to_device(take_rows(X, picked, layer.units.dtype))
-            if consume is None and engine.xp is np:
+            if out is not None:
                 engine.hidden(loaded, block, out=out[part])
             else:
                 if buffer is None:

@@ -13,7 +13,7 @@ def test_triangle_and_gaussian_have_equal_area():
         layer.affine.apply(H, np)
         if not layer.is_finished:
             layer.finish(H, np)
-        areas.append(np.trapezoid(H[:, 0], d[:, 0]))
+        areas.append(H.sum() * (d[1, 0] - d[0, 0]))
     assert areas[0] == pytest.approx(areas[1], rel=1e-4)
     assert areas[0] == pytest.approx(K * 1.3, rel=1e-4)
 

@@ -36,6 +36,7 @@ from functools import reduce
 from itertools import product
 
 from llvmlite import ir
+from llvmlite.binding import llvm_version_info
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
@@ -131,6 +132,8 @@ def _bytes_min(b, acc, x, c, one):
     x, c = _as_bytes(b, x, c)
     least = b.select(b.icmp_unsigned("<", x, c), x, c)
     ones = ir.Constant(x.type, [1] * TARGET.width)
+    if llvm_version_info[0] < 22:  # its bytes were still declared as 32-bit integers
+        least, ones = b.bitcast(least, acc.type), b.bitcast(ones, acc.type)
     name = f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}"
     return _call(b, name, acc.type, acc, least, ones)
 
