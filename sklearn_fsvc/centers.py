@@ -33,7 +33,7 @@ AUTO_MEDIAN = 0.25
 AUTO_RANDOM = 0.85
 # With n_hidden=None the radius is the one that selects this part of the rows, where the
 # same data sets peak, and no more units than a readout solves in seconds.
-AUTO_PART = 0.2
+AUTO_PART = 0.25
 AUTO_MOST = 4000
 # Rows between which the distances behind radius="auto" are measured.
 _SAMPLE = 1000

@@ -218,7 +218,7 @@ class RBFClassifier(_HiddenLayerClassifier):
         way from the selection radius to the radius whose triangle ends at the median
         distance between 1000 training rows; with the other readouts it is the selection
         radius. Random centres have 0.85 of the median's radius. With neither given, it is
-        the radius at which a fifth of the rows are novel, at most 4000, and selects and
+        the radius at which a quarter of the rows are novel, at most 4000, and selects and
         shapes the units alike.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if `n_hidden` is None, and

@@ -45,6 +45,14 @@ def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
     assert len(found) > 100  # more than a chunk
 
 
+def test_a_copy_of_a_centre_is_not_novel_in_a_later_block(monkeypatch, rng):
+    """Its activity is 1, and the rule is strict."""
+    monkeypatch.setattr(centers, "_BLOCK_ROWS", 64)
+    X = np.tile(rng.random((64, 3)), (3, 1))
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, 1.0))
+    np.testing.assert_array_equal(found, np.arange(64))
+
+
 def test_every_engine_selects_the_same(engine, rng):
     X = rng.random((400, 6))
     for metric in ("manhattan", "euclidean", "sqeuclidean"):

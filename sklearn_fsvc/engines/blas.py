@@ -17,8 +17,8 @@ from .host import HostEngine, map_rows, n_threads
 _CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Bytes of the temporary arrays of one thread, small enough for its cache.
 _BLOCK_BYTES = 2**18
-# Rows of H finished while they are still in cache.
-_FINISH = 2**17
+# Elements of H finished while they are still in cache.
+_FINISH = 2**15
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class ProductEngine(HostEngine):
         """out = X W' for C-ordered float32 or float64 arrays."""
 
     def loaded_bytes(self, layer):
-        return layer.n_units * 8
+        # Beside the norms, what each thread compares and recomputes where products cancel.
+        return layer.n_units * 8 + n_threads() * (24 * _FINISH + 2 * _BLOCK_BYTES)
 
     def load(self, layer):
         norms = None
