@@ -221,7 +221,7 @@ def search_radius(count_at, start, wanted, n_rows):
     enough = max(1, int(_FILLED * wanted))
     above, below = None, None  # (log radius, log count): too many, few enough
     best, log_radius = None, np.log(start)
-    for _ in range(_MAX_PASSES):
+    for n_passes in range(_MAX_PASSES):
         found, n_seen = count_at(np.exp(log_radius))
         count = len(found)
         if count > wanted:
@@ -233,18 +233,22 @@ def search_radius(count_at, start, wanted, n_rows):
                 best = np.exp(log_radius), found
             if count >= enough or (n_rows <= wanted and count == n_rows):
                 break
-        log_radius, settled = _next_log_radius(above, below, np.log((enough + wanted) / 2))
+        target = np.log((enough + wanted) / 2)
+        log_radius, settled = _next_log_radius(above, below, target, 2**n_passes)
         if settled:
             break
     return best
 
 
-def _next_log_radius(above, below, target):
-    """Where to look next, and whether the bracket has closed."""
+def _next_log_radius(above, below, target, stride):
+    """Where to look next, and whether the bracket has closed or cannot be found.
+
+    As long as one end is missing, steps grow with `stride`.
+    """
     if above is None:
-        return below[0] - max(0.1, (target - below[1]) / 4), below[0] < -600
+        return below[0] - stride * max(0.1, (target - below[1]) / 4), below[0] < -300
     if below is None:
-        return above[0] + max(0.1, (above[1] - target) / 4), above[0] > 600
+        return above[0] + stride * max(0.1, (above[1] - target) / 4), False
     low, high = above[0], below[0]
     part = (above[1] - target) / max(above[1] - below[1], 1e-12)
     part = min(max(part, 0.1), 0.9)

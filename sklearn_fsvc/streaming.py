@@ -15,8 +15,8 @@ def compute_dtype(unit_dtype, X_dtype):
 
 
 def take_rows(X, rows, dtype):
-    """Rows of X (a slice or an index array) as a C-ordered array of `dtype`."""
-    return np.ascontiguousarray(X[rows], dtype=dtype)
+    """Rows of X (a slice or an index array) as a C-ordered, aligned array of `dtype`."""
+    return np.require(X[rows], dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def budget(engine, max_memory):

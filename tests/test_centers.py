@@ -142,6 +142,17 @@ def test_the_search_fills_and_never_passes(seed, n_rows, part, start):
     np.testing.assert_array_equal(found, naive.novel_rows(X, radius, 1.0))
 
 
+@pytest.mark.parametrize("start", [1e-9, 1e9])
+def test_the_search_may_begin_anywhere(rng, start):
+    X = rng.normal(size=(300, 5))
+
+    def count_at(radius):
+        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
+        return centers.novel_rows(JIT, X, np.arange(300), rule, limit=50)
+
+    assert 45 <= len(centers.search_radius(count_at, start, 50, 300)[1]) <= 50
+
+
 def test_the_search_takes_few_passes(rng):
     X, passes = rng.normal(size=(3000, 20)), []
 

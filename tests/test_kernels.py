@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+import contract
 import naive
 from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import simd
+from sklearn_fsvc.engines.kernels import cpu, simd
 from sklearn_fsvc.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -48,6 +49,20 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
     loaded = engine.load(RBFLayer(C, kernel="distance"))
     assert loaded.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
     np.testing.assert_array_equal(engine.hidden(loaded, X), naive.distances(X, C, "manhattan"))
+
+
+def test_each_kernel_has_one_signature():
+    """Two in one cache index can be mixed up by processes that compile at the same time."""
+    for dtype in (np.float32, np.float64, np.uint8):
+        for X, layer in contract.layers((5, 6, 7), dtype):
+            loaded = jit.JitEngine().load(layer)
+            jit.JitEngine().hidden(loaded, X)
+            X.flags.writeable = False
+            jit.JitEngine().hidden(loaded, X)
+    compiled = {n: len(f.signatures) for n, f in vars(cpu).items() if hasattr(f, "_cache")
+                and type(f._cache).__name__ == "FunctionCache"}  # fmt: skip
+    assert len(compiled) >= 10
+    assert max(compiled.values()) == 1, compiled
 
 
 def test_uint8_rows_may_lie_anywhere(rng):

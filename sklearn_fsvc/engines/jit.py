@@ -77,7 +77,7 @@ class JitEngine(HostEngine):
 def _run(loaded, X, out):
     items = _items_of_rows(X, loaded.panels.dtype)
     sums = loaded.row_sums(X)
-    loaded.kernel(items, loaded.panels, sums, loaded.unit_sums, loaded.epilogue, out)
+    loaded.kernel(_read_only(items), loaded.panels, sums, loaded.unit_sums, loaded.epilogue, out)
 
 
 def uint8_instruction():
@@ -102,11 +102,8 @@ def _choose(cpu, layer, item):
             "u8": (cpu.manhattan_bytes_sad, _no_sums),
             "u1": (cpu.manhattan_bytes_portable, _no_sums),
         }[item.str[1:]]
-    return {
-        "manhattan": (cpu.manhattan, _sums_and_limits),
-        "sqeuclidean": (cpu.sqeuclidean, _no_sums),
-        "product": (cpu.product, _no_sums),
-    }[layer.accumulation]
+    kernel = getattr(cpu, f"{layer.accumulation}_{item}")
+    return kernel, _sums_and_limits if layer.accumulation == "manhattan" else _no_sums
 
 
 def _no_sums(X):
@@ -117,7 +114,7 @@ def _byte_sums(X):
     from .kernels import cpu
 
     sums = np.empty(len(X), np.int32)
-    cpu.byte_sums(X, sums)
+    cpu.byte_sums(_read_only(X), sums)
     return (sums,)
 
 
@@ -126,10 +123,16 @@ def _sums_and_limits(X):
     from .kernels import cpu
 
     sums, limits = np.empty((2, len(X)), X.dtype)
-    cpu.ordered_sums(X, sums)
-    cpu.magnitudes(X, limits)
+    getattr(cpu, f"sums_{X.dtype}")(_read_only(X), sums, limits)
     limits *= X.dtype.type(CANCELLATION)
     return sums, limits
+
+
+def _read_only(X):
+    """A view that numba takes for one type, whether or not X may be written to."""
+    X = X.view()
+    X.flags.writeable = False
+    return X
 
 
 def _lanes(item):

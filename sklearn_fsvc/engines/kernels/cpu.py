@@ -2,6 +2,11 @@
 
 The arguments are those of a block in `simd`. Every kernel releases the GIL, allocates
 next to nothing and is cached on disk.
+
+A kernel serves one dtype, and X is always given as read-only, so that each has but one
+signature. numba numbers the signatures of a function in its cache, and two processes that
+compile different ones at the same time may give both the same number: each would then
+run the other's code, and be wrong without a word.
 """
 
 import numpy as np
@@ -34,17 +39,32 @@ def _run(block, X, panels, rows, units, epilogue, out):
 
 
 @jit
-def manhattan(X, panels, rows, units, epilogue, out):
+def manhattan_float32(X, panels, rows, units, epilogue, out):
     _run(manhattan_block, X, panels, rows, units, epilogue, out)
 
 
 @jit
-def sqeuclidean(X, panels, rows, units, epilogue, out):
+def manhattan_float64(X, panels, rows, units, epilogue, out):
+    _run(manhattan_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def sqeuclidean_float32(X, panels, rows, units, epilogue, out):
     _run(sqeuclidean_block, X, panels, rows, units, epilogue, out)
 
 
 @jit
-def product(X, panels, rows, units, epilogue, out):
+def sqeuclidean_float64(X, panels, rows, units, epilogue, out):
+    _run(sqeuclidean_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def product_float32(X, panels, rows, units, epilogue, out):
+    _run(product_block, X, panels, rows, units, epilogue, out)
+
+
+@jit
+def product_float64(X, panels, rows, units, epilogue, out):
     _run(product_block, X, panels, rows, units, epilogue, out)
 
 
@@ -86,8 +106,8 @@ def byte_sums(X, out):
         out[i] = total
 
 
-@jit
-def ordered_sums(X, out):
+@njit(nogil=True)
+def _ordered_sums(X, out):
     """Sum of each row, rounded exactly as `simd` rounds sum min(x, x).
 
     Four rows at a time: each sum is a chain of dependent additions.
@@ -112,11 +132,23 @@ def ordered_sums(X, out):
 
 
 # fastmath lets LLVM reorder the sum, and so use vectors.
-@njit(nogil=True, cache=True, fastmath=True)
-def magnitudes(X, out):
-    """Sum of |x| over each row."""
+@njit(nogil=True, fastmath=True)
+def _magnitudes(X, out):
     for i in range(len(X)):
         total = X.dtype.type(0)
         for k in range(X.shape[1]):
             total += abs(X[i, k])
         out[i] = total
+
+
+@jit
+def sums_float32(X, sums, magnitudes):
+    """Sum of x and of |x| over each row."""
+    _ordered_sums(X, sums)
+    _magnitudes(X, magnitudes)
+
+
+@jit
+def sums_float64(X, sums, magnitudes):
+    _ordered_sums(X, sums)
+    _magnitudes(X, magnitudes)
