@@ -51,6 +51,27 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
     np.testing.assert_array_equal(engine.hidden(loaded, X), naive.distances(X, C, "manhattan"))
 
 
+ALONE = """
+import numpy as np, contract
+from sklearn_fsvc.engines import jit
+wanted = {0!r}
+for dtype in (np.float32, np.float64):
+    for X, layer in contract.layers((9, 5, 4), dtype):
+        if layer.accumulation == wanted:
+            jit.JitEngine().hidden(jit.JitEngine().load(layer), X)
+"""
+
+
+def test_kernels_compiled_by_different_processes_live_together(tmp_path):
+    """Each kernel compiled alone, then all loaded from the cache: none is taken for another."""
+    env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
+    together = CHECK.format(width=simd.TARGET.width)
+    for code in (*map(ALONE.format, ("manhattan", "sqeuclidean", "product")), together):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
 def test_each_kernel_has_one_signature():
     """Two in one cache index can be mixed up by processes that compile at the same time."""
     for dtype in (np.float32, np.float64, np.uint8):

@@ -28,9 +28,10 @@ STRIP = 128
 jit = njit(nogil=True, cache=True)
 
 
-# Without a cache of its own, because numba cannot write a function that takes an intrinsic
-# to the cache; the kernels below are there with all they call.
-@njit(nogil=True)
+# Inlined, so that it has no symbol. As a function of its own it would have the same one for
+# every block that is compiled in a process of its own, and of two such kernels loaded from
+# the cache the second would run the first one's loop.
+@njit(inline="always")
 def _run(block, X, panels, rows, units, epilogue, out):
     for first in range(0, len(X), STRIP):
         for p in range(len(panels)):
