@@ -72,6 +72,22 @@ def test_kernels_compiled_by_different_processes_live_together(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("content", [b"garbage\n", b""])
+def test_a_corrupt_cache_is_named(tmp_path, pattern, content):
+    env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
+    command = [sys.executable, "-c", ALONE.format("sqeuclidean")]
+    subprocess.run(command, env=env, check=True)
+    files = list(tmp_path.rglob(pattern))
+    assert files
+    for file in files:
+        file.write_bytes(content)
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    named = f"If the cache is corrupt, delete {tmp_path}" in done.stderr
+    # numba may take an empty index for none and compile again.
+    assert named or (done.returncode == 0 and not content)
+
+
 def test_each_kernel_has_one_signature():
     """Two in one cache index can be mixed up by processes that compile at the same time."""
     for dtype in (np.float32, np.float64, np.uint8):

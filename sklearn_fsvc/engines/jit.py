@@ -77,7 +77,22 @@ class JitEngine(HostEngine):
 def _run(loaded, X, out):
     items = _items_of_rows(X, loaded.panels.dtype)
     sums = loaded.row_sums(X)
-    loaded.kernel(_read_only(items), loaded.panels, sums, loaded.unit_sums, loaded.epilogue, out)
+    X = _read_only(items)
+    _call(loaded.kernel, X, loaded.panels, sums, loaded.unit_sums, loaded.epilogue, out)
+
+
+def _call(kernel, *args):
+    """Call a compiled function; it raises nothing itself, but its way from the cache may."""
+    try:
+        kernel(*args)
+    except MemoryError:
+        raise
+    except Exception as error:
+        folder = kernel.stats.cache_path
+        raise RuntimeError(
+            f"a kernel of the jit engine cannot be compiled or read from numba's cache "
+            f"({type(error).__name__}: {error}). If the cache is corrupt, delete {folder}."
+        ) from error
 
 
 def uint8_instruction():
@@ -114,7 +129,7 @@ def _byte_sums(X):
     from .kernels import cpu
 
     sums = np.empty(len(X), np.int32)
-    cpu.byte_sums(_read_only(X), sums)
+    _call(cpu.byte_sums, _read_only(X), sums)
     return (sums,)
 
 
@@ -123,7 +138,7 @@ def _sums_and_limits(X):
     from .kernels import cpu
 
     sums, limits = np.empty((2, len(X)), X.dtype)
-    getattr(cpu, f"sums_{X.dtype}")(_read_only(X), sums, limits)
+    _call(getattr(cpu, f"sums_{X.dtype}"), _read_only(X), sums, limits)
     limits *= X.dtype.type(CANCELLATION)
     return sums, limits
 
