@@ -239,7 +239,7 @@ class RBFClassifier(_HiddenLayerClassifier):
     alpha : float, default=1.0
         Ridge penalty; the intercept is not penalised.
     learning_rate : float or "auto", default="auto"
-        Step of "lms". "auto" is 1/16, or 1 / max w |h|^2 over the training rows where
+        Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
     max_iter : int, default=10
         Passes of "lms" over the rows.
@@ -278,7 +278,7 @@ class RBFClassifier(_HiddenLayerClassifier):
     device_ : str
         The engine that was used.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     Notes
@@ -482,7 +482,7 @@ class TanhClassifier(_HiddenLayerClassifier):
     intercept_ : ndarray of shape (n_classes,) or (1,)
     device_ : str
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     References

@@ -111,7 +111,7 @@ class RBFProjector(_Projector):
     radius_, selection_radius_ : float
     device_ : str
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     Examples
@@ -191,7 +191,7 @@ class TanhProjector(_Projector):
         b.
     device_ : str
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
     Examples
