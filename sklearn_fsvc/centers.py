@@ -339,6 +339,21 @@ def presentation_order(n_rows, weight, shuffle, random_state):
     return check_random_state(random_state).permutation(order) if shuffle else order
 
 
+def _most_centers(max_memory, engine, n_rows, n, n_features, dtype):
+    """How many centres there is memory for; raise if that is fewer than `n`."""
+    # A centre is kept as a row, loaded into the engine, and copied as the layer is made.
+    most = rows_per_tile(
+        n_rows, 3 * n_features * dtype.itemsize, selection_bytes(n_features, dtype.itemsize),
+        budget(engine, max_memory), n_rows,
+    )  # fmt: skip
+    if n is not None and n > most:
+        raise ValueError(
+            f"max_memory={max_memory!r} is too small for {n} units of {n_features} features. "
+            "Raise max_memory, or ask for fewer units."
+        )
+    return most
+
+
 def fit_layer(estimator, engine, X, order, groups, n, median_part):
     """The RBF layer of an estimator with the parameters that `check_parameters` names.
 
@@ -364,21 +379,13 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
         )
     metric, kernel, radius = estimator.metric, estimator.kernel, estimator.radius
     dtype = X.dtype if metric == "manhattan" else hidden_dtype(X.dtype)
-    # A centre is kept as a row, loaded into the engine, and copied as the layer is made.
-    most = rows_per_tile(
-        len(order), 3 * X.shape[1] * dtype.itemsize, selection_bytes(X.shape[1], dtype.itemsize),
-        budget(engine, estimator.max_memory), len(order),
-    )  # fmt: skip
-    if n is not None and n > most:
-        raise ValueError(
-            f"max_memory={estimator.max_memory!r} is too small for {n} units of {X.shape[1]} "
-            "features. Raise max_memory, or ask for fewer units."
-        )
-
+    most = _most_centers(estimator.max_memory, engine, len(order), n, X.shape[1], dtype)
     auto = isinstance(radius, str)
     median = median_radius(engine, X, order, metric, dtype) if auto or n else None
     if estimator.selection == "random":
-        rows, selection_radius = order[:n], None
+        random_state = check_random_state(estimator.random_state)
+        shuffled = order if estimator.shuffle else random_state.permutation(order)
+        rows, selection_radius = shuffled[:n], None
         radius = AUTO_RANDOM * median if auto else radius
     else:
         selection_radius, wanted = estimator.selection_radius, n

@@ -58,7 +58,10 @@ class RidgeStatistics:
 
     @staticmethod
     def nbytes(n_units, itemsize):
-        """Bytes of the statistics, of one product on its way in, and of the solution."""
+        """Bytes of the statistics, of one product on its way in, and of the solution.
+
+        A float64 product is added in place and needs no room of its own.
+        """
         return n_units * n_units * (8 + itemsize % 8 + 8)
 
     def update(self, H, Y, weight=None):

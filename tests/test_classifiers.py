@@ -97,6 +97,18 @@ def test_a_smaller_network_is_a_prefix(digits):
     np.testing.assert_allclose(small.hidden_intercept_, large.hidden_intercept_[:50], atol=1e-12)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_random_centres_are_random_and_prefixes(digits, shuffle):
+    X, _, y, _ = digits
+    few, many = (
+        RBFClassifier(n, selection="random", shuffle=shuffle, random_state=0).fit(X, y).support_
+        for n in (20, 50)
+    )
+    np.testing.assert_array_equal(few, many[:20])
+    assert len(set(many)) == 50
+    assert max(many) > 500
+
+
 def test_fewer_units_than_groups(digits):
     """No radius leaves so few novel; never more than asked for all the same."""
     X, _, y, _ = digits
