@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .layers import KERNELS, METRICS, K, RBFLayer, hidden_dtype
-from .parameters import check_choice, check_count, check_positive
+from .parameters import check_choice, check_count, check_positive, check_positive_or_auto
 from .streaming import budget, take_rows
 from .tiling import rows_per_tile
 
@@ -327,8 +327,7 @@ def check_parameters(estimator, size_name, selections):
     check_choice("metric", estimator.metric, METRICS)
     check_choice("kernel", estimator.kernel, [k for k in KERNELS if k != "distance"])
     check_positive("overlap", estimator.overlap)
-    if not isinstance(estimator.radius, str) or estimator.radius != "auto":
-        check_positive("radius", estimator.radius)
+    check_positive_or_auto("radius", estimator.radius)
     if estimator.selection_radius is not None:
         check_positive("selection_radius", estimator.selection_radius)
 

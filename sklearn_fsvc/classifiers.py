@@ -11,7 +11,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from . import centers, weights
 from .engines import get_engine
 from .layers import DTYPES, RBFLayer, TanhLayer, hidden_dtype
-from .parameters import check_choice, check_count, check_positive, unchanged_on_error
+from .parameters import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_positive_or_auto,
+    unchanged_on_error,
+)
 from .readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
 from .streaming import compute_dtype, stream
 
@@ -337,8 +343,7 @@ class RBFClassifier(_HiddenLayerClassifier):
         check_choice("readout", self.readout, READOUTS)
         check_positive("alpha", self.alpha, or_zero=True)
         check_count("max_iter", self.max_iter)
-        if not isinstance(self.learning_rate, str) or self.learning_rate != "auto":
-            check_positive("learning_rate", self.learning_rate)
+        check_positive_or_auto("learning_rate", self.learning_rate)
 
     def _choose_layer(self, engine, X, codes, weight):
         order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)

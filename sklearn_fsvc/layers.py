@@ -39,17 +39,15 @@ class Affine:
     offset: float | np.ndarray = 0.0
     floor: float = -np.inf
 
-    @property
-    def is_identity(self):
-        return self.scale == 1.0 and self.floor == -np.inf and not np.any(self.offset)
-
     def apply(self, A, xp):
-        """Apply to the accumulated sums `A`, in place."""
-        if self.is_identity:
-            return A
-        A *= A.dtype.type(self.scale)
-        A += self.offset
-        return xp.maximum(A, A.dtype.type(self.floor), out=A)
+        """Apply to the accumulated sums `A`, in place, without the steps that do nothing."""
+        if self.scale != 1:
+            A *= A.dtype.type(self.scale)
+        if np.any(self.offset):
+            A += self.offset
+        if self.floor > -np.inf:
+            xp.maximum(A, A.dtype.type(self.floor), out=A)
+        return A
 
 
 class _Layer:

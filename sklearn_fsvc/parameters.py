@@ -25,6 +25,12 @@ def check_positive(name, value, *, or_zero=False):
     return float(value)
 
 
+def check_positive_or_auto(name, value):
+    """`value` if it is "auto", or a finite number above zero."""
+    is_auto = isinstance(value, str) and value == "auto"
+    return value if is_auto else check_positive(name, value)
+
+
 def check_count(name, value):
     """`value` as an int, if it is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):

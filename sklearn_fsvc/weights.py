@@ -5,7 +5,7 @@ from scipy import linalg
 from sklearn.utils import check_random_state
 
 from .layers import TanhLayer, hidden_dtype
-from .parameters import check_choice, check_positive
+from .parameters import check_choice, check_positive_or_auto
 from .streaming import take_rows
 
 WEIGHTS = ("gaussian", "orthogonal")
@@ -79,8 +79,7 @@ def fit_to_data(layer, X, rows, weight, dtype):
 def check_parameters(estimator):
     """Raise for a parameter of a tanh layer that cannot be used."""
     check_choice("weights", estimator.weights, WEIGHTS)
-    if not isinstance(estimator.scale, str) or estimator.scale != "auto":
-        check_positive("scale", estimator.scale)
+    check_positive_or_auto("scale", estimator.scale)
 
 
 def fit_layer(estimator, X, weight, n):

@@ -83,7 +83,7 @@ def map_rows(function, n_rows, n_threads, multiple=1):
 
 @cache
 def _pool(process, n):
-    """Threads that wait for work: new ones cost a twentieth of a 30 ms call.
+    """Threads that wait for work: a layer may take less time than it takes to start them.
 
     One pool a process, for threads do not survive a fork.
     """

@@ -7,8 +7,8 @@ step broadcasts one item of each row and combines it with the next item of all u
 
 The lanes of a vector are neighbouring units, so the sum over the features runs in the
 order of the features whatever the shape of the tile: H cannot depend on the tiling.
-LLVM's own vectoriser turns the same loop, written in Python, into something two to four
-times slower; and it does not find the integer instructions at all.
+LLVM's own vectoriser does worse with the same loop written in Python, and does not find
+the integer instructions at all.
 
 An item is a float, or for uint8 rows a group of 4 or 8 features: as many as the integer
 instruction adds up for one lane.
