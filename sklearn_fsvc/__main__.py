@@ -6,16 +6,19 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from . import __version__
-from .engines import ALIASES, ENGINES
+from .engines import AUTO_WORK, CPU, ENGINES, gpu_works
 from .engines.blas import blas_name
 from .engines.host import n_threads
 from .tiling import format_bytes
+
+# What the GPU needs, under the names that its wheels have.
+_GPU = ("numba-cuda-mlir", "cupy-cuda13x", "cupy-cuda12x")
 
 
 def info():
     """Versions, the machine, and each engine: whether it works, how, and if not, why."""
     print(f"sklearn_fsvc {__version__}, Python {platform.python_version()}, {platform.machine()}")
-    for package in ("scikit-learn", "numpy", "scipy", "numba", "joblib", "mkl"):
+    for package in ("scikit-learn", "numpy", "scipy", "numba", "joblib", "mkl", *_GPU):
         print(f"  {package:14}{_version(package)}")
     free, total = ENGINES["jit"]().memory()
     print(f"threads {n_threads()}, memory {format_bytes(free)} free of {format_bytes(total)}")
@@ -23,8 +26,9 @@ def info():
     for name, engine in ENGINES.items():
         reason = engine().why_unavailable()
         print(f"  {name:8}{'works: ' + _details(name) if reason is None else 'no: ' + reason}")
-    for alias, name in ALIASES.items():
-        print(f"  {alias:8}is {name}")
+    print(f"  cpu     is {CPU}")
+    large = "cuda" if gpu_works() else CPU
+    print(f"  auto    is {CPU}, and {large} from {AUTO_WORK:.0e} rows x units x features on")
 
 
 def _version(package):
@@ -36,7 +40,7 @@ def _version(package):
 
 def _details(name):
     if name != "jit":
-        return {"blas": blas_name, "mkl": lambda: "Intel MKL"}[name]()
+        return {"blas": blas_name, "mkl": lambda: "Intel MKL", "cuda": _gpus}[name]()
     from .engines.kernels.simd import TARGET
 
     how = {
@@ -45,6 +49,21 @@ def _details(name):
         "portable": "a portable loop",
     }[TARGET.uint8]
     return f"vectors of {TARGET.width} bytes{', FMA' if TARGET.fma else ''}; uint8 by {how}"
+
+
+def _gpus():
+    """A line for each GPU."""
+    import cupy
+
+    runtime = cupy.cuda.runtime
+    driver = runtime.driverGetVersion()
+    lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
+    for index in range(runtime.getDeviceCount()):
+        with ENGINES["cuda"](index) as engine:
+            free, total = engine.memory()
+            name = runtime.getDeviceProperties(index)["name"].decode()
+        lines.append(f"{engine.name} {name}, {format_bytes(free)} free of {format_bytes(total)}")
+    return "\n          ".join(lines)
 
 
 def demo(args):

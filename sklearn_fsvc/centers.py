@@ -20,10 +20,7 @@ from .tiling import rows_per_tile
 
 SELECTIONS = ("per_class", "global", "random")
 
-# Sizes of the blocked form. They are constants, not functions of the memory there is, so
-# that the order of summation, and with it a decision on the edge, is the same everywhere.
-_BLOCK_ROWS = 1024
-_BLOCK_BYTES = 2**25
+# Centres whose activities are summed at a time.
 _CHUNK_UNITS = 1024
 
 # radius="auto". The best units lie between the selection radius and the median distance
@@ -55,14 +52,20 @@ class NoveltyRule:
         return RBFLayer(units, self.radius, self.metric, self.kernel)
 
 
-def selection_bytes(n_features, itemsize):
+def selection_bytes(block_rows, n_features, itemsize):
     """Bytes that `novel_rows` needs beside the centres themselves."""
-    block = _block_rows(n_features, itemsize)
-    return 3 * block * n_features * itemsize + block * (block + _CHUNK_UNITS) * 8
+    return block_rows * (4 * n_features * itemsize + (block_rows + _CHUNK_UNITS) * 8)
 
 
-def _block_rows(n_features, itemsize):
-    return max(64, min(_BLOCK_ROWS, _BLOCK_BYTES // (n_features * itemsize)))
+def rows_per_block(engine, n_features, itemsize, max_bytes):
+    """Rows that novelty selection takes at a time: what suits the engine and fits.
+
+    The centres are the same for every size, but for the rounding of sums in float64.
+    """
+    rows = engine.block_rows
+    while rows > 64 and selection_bytes(rows, n_features, itemsize) > max_bytes:
+        rows //= 2
+    return rows
 
 
 class _Centers:
@@ -74,28 +77,27 @@ class _Centers:
 
     def add(self, units):
         if self.last is not None:
-            units = np.concatenate([self.last, units])
+            units = self.engine.xp.concatenate([self.last, units])
         while len(units) >= _CHUNK_UNITS:
             self.full.append(self._load(units[:_CHUNK_UNITS]))
             units = units[_CHUNK_UNITS:]
         self.last = units
 
     def _load(self, units):
-        return self.engine.load(self.rule.layer(np.ascontiguousarray(units)))
+        return self.engine.load(self.rule.layer(self.engine.xp.ascontiguousarray(units)))
 
     def activity(self, X):
         """Sum of the activities of all centres for each row, in float64."""
         loaded = list(self.full)
         if self.last is not None and len(self.last):
             loaded.append(self._load(self.last))
-        total = np.zeros(len(X))
+        total = self.engine.xp.zeros(len(X))
         for chunk in loaded:
-            H = self.engine.hidden(chunk, X)
-            total += self.engine.to_host(H.sum(axis=1, dtype=np.float64))
+            total += self.engine.hidden(chunk, X).sum(axis=1, dtype=np.float64)
         return total
 
 
-def novel_rows(engine, X, order, rule, limit=None, dtype=None):
+def novel_rows(engine, X, order, rule, limit=None, dtype=None, block_rows=None):
     """Rows of X that novelty selection keeps.
 
     Parameters
@@ -106,49 +108,38 @@ def novel_rows(engine, X, order, rule, limit=None, dtype=None):
         Row numbers in the order of presentation.
     rule : NoveltyRule
     limit : int, optional
-        Stop as soon as more rows than this are found.
+        Stop at the first row that is one more than this.
     dtype : dtype, optional
         dtype in which rows are compared; that of X by default.
+    block_rows : int, optional
+        Rows that are looked at in one go; what suits the engine by default.
 
     Returns
     -------
     found : ndarray of int
         Positions in `order`, ascending; ``order[found]`` are the rows.
     n_seen : int
-        Rows that were looked at: all, unless the limit was passed.
+        Rows that it took to find them: all, unless the limit was passed.
     """
     dtype = X.dtype if dtype is None else dtype
-    step = _block_rows(X.shape[1], np.dtype(dtype).itemsize)
+    step = block_rows or engine.block_rows
     centers, found, count = _Centers(engine, rule), [], 0
     for start in range(0, len(order), step):
-        block = take_rows(X, order[start : start + step], dtype)
-        on_device = engine.to_device(block)
-        activity = centers.activity(on_device)
-        under = np.flatnonzero(activity < rule.overlap)
-        if len(under):
-            kept = under[_settle(engine, block[under], activity[under], rule)]
-            centers.add(block[kept])
-            found.append(start + kept)
-            count += len(kept)
+        block = engine.to_device(take_rows(X, order[start : start + step], dtype))
+        activity = centers.activity(block)
+        kept = engine.novel(rule.layer(block), block, activity, rule.overlap)
+        centers.add(block[kept])
+        found.append(start + kept)
+        count += len(kept)
         if limit is not None and count > limit:
-            return np.concatenate(found), start + len(block)
+            found = np.concatenate(found)[: limit + 1]
+            return found, int(found[-1]) + 1
     return np.concatenate(found), len(order)
 
 
-def _settle(engine, rows, activity, rule):
-    """The sequential rule among rows that are all still under the threshold."""
-    on_device = engine.to_device(rows)
-    kernel = engine.to_host(engine.hidden(engine.load(rule.layer(rows)), on_device))
-    activity, kept, i = activity.copy(), [], 0
-    while i < len(rows):
-        kept.append(i)
-        activity[i + 1 :] += kernel[i, i + 1 :]
-        later = np.flatnonzero(activity[i + 1 :] < rule.overlap)
-        i = i + 1 + later[0] if len(later) else len(rows)
-    return np.array(kept)
-
-
-def novel_rows_by_group(engine, X, order, groups, rule, limit=None, dtype=None):
+def novel_rows_by_group(
+    engine, X, order, groups, rule, limit=None, dtype=None, block_rows=None
+):  # fmt: skip
     """Novelty selection inside each group, as if each group were the only data.
 
     `groups` holds a code for each row of X, or is None for one group. The answer is that
@@ -156,13 +147,13 @@ def novel_rows_by_group(engine, X, order, groups, rule, limit=None, dtype=None):
     reached once more rows than that were found are left out.
     """
     if groups is None:
-        return novel_rows(engine, X, order, rule, limit, dtype)
+        return novel_rows(engine, X, order, rule, limit, dtype, block_rows)
     in_order = groups[order]
     found, count, seen = [], 0, 0
     for code in np.unique(in_order):
         positions = np.flatnonzero(in_order == code)
         left = None if limit is None else limit - count
-        kept, n_seen = novel_rows(engine, X, order[positions], rule, left, dtype)
+        kept, n_seen = novel_rows(engine, X, order[positions], rule, left, dtype, block_rows)
         found.append(positions[kept])
         count, seen = count + len(kept), seen + n_seen
         if limit is not None and count > limit:
@@ -170,19 +161,20 @@ def novel_rows_by_group(engine, X, order, groups, rule, limit=None, dtype=None):
     return np.sort(np.concatenate(found)), seen
 
 
-def first_novel_rows(engine, X, order, groups, rule, n, dtype=None):
+def first_novel_rows(engine, X, order, groups, rule, n, dtype=None, block_rows=None):
     """The first `n` rows that novelty selection finds, in the order of presentation.
 
     A smaller `n` gives a prefix. Each group may have to give all `n`, so none is cut short
     by the others.
     """
     if groups is None:
-        return novel_rows(engine, X, order, rule, n, dtype)[0][:n]
+        return novel_rows(engine, X, order, rule, n, dtype, block_rows)[0][:n]
     in_order = groups[order]
     found = []
     for code in np.unique(in_order):
         positions = np.flatnonzero(in_order == code)
-        found.append(positions[novel_rows(engine, X, order[positions], rule, n, dtype)[0]])
+        kept, _ = novel_rows(engine, X, order[positions], rule, n, dtype, block_rows)
+        found.append(positions[kept])
     return np.sort(np.concatenate(found))[:n]
 
 
@@ -261,15 +253,19 @@ def median_radius(engine, X, rows, metric, dtype):
     Measured between the first 1000 of `rows`. Where more than half of them coincide, the
     mean distance stands in for the median; where all do, the radius is 1.
     """
-    block = take_rows(X, rows[:_SAMPLE], dtype)
+    xp = engine.xp
+    block = engine.to_device(take_rows(X, rows[:_SAMPLE], dtype))
     layer = RBFLayer(block, metric=metric, kernel="distance")
-    D = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(block)))
-    distances = D[np.triu_indices(len(block), 1)]
-    typical = (np.median(distances) or np.mean(distances)) if len(distances) else 0.0
-    return float(typical / K) or 1.0
+    D = engine.hidden(engine.load(layer), block)
+    distances = D[xp.triu_indices(len(block), 1)]
+    if not len(distances):
+        return 1.0
+    return float((xp.median(distances) or xp.mean(distances)) / K) or 1.0
 
 
-def choose_rows(engine, X, order, groups, rule, *, n, most, radius, start, dtype, verbose=0):
+def choose_rows(
+    engine, X, order, groups, rule, *, n, most, radius, start, dtype, block_rows=None, verbose=0
+):  # fmt: skip
     """The rows that become centres by novelty, in the order of presentation.
 
     Parameters
@@ -283,7 +279,7 @@ def choose_rows(engine, X, order, groups, rule, *, n, most, radius, start, dtype
     radius : float or None
         The selection radius; None searches the one under which about `n` rows are novel,
         from `start` on.
-    order, groups, dtype
+    order, groups, dtype, block_rows
         As `novel_rows_by_group`.
 
     Returns
@@ -292,8 +288,9 @@ def choose_rows(engine, X, order, groups, rule, *, n, most, radius, start, dtype
     radius : float
         The selection radius that was used.
     """
+    here = {"dtype": dtype, "block_rows": block_rows}
     if n is None:
-        found, _ = novel_rows_by_group(engine, X, order, groups, rule(radius), most, dtype)
+        found, _ = novel_rows_by_group(engine, X, order, groups, rule(radius), most, **here)
         if len(found) > most:
             raise ValueError(
                 f"radius={radius:g} makes more than {most} rows novel, which is what "
@@ -303,10 +300,11 @@ def choose_rows(engine, X, order, groups, rule, *, n, most, radius, start, dtype
     if radius is None and n < least_novel(rule(start).overlap, groups, order):
         radius = start  # no radius ends a pass so early: the first n that are novel
     if radius is not None:
-        return order[first_novel_rows(engine, X, order, groups, rule(radius), n, dtype)], radius
+        found = first_novel_rows(engine, X, order, groups, rule(radius), n, **here)
+        return order[found], radius
 
     def count_at(radius):
-        found, n_seen = novel_rows_by_group(engine, X, order, groups, rule(radius), n, dtype)
+        found, n_seen = novel_rows_by_group(engine, X, order, groups, rule(radius), n, **here)
         if verbose:
             more = "" if n_seen == len(order) else f" in {n_seen:,} of {len(order):,} rows"
             print(f"[selection] radius {radius:.6g}: {len(found):,} centres{more}")
@@ -338,22 +336,25 @@ def presentation_order(n_rows, weight, shuffle, random_state):
     return check_random_state(random_state).permutation(order) if shuffle else order
 
 
-def _most_centers(max_memory, engine, n_rows, n, n_features, dtype):
-    """How many centres there is memory for; raise if that is fewer than `n`."""
+def _block_and_most(max_memory, engine, n_rows, n, n_features, dtype):
+    """Rows of a block, and how many centres there is memory for.
+
+    Raises ValueError if that is fewer than `n`.
+    """
+    memory = budget(engine, max_memory)
+    block_rows = rows_per_block(engine, n_features, dtype.itemsize, memory // 2)
     # A centre is kept as a row, loaded into the engine, and copied as the layer is made.
-    most = rows_per_tile(
-        n_rows, 3 * n_features * dtype.itemsize, selection_bytes(n_features, dtype.itemsize),
-        budget(engine, max_memory), n_rows,
-    )  # fmt: skip
+    fixed = selection_bytes(block_rows, n_features, dtype.itemsize)
+    most = rows_per_tile(n_rows, 3 * n_features * dtype.itemsize, fixed, memory, n_rows)
     if n is not None and n > most:
         raise ValueError(
             f"max_memory={max_memory!r} is too small for {n} units of {n_features} features. "
             "Raise max_memory, or ask for fewer units."
         )
-    return most
+    return block_rows, most
 
 
-def fit_layer(estimator, engine, X, order, groups, n, median_part):
+def fit_layer(estimator, engine, X, order, groups, n, median_part, max_memory):
     """The RBF layer of an estimator with the parameters that `check_parameters` names.
 
     Parameters
@@ -362,6 +363,7 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
         Units asked for.
     median_part : float
         How far ``radius="auto"`` goes from the selection radius to the median radius.
+    max_memory : int, str or None
 
     Returns
     -------
@@ -378,7 +380,7 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
         )
     metric, kernel, radius = estimator.metric, estimator.kernel, estimator.radius
     dtype = X.dtype if metric == "manhattan" else hidden_dtype(X.dtype)
-    most = _most_centers(estimator.max_memory, engine, len(order), n, X.shape[1], dtype)
+    block_rows, most = _block_and_most(max_memory, engine, len(order), n, X.shape[1], dtype)
     auto = isinstance(radius, str)
     median = median_radius(engine, X, order, metric, dtype) if auto or n else None
     if estimator.selection == "random":
@@ -399,9 +401,10 @@ def fit_layer(estimator, engine, X, order, groups, n, median_part):
             engine, X, order, groups,
             lambda radius: NoveltyRule(metric, kernel, radius, estimator.overlap),
             n=wanted, most=most, radius=selection_radius, start=0.9 * (median or 1.0), dtype=dtype,
-            verbose=estimator.verbose,
+            block_rows=block_rows, verbose=estimator.verbose,
         )  # fmt: skip
         if auto:
             radius = median_part * median + (1 - median_part) * selection_radius
-    layer = RBFLayer(take_rows(X, rows, dtype), float(radius), metric, kernel)
+    units = engine.to_host(take_rows(X, rows, dtype))
+    layer = RBFLayer(units, float(radius), metric, kernel)
     return layer, rows, selection_radius

@@ -4,13 +4,16 @@ from abc import abstractmethod
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import centers, weights
+from .arrays import check_rows, on_gpu, to_host
 from .engines import get_engine
-from .layers import DTYPES, RBFLayer, TanhLayer, hidden_dtype
+from .layers import DTYPES, RBFLayer, TanhLayer
+from .linalg import algebra
 from .parameters import (
     check_choice,
     check_count,
@@ -19,7 +22,7 @@ from .parameters import (
     unchanged_on_error,
 )
 from .readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
-from .streaming import compute_dtype, stream
+from .streaming import compute_dtype, keep_rows, n_synapses, stream
 
 READOUTS = ("ridge", "lms", "none")
 
@@ -32,7 +35,7 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         """Raise for a constructor parameter that cannot be used."""
 
     @abstractmethod
-    def _choose_layer(self, engine, X, codes, weight):
+    def _choose_layer(self, engine, X, codes, weight, max_memory):
         """The hidden layer, and the row numbers in the order of presentation, if any.
 
         Sets the fitted attributes that describe the layer.
@@ -43,7 +46,7 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         """The layer that the fitted attributes describe."""
 
     @abstractmethod
-    def _train(self, engine, layer, X, codes, weight, order):
+    def _train(self, engine, layer, X, codes, weight, order, max_memory):
         """Coefficients (n_classes, n_units) and intercepts (n_classes,), in float64."""
 
     def fit(self, X, y, sample_weight=None):
@@ -76,8 +79,11 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X, y, sample_weight):
         self._check_parameters()
-        engine = get_engine(self.device)
-        X, y = validate_data(self, X, y, dtype=list(DTYPES))
+        with get_engine(self.device, n_synapses(X, self.n_hidden)) as engine:
+            self._fit_on(engine, X, y, sample_weight)
+
+    def _fit_on(self, engine, X, y, sample_weight):
+        X, y = self._check_rows_and_labels(engine, X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         weight = self._row_weights(X, codes, sample_weight)
@@ -88,14 +94,24 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
                 "a classifier needs two or more."
             )
         self.device_ = engine.name
-        layer, order = self._choose_layer(engine, X, codes, weight)
-        W, b = self._train(engine, layer, X, codes, weight, order)
+        X, max_memory = keep_rows(engine, X, self.max_memory)
+        layer, order = self._choose_layer(engine, X, codes, weight, max_memory)
+        W, b = self._train(engine, layer, X, codes, weight, order, max_memory)
+        W, b = engine.to_host(W), engine.to_host(b)
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         if len(W) == 2:  # one score, positive for the second class
             W, b = W[1:] - W[:1], b[1:] - b[:1]
         dtype = layer.hidden_dtype
         self.coef_, self.intercept_ = W.astype(dtype), b.astype(dtype)
+
+    def _check_rows_and_labels(self, engine, X, y):
+        if not on_gpu(X):
+            return validate_data(self, X, to_host(y), dtype=list(DTYPES))
+        X = check_rows(self, engine, X, reset=True)
+        y = column_or_1d(to_host(y), warn=True)
+        check_consistent_length(range(len(X)), y)
+        return X, y
 
     def _class_weights(self, codes):
         """One weight a class, in the order of `classes_`."""
@@ -117,24 +133,26 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
     def _diverged(self):
         return f"The readout of {type(self).__name__} is not finite; scale the features of X."
 
-    def _train_ridge(self, engine, layer, X, codes, weight):
-        n_classes, m = len(self.classes_), layer.n_units
+    def _train_ridge(self, engine, layer, X, codes, weight, max_memory):
+        n_classes, m, xp = len(self.classes_), layer.n_units, engine.xp
         statistics = None
 
         def consume(part, H):
             nonlocal statistics
             if statistics is None:
-                statistics = RidgeStatistics(m, n_classes, engine.xp)
-            Y = _one_hot(codes[part], n_classes)
+                statistics = RidgeStatistics(m, n_classes, xp)
+            Y = _one_hot(codes[part], n_classes, xp)
             statistics.update(H, Y, None if weight is None else weight[part])
 
+        # Tiles as tall as four times the units: a product adds to all of the statistics,
+        # so its rows should outnumber theirs.
+        tile_rows = max(4 * m, 1024)
+        itemsize = layer.hidden_dtype.itemsize
+        row_bytes, gram_bytes = algebra(xp).gram_bytes(m, itemsize)
         stream(
-            engine, layer, X, consume, max_memory=self.max_memory,
-            # Tiles as tall as four times the units: a product adds to all of the
-            # statistics, so its rows should outnumber theirs.
-            tile_rows=max(4 * m, 1024),
-            consumer_bytes=RidgeStatistics.nbytes(m, layer.hidden_dtype.itemsize),
-            consumer_row_bytes=40 * n_classes,
+            engine, layer, X, consume, max_memory=max_memory, tile_rows=tile_rows,
+            consumer_bytes=RidgeStatistics.nbytes(m, xp) + gram_bytes,
+            consumer_row_bytes=40 * n_classes + row_bytes,
             what=f"{type(self).__name__} fit", verbose=self.verbose,
         )  # fmt: skip
         return statistics.solve(self.alpha)
@@ -151,10 +169,11 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes one score, positive where the second is answered.
         """
-        X = self._validated(X)
-        dtype = hidden_dtype(compute_dtype(self._layer().units.dtype, X.dtype))
-        scores = np.empty((len(X), len(self.coef_)), dtype)
-        self._stream_scores(X, scores.__setitem__)
+        with self._entered(X) as engine:
+            X = check_rows(self, engine, X, reset=False)
+            layer = self._layer_for(X)
+            scores = np.empty((len(X), len(self.coef_)), layer.hidden_dtype)
+            self._stream_scores(engine, layer, X, scores.__setitem__)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def predict(self, X):
@@ -168,21 +187,27 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         -------
         y : ndarray of shape (n_samples,)
         """
-        X = self._validated(X)
-        codes = np.empty(len(X), np.intp)
+        with self._entered(X) as engine:
+            X = check_rows(self, engine, X, reset=False)
+            codes = np.empty(len(X), np.intp)
 
-        def decide(part, scores):
-            codes[part] = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+            def decide(part, scores):
+                is_binary = scores.shape[1] == 1
+                codes[part] = scores[:, 0] > 0 if is_binary else scores.argmax(axis=1)
 
-        self._stream_scores(X, decide)
+            self._stream_scores(engine, self._layer_for(X), X, decide)
         return self.classes_[codes]
 
-    def _validated(self, X):
+    def _entered(self, X):
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=list(DTYPES))
+        return get_engine(self.device, n_synapses(X, self.coef_.shape[1]))
+
+    def _layer_for(self, X):
+        layer = self._layer()
+        return layer.astype(compute_dtype(layer.units.dtype, X.dtype))
 
     @abstractmethod
-    def _stream_scores(self, X, consume):
+    def _stream_scores(self, engine, layer, X, consume):
         """``consume(rows, scores)`` until all rows have their scores (rows, scores)."""
 
     def _stream_layer(self, engine, layer, X, consume, rows=None):
@@ -192,14 +217,9 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
             what=f"{type(self).__name__} predict", verbose=self.verbose,
         )  # fmt: skip
 
-    def _engine_and_layer(self, X):
-        layer = self._layer()
-        layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
-        return get_engine(self.device), layer
 
-
-def _one_hot(codes, n_classes):
-    return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
+def _one_hot(codes, n_classes, xp=np):
+    return (xp.asarray(codes)[:, None] == xp.arange(n_classes)).astype(np.float64)
 
 
 class RBFClassifier(_HiddenLayerClassifier):
@@ -345,11 +365,11 @@ class RBFClassifier(_HiddenLayerClassifier):
         check_count("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
 
-    def _choose_layer(self, engine, X, codes, weight):
+    def _choose_layer(self, engine, X, codes, weight, max_memory):
         order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
         layer, rows, self.selection_radius_ = centers.fit_layer(
             self, engine, X, order, codes, self.n_hidden,
-            centers.AUTO_MEDIAN if self.readout == "ridge" else 0.0,
+            centers.AUTO_MEDIAN if self.readout == "ridge" else 0.0, max_memory,
         )  # fmt: skip
         self.radius_ = layer.radius
         self.centers_, self.support_ = layer.units, rows
@@ -360,24 +380,25 @@ class RBFClassifier(_HiddenLayerClassifier):
     def _layer(self):
         return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
 
-    def _train(self, engine, layer, X, codes, weight, order):
+    def _train(self, engine, layer, X, codes, weight, order, max_memory):
         self.n_iter_ = self.max_iter if self.readout == "lms" else 1
         if self.readout == "ridge":
-            return self._train_ridge(engine, layer, X, codes, weight)
+            return self._train_ridge(engine, layer, X, codes, weight, max_memory)
         n_classes = len(self.classes_)
         W = untrained(codes[self.support_], n_classes)
         class_weights = self._class_weights(codes)
         W *= (class_weights / class_weights.max())[:, None]
         if self.readout == "lms":
-            self._train_lms(engine, layer, X, codes, weight, order, W)
+            W = engine.to_device(W)
+            self._train_lms(engine, layer, X, codes, weight, order, W, max_memory)
         return W, np.zeros(n_classes)
 
-    def _train_lms(self, engine, layer, X, codes, weight, order, W):
-        n_classes = len(W)
+    def _train_lms(self, engine, layer, X, codes, weight, order, W, max_memory):
+        n_classes, xp = len(W), engine.xp
 
         def passing(consume, what):
             stream(
-                engine, layer, X, consume, max_memory=self.max_memory, rows=order,
+                engine, layer, X, consume, max_memory=max_memory, rows=order,
                 consumer_bytes=8 * (W.size + LMS_BLOCK * (layer.n_units + 3 * LMS_BLOCK)),
                 consumer_row_bytes=40 * n_classes,
                 what=f"RBFClassifier {what}", verbose=self.verbose,
@@ -385,9 +406,8 @@ class RBFClassifier(_HiddenLayerClassifier):
 
         def learn(part, H):
             rows = order[part]
-            Y = _one_hot(codes[rows], n_classes)
-            H = engine.to_host(H)
-            lms_update(W, H, Y, rate, None if weight is None else weight[rows])
+            Y = _one_hot(codes[rows], n_classes, xp)
+            lms_update(W, H, Y, rate, None if weight is None else xp.asarray(weight[rows]), xp)
 
         rate = self.learning_rate
         if rate == "auto":
@@ -415,12 +435,11 @@ class RBFClassifier(_HiddenLayerClassifier):
             )
         return super()._diverged()
 
-    def _stream_scores(self, X, consume):
-        engine, layer = self._engine_and_layer(X)
+    def _stream_scores(self, engine, layer, X, consume):
         dtype = layer.hidden_dtype
         # One more column sums the activities: 0 tells a row outside every unit.
         W = np.column_stack([self.coef_.T, np.ones(layer.n_units)]).astype(dtype)
-        W, b = engine.to_device(W), engine.to_device(self.intercept_.astype(dtype))
+        W, b = engine.to_device(W), self.intercept_.astype(dtype)
         outside = []
 
         def score(part, H):
@@ -527,19 +546,18 @@ class TanhClassifier(_HiddenLayerClassifier):
         weights.check_parameters(self)
         check_positive("alpha", self.alpha, or_zero=True)
 
-    def _choose_layer(self, engine, X, codes, weight):
+    def _choose_layer(self, engine, X, codes, weight, max_memory):
         layer = weights.fit_layer(self, X, weight, self.n_hidden)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer, None
 
-    def _train(self, engine, layer, X, codes, weight, order):
-        return self._train_ridge(engine, layer, X, codes, weight)
+    def _train(self, engine, layer, X, codes, weight, order, max_memory):
+        return self._train_ridge(engine, layer, X, codes, weight, max_memory)
 
     def _layer(self):
         return TanhLayer(self.components_, self.hidden_intercept_)
 
-    def _stream_scores(self, X, consume):
-        engine, layer = self._engine_and_layer(X)
+    def _stream_scores(self, engine, layer, X, consume):
         W = engine.to_device(self.coef_.T.astype(layer.hidden_dtype))
         b = engine.to_device(self.intercept_.astype(layer.hidden_dtype))
 

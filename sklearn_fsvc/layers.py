@@ -93,13 +93,13 @@ class RBFLayer(_Layer):
     @cached_property
     def affine(self):
         if self.kernel == "triangular" and self.metric != "euclidean":
-            return self._triangle
+            return self.triangle
         if self.kernel == "gaussian" and self.metric == "euclidean":
             return Affine(scale=-0.5 / self.radius**2)
         return Affine()
 
     @property
-    def _triangle(self):
+    def triangle(self):
         return Affine(scale=-1.0 / (K * self.radius), offset=1.0, floor=0.0)
 
     @property
@@ -118,7 +118,7 @@ class RBFLayer(_Layer):
         if self.metric == "euclidean":
             xp.sqrt(A, out=A)
             if self.kernel == "triangular":
-                self._triangle.apply(A, xp)
+                self.triangle.apply(A, xp)
         return A
 
     def astype(self, dtype):

@@ -4,7 +4,7 @@ import time
 
 
 class Progress:
-    """Counts rows of one phase of the work and prints how far it is.
+    """Counts rows of one phase of the work, prints how far it is and where the time goes.
 
     Parameters
     ----------
@@ -14,17 +14,38 @@ class Progress:
         Rows in all.
     verbose : int
         0 prints nothing.
+    stopwatch : callable
+        Makes an ``engines.base.Stopwatch``.
     """
 
-    def __init__(self, what, total, verbose):
+    def __init__(self, what, total, verbose, stopwatch):
         self.what, self.total, self.verbose = what, total, verbose
-        self.done = 0
+        self.done = self.tiles = 0
         self.start = self.last = time.perf_counter()
+        self._stopwatch = stopwatch() if verbose else None
+
+    def lap(self, stage):
+        """What was done since the last lap was `stage`."""
+        if self.verbose:
+            self._stopwatch.lap(stage)
 
     def advance(self, rows):
+        """A tile of that many rows is done."""
         self.done += rows
+        self.tiles += 1
         now = time.perf_counter()
-        if self.verbose and (now - self.last > 1 or self.done >= self.total):
+        if self.verbose and now - self.last > 1 and self.done < self.total:
             self.last = now
-            rate = self.done / max(now - self.start, 1e-9)
-            print(f"[{self.what}] {self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s")
+            self._print()
+
+    def close(self):
+        if self.verbose:
+            stages = self._stopwatch.totals()
+            self._print(": " + ", ".join(f"{k} {v:.3g} s" for k, v in stages.items()))
+
+    def _print(self, more=""):
+        rate = self.done / max(time.perf_counter() - self.start, 1e-9)
+        tiles = f"{self.tiles} tile{'s' if self.tiles != 1 else ''}"
+        print(
+            f"[{self.what}] {self.done:,} of {self.total:,} rows, {tiles}, {rate:,.0f} rows/s{more}"
+        )

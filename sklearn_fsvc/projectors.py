@@ -5,13 +5,14 @@ from abc import abstractmethod
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from . import centers, weights
+from .arrays import check_rows, to_host
 from .engines import get_engine
-from .layers import DTYPES, RBFLayer, TanhLayer
+from .layers import RBFLayer, TanhLayer
 from .parameters import check_count, unchanged_on_error
-from .streaming import compute_dtype, stream
+from .streaming import compute_dtype, keep_rows, n_synapses, stream
 
 
 class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -45,11 +46,15 @@ class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         with unchanged_on_error(self):
             self._check_parameters()
-            engine = get_engine(self.device)
-            X = validate_data(self, X, dtype=list(DTYPES))
-            self._choose_layer(engine, X, y)
-            self.device_ = engine.name
+            with get_engine(self.device, self._work(X)) as engine:
+                X = check_rows(self, engine, X, reset=True)
+                self._choose_layer(engine, X, to_host(y))
+                self.device_ = engine.name
         return self
+
+    def _work(self, X):
+        """A guess of rows x units x features, before X has been looked at."""
+        return n_synapses(X, self.n_components)
 
     def transform(self, X):
         """The hidden layer's output for each row.
@@ -60,19 +65,22 @@ class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         Returns
         -------
-        H : ndarray of shape (n_samples, n_components)
-            float64 if X or the layer is, else float32. Beside H itself, `max_memory`
-            bounds what is allocated.
+        H : array of shape (n_samples, n_components)
+            float64 if X or the layer is, else float32. A CuPy array where X is on a GPU,
+            else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
+            where H is computed.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=list(DTYPES))
-        engine, layer = get_engine(self.device), self._layer()
-        layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
-        result = np.empty((len(X), layer.n_units), layer.hidden_dtype)
-        stream(
-            engine, layer, X, out=result, max_memory=self.max_memory,
-            what=f"{type(self).__name__} transform", verbose=self.verbose,
-        )  # fmt: skip
+        layer = self._layer()
+        with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
+            X = check_rows(self, engine, X, reset=False)
+            layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
+            xp = np if isinstance(X, np.ndarray) else engine.xp
+            result = xp.empty((len(X), layer.n_units), layer.hidden_dtype)
+            stream(
+                engine, layer, X, out=result, max_memory=self.max_memory,
+                what=f"{type(self).__name__} transform", verbose=self.verbose,
+            )  # fmt: skip
         return result
 
     @property
@@ -150,10 +158,11 @@ class RBFProjector(_Projector):
             if y is None:
                 raise ValueError('selection="per_class" needs y in fit; or use "global".')
             groups = np.unique(column_or_1d(y), return_inverse=True)[1]
-            check_consistent_length(X, groups)
+            check_consistent_length(range(len(X)), groups)
         order = centers.presentation_order(len(X), None, self.shuffle, self.random_state)
+        X, max_memory = keep_rows(engine, X, self.max_memory)
         layer, rows, self.selection_radius_ = centers.fit_layer(
-            self, engine, X, order, groups, self.n_components, centers.AUTO_MEDIAN
+            self, engine, X, order, groups, self.n_components, centers.AUTO_MEDIAN, max_memory
         )
         self.radius_, self.centers_, self.support_ = layer.radius, layer.units, rows
 

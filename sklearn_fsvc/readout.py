@@ -1,29 +1,18 @@
 """From H to scores: the statistics of a ridge readout, LMS, and no training at all.
 
-Everything here is linear algebra on tiles of H. Arrays may be of any namespace `xp` that
-speaks NumPy; where one has a better routine than the generic product, it is named here.
+Everything here is linear algebra on tiles of H, where they are: arrays may be of any
+namespace `xp` that `linalg.algebra` knows. Coefficients come back as NumPy arrays.
 """
 
 import warnings
 
 import numpy as np
-from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
+
+from .linalg import algebra
 
 # Rows of H that the LMS recursion settles in one triangular solve.
 LMS_BLOCK = 256
-
-
-def _add_gram(total, H, xp):
-    """total += H'H. On the host only the lower triangle, by syrk: half the work."""
-    if xp is not np:
-        total += H.T @ H
-        return
-    syrk = linalg.get_blas_funcs("syrk", (H,))
-    if H.dtype == total.dtype:
-        syrk(1.0, H.T, beta=1.0, c=total, lower=1, overwrite_c=1)
-    else:
-        total += syrk(1.0, H.T, lower=1)
 
 
 class RidgeStatistics:
@@ -57,29 +46,26 @@ class RidgeStatistics:
         self.hy = xp.zeros((n_units, n_outputs))
 
     @staticmethod
-    def nbytes(n_units, itemsize):
-        """Bytes of the statistics, of one product on its way in, and of the solution.
-
-        A float64 product is added in place and needs no room of its own.
-        """
-        return n_units * n_units * (8 + itemsize % 8 + 8)
+    def nbytes(n_units, xp=np):
+        """Bytes of the statistics and of the solution."""
+        return algebra(xp).n_matrices * n_units * n_units * 8
 
     def update(self, H, Y, weight=None):
-        """Add rows: H (rows, units), Y (rows, outputs), weight (rows,) or None.
+        """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.
 
         H is scaled in place where there are weights.
         """
         xp = self.xp
+        self.n += len(H) if weight is None else float(weight.sum())
+        ones = xp.ones(len(H))
         if weight is not None:
-            root = xp.sqrt(xp.asarray(weight))[:, None]
-            H *= root.astype(H.dtype)
-            Y = Y * root
-        ones = xp.ones(len(H)) if weight is None else root[:, 0]
+            ones = xp.sqrt(xp.asarray(weight))
+            H *= ones[:, None].astype(H.dtype)
+            Y = Y * ones[:, None]
         left = xp.column_stack([ones, Y]).astype(H.dtype)
         sums = (left.T @ H).astype(np.float64)
-        _add_gram(self.gram, H, xp)
+        algebra(xp).add_gram(self.gram, H)
         self.rounding = max(self.rounding, float(np.finfo(H.dtype).eps))
-        self.n += float(ones @ ones)
         self.h += sums[0]
         self.hy += sums[1:].T
         self.y += ones @ Y
@@ -109,9 +95,9 @@ class RidgeStatistics:
     def _normal_matrix(self, alpha):
         """Lower triangle of sum w (h - mean)(h - mean)' + alpha I, a new array."""
         matrix = self.gram.copy(order="F")
-        syr = linalg.get_blas_funcs("syr", (matrix,))
-        syr(-1.0 / self.n, self.h, lower=1, a=matrix, overwrite_a=1)
-        matrix[np.diag_indices_from(matrix)] += alpha
+        algebra(self.xp).add_outer(matrix, -1.0 / self.n, self.h)
+        diagonal = self.xp.arange(len(matrix))
+        matrix[diagonal, diagonal] += alpha
         return matrix
 
     def solve(self, alpha):
@@ -122,50 +108,31 @@ class RidgeStatistics:
 
         Returns
         -------
-        W : ndarray of shape (n_outputs, n_units)
-        b : ndarray of shape (n_outputs,)
+        W : array of shape (n_outputs, n_units)
+        b : array of shape (n_outputs,)
         """
-        right = self.hy - np.outer(self.h, self.y) / self.n
-        W = _solve_spd(lambda: self._normal_matrix(alpha), right, self.rounding).T
+        right = self.hy - self.xp.outer(self.h, self.y) / self.n
+        W = algebra(self.xp).solve_positive(self._normal_matrix(alpha), right)
+        if W is None:
+            W = self._solve_by_eigenvectors(self._normal_matrix(alpha), right)
+        W = W.T
         return W, (self.y - W @ self.h) / self.n
 
-
-def _solve_spd(make_matrix, right, rounding):
-    """Solve A w = right for the symmetric matrix whose lower triangle `make_matrix` makes.
-
-    `rounding` is the relative error of its entries.
-    """
-    A = make_matrix()
-    norm = _one_norm_bound(A)
-    potrf, pocon = linalg.get_lapack_funcs(("potrf", "pocon"), (A,))
-    factor, info = potrf(A, lower=1, overwrite_a=1, clean=0)
-    if info == 0:
-        reciprocal, _ = pocon(factor, norm, uplo="L")
-        if reciprocal > np.finfo(A.dtype).eps:
-            return linalg.cho_solve((factor, True), right, check_finite=False)
-    return _solve_by_eigenvectors(make_matrix(), right, rounding)
-
-
-def _one_norm_bound(lower):
-    """At least the 1-norm of a symmetric matrix, at most twice; the upper triangle is 0."""
-    (lange,) = linalg.get_lapack_funcs(("lange",), (lower,))
-    return lange("1", lower) + lange("I", lower)
-
-
-def _solve_by_eigenvectors(A, right, rounding):
-    values, vectors = linalg.eigh(A, lower=True, overwrite_a=True, check_finite=False)
-    largest = max(values[-1], 0.0)
-    keep = values > largest * len(values) * rounding
-    condition = largest / values[0] if values[0] > 0 else np.inf
-    warnings.warn(
-        f"The hidden layer is ill-conditioned (condition number {condition:.1e}): "
-        f"{np.count_nonzero(~keep)} of {len(values)} directions were left out of the ridge "
-        "readout. Raise alpha, or use fewer or narrower units.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-    vectors = vectors[:, keep]
-    return vectors @ ((vectors.T @ right) / values[keep, None])
+    def _solve_by_eigenvectors(self, A, right):
+        values, vectors = algebra(self.xp).eigh(A)
+        smallest, largest = float(values[0]), max(float(values[-1]), 0.0)
+        keep = values > largest * len(values) * self.rounding
+        n_left_out = len(values) - int(keep.sum())
+        condition = largest / smallest if smallest > 0 else np.inf
+        warnings.warn(
+            f"The hidden layer is ill-conditioned (condition number {condition:.1e}): "
+            f"{n_left_out} of {len(values)} directions were left out of the ridge "
+            "readout. Raise alpha, or use fewer or narrower units.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        vectors = vectors[:, keep]
+        return vectors @ ((vectors.T @ right) / values[keep, None])
 
 
 def untrained(labels, n_outputs):
@@ -173,7 +140,7 @@ def untrained(labels, n_outputs):
     return (labels[None, :] == np.arange(n_outputs)[:, None]).astype(np.float64)
 
 
-def lms_update(W, H, Y, rate, weight=None):
+def lms_update(W, H, Y, rate, weight=None, xp=np):
     """The LMS rule over the rows of a tile, in order, in place on W.
 
     For each row i: e = y_i - W h_i;  W += rate * w_i * e h_i'. In blocks the recursion is
@@ -183,7 +150,7 @@ def lms_update(W, H, Y, rate, weight=None):
 
     Parameters
     ----------
-    W : ndarray of shape (outputs, units), float64
+    W : array of shape (outputs, units), float64
     H : (rows, units); Y : (rows, outputs); weight : (rows,) or None
     rate : float
         eta. Stable for about rate < 2 / max |h_i|^2.
@@ -191,9 +158,7 @@ def lms_update(W, H, Y, rate, weight=None):
     for start in range(0, len(H), LMS_BLOCK):
         rows = slice(start, start + LMS_BLOCK)
         h = H[rows].astype(np.float64)
-        step = np.full(len(h), rate) if weight is None else rate * weight[rows]
-        system = np.tril(h @ h.T, -1) * step
-        E = linalg.solve_triangular(
-            system, Y[rows] - h @ W.T, lower=True, unit_diagonal=True, check_finite=False
-        )
+        step = xp.full(len(h), rate) if weight is None else rate * weight[rows]
+        system = xp.tril(h @ h.T, -1) * step
+        E = algebra(xp).solve_unit_lower(system, Y[rows] - h @ W.T)
         W += (E * step[:, None]).T @ h

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.utils import check_random_state
 
+from .arrays import to_host
 from .layers import TanhLayer, hidden_dtype
 from .parameters import check_choice, check_positive_or_auto
 from .streaming import take_rows
@@ -67,7 +68,7 @@ def fit_to_data(layer, X, rows, weight, dtype):
     unit receives has the variance it would have for standardised features, whatever the
     unit and the offset of X. Measured on `rows`, with their weights.
     """
-    block = take_rows(X, rows, np.float64)
+    block = to_host(take_rows(X, rows)).astype(np.float64)
     weight = None if weight is None else weight[rows]
     mean = np.average(block, axis=0, weights=weight)
     block -= mean

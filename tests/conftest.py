@@ -29,7 +29,8 @@ def usable(name, config):
 
 @pytest.fixture(params=list(ENGINES))
 def engine(request):
-    return usable(request.param, request.config)
+    with usable(request.param, request.config) as engine:
+        yield engine
 
 
 @pytest.fixture(params=list(ENGINES))

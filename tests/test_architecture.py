@@ -19,7 +19,9 @@ LAYERS = [
     "projectors",
     "centers",
     "weights",
+    "arrays",
     "readout",
+    "linalg",
     "streaming",
     "progress",
     "tiling",
@@ -28,11 +30,15 @@ LAYERS = [
     "engines.jit",
     "engines.blas",
     "engines.mkl",
+    "engines.cuda",
+    "engines.transfer",
     "engines.host",
     "engines.base",
     "engines.kernels.__init__",
     "engines.kernels.cpu",
     "engines.kernels.simd",
+    "engines.kernels.cuda",
+    "engines.kernels.language",
     "layers",
 ]
 FILES = sorted(ROOT.rglob("*.py"))
@@ -75,13 +81,13 @@ def test_imports_point_downwards(path):
 
 
 def test_importing_compiles_and_loads_nothing():
-    """No numba, no thread, no MKL before the first call that needs it."""
+    """No numba, no thread, no MKL, no GPU before the first call that needs it."""
     code = (
         "import sys, threading, sklearn_fsvc as f\n"
         "from sklearn.base import clone\n"
-        "for e in (f.RBFClassifier(device='jit'), f.TanhProjector(device='mkl')):\n"
+        "for e in [f.TanhProjector(device=d) for d in ('jit', 'mkl', 'cuda')]:\n"
         "    clone(e).get_params()\n"
-        "assert 'numba' not in sys.modules and 'matplotlib' not in sys.modules\n"
+        "assert not {'numba', 'matplotlib', 'cupy', 'numba_cuda_mlir'} & set(sys.modules)\n"
         "assert threading.active_count() == 1\n"
         "assert not any('mkl_rt' in line for line in open('/proc/self/maps'))\n"
     )

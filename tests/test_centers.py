@@ -38,7 +38,7 @@ def test_blocked_selection_is_the_sequential_rule(X, radius, overlap, metric, ke
 def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
     X = rng.random((700, 4))
     expected = naive.novel_rows(X, 0.08, 0.9)
-    monkeypatch.setattr(centers, "_BLOCK_ROWS", block)
+    monkeypatch.setattr(type(JIT), "block_rows", block)
     monkeypatch.setattr(centers, "_CHUNK_UNITS", 50)
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9))
     np.testing.assert_array_equal(found, expected)
@@ -47,7 +47,7 @@ def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
 
 def test_a_copy_of_a_centre_is_not_novel_in_a_later_block(monkeypatch, rng):
     """Its activity is 1, and the rule is strict."""
-    monkeypatch.setattr(centers, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(type(JIT), "block_rows", 64)
     X = np.tile(rng.random((64, 3)), (3, 1))
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, 1.0))
     np.testing.assert_array_equal(found, np.arange(64))
@@ -101,6 +101,20 @@ def test_groups_are_selected_as_if_alone(X, radius, overlap, seed):
     expected = naive.novel_rows_by_group(X[order], groups[order], radius, overlap)
     np.testing.assert_array_equal(found, expected)
     assert n_seen == len(X)
+
+
+def test_where_the_limit_ends_a_pass_does_not_depend_on_the_blocks(rng):
+    """Else the search for a radius would end elsewhere on another engine."""
+    X = rng.random((3000, 4))
+    rule = NoveltyRule("manhattan", "triangular", 0.05, 1.0)
+    ends = [
+        centers.novel_rows(JIT, X, np.arange(3000), rule, limit=100, block_rows=rows)
+        for rows in (64, 200, 3000)
+    ]
+    for found, n_seen in ends:
+        assert len(found) == 101
+        assert n_seen == found[-1] + 1
+        np.testing.assert_array_equal(found, ends[0][0])
 
 
 def test_the_limit_ends_the_pass_early(rng):

@@ -3,7 +3,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
+from conftest import usable
+from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
+
+JIT = get_engine("jit")
 
 
 @pytest.fixture
@@ -13,12 +17,24 @@ def data(rng):
     return H, Y, rng.random(200) * 2
 
 
-def statistics(H, Y, weight=None, step=1000):
-    result = RidgeStatistics(H.shape[1], Y.shape[1])
+@pytest.fixture(params=["jit", "cuda"])
+def engine(request):
+    """Of each namespace of arrays, one engine."""
+    with usable(request.param, request.config) as engine:
+        yield engine
+
+
+def statistics(H, Y, weight=None, step=1000, engine=JIT):
+    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.xp)
     for i in range(0, len(H), step):
         part = slice(i, i + step)
-        result.update(H[part].copy(), Y[part], None if weight is None else weight[part])
+        rows = engine.to_device(H[part].copy()), engine.to_device(Y[part])
+        result.update(*rows, None if weight is None else weight[part])
     return result
+
+
+def solved(statistics, alpha, engine):
+    return [engine.to_host(a) for a in statistics.solve(alpha)]
 
 
 def assert_same(a, b, tolerance=1e-10):
@@ -29,10 +45,10 @@ def assert_same(a, b, tolerance=1e-10):
 
 @pytest.mark.parametrize("alpha", [1e-6, 1.0, 100.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_ridge_is_least_squares(data, alpha, weighted):
+def test_ridge_is_least_squares(engine, data, alpha, weighted):
     H, Y, weight = data
     weight = weight if weighted else None
-    W, b = statistics(H, Y, weight, step=37).solve(alpha)
+    W, b = solved(statistics(H, Y, weight, step=37, engine=engine), alpha, engine)
     expected_W, expected_b = naive.ridge(H, Y, alpha, weight)
     np.testing.assert_allclose(W, expected_W, atol=1e-9)
     np.testing.assert_allclose(b, expected_b, atol=1e-9)
@@ -80,32 +96,33 @@ def test_weights_are_repetitions(data, rng):
     assert_same(statistics(H, Y, times.astype(float)), repeated, 1e-8)
 
 
-def test_an_ill_conditioned_layer_warns_and_is_solved(data):
+def test_an_ill_conditioned_layer_warns_and_is_solved(engine, data):
     H, Y, _ = data
     H = np.hstack([H, H[:, :5]])  # five directions of no variance
     with pytest.warns(ConvergenceWarning, match=r"condition number .*5 of 20 directions.*alpha"):
-        W, b = statistics(H, Y).solve(0.0)
+        W, b = solved(statistics(H, Y, engine=engine), 0.0, engine)
     expected_W, expected_b = naive.ridge(H[:, :15], Y, 0.0)
     np.testing.assert_allclose(H @ W.T + b, H[:, :15] @ expected_W.T + expected_b, atol=1e-6)
 
 
-def test_a_constant_layer_answers_the_mean(data):
+def test_a_constant_layer_answers_the_mean(engine, data):
     _, Y, _ = data
     with pytest.warns(ConvergenceWarning, match="ill-conditioned"):
-        W, b = statistics(np.zeros((200, 4)), Y).solve(0.0)
+        W, b = solved(statistics(np.zeros((200, 4)), Y, engine=engine), 0.0, engine)
     np.testing.assert_array_equal(W, 0)
     np.testing.assert_allclose(b, Y.mean(axis=0))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n", [1, LMS_BLOCK, LMS_BLOCK + 1, 3 * LMS_BLOCK + 7])
-def test_lms_is_the_rule_row_by_row(rng, n, weighted):
+def test_lms_is_the_rule_row_by_row(engine, rng, n, weighted):
     H, Y = rng.random((n, 12)), rng.random((n, 4))
     weight = rng.random(n) if weighted else None
     W = rng.random((4, 12))
     expected = naive.lms(W, H, Y, 0.06, weight)
-    lms_update(W, H, Y, 0.06, weight)
-    np.testing.assert_allclose(W, expected, rtol=0, atol=1e-12)
+    there = [a if a is None else engine.to_device(a) for a in (W, H, Y, weight)]
+    lms_update(*there[:3], 0.06, there[3], engine.xp)
+    np.testing.assert_allclose(engine.to_host(there[0]), expected, rtol=0, atol=1e-12)
 
 
 def test_lms_every_step(rng):

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc.engines import ENGINES
 
 # The one list of checks that fail; each must fail, and says why no estimator of its kind
 # could pass.
@@ -28,8 +29,13 @@ EXPECTED_FAILURES = {
 }
 
 
+def devices():
+    """Those that all estimators are checked on; a GPU where one works."""
+    return [d for d in ("jit", "blas", "cuda") if ENGINES[d]().why_unavailable() is None]
+
+
 def estimators():
-    for device in ("jit", "blas"):
+    for device in devices():
         for readout in ("ridge", "lms", "none"):
             yield RBFClassifier(readout=readout, device=device)
         yield RBFClassifier(metric="euclidean", kernel="gaussian", device=device)

@@ -10,19 +10,39 @@ class Engine(ABC):
 
     An engine receives clean arrays: C-ordered, finite, two-dimensional, of the layer's own
     dtype (``layer.units.dtype``) and number of features. It checks nothing and knows no
-    estimator. Making one is cheap: no thread, context or compilation before `load`.
+    estimator. Making one is cheap: no thread, context or compilation before it is entered::
+
+        with get_engine(device) as engine:
+            H = engine.hidden(engine.load(layer), engine.to_device(X))
+
+    Arrays of `xp` belong to the engine that was entered last in a thread.
 
     Attributes
     ----------
     name : str
-        What the user writes as ``device``.
+        What the user writes as ``device``; once entered, the very device.
     xp : module
         The array namespace of what `hidden` returns (NumPy on the host). Consumers of H,
         such as the readouts, are written over it.
+    tile_bytes : int
+        Bytes of H in a tile where nothing is gained by more.
+    n_ahead : int
+        Tiles of X that `uploads` holds at one time.
+    block_rows : int
+        Rows that novelty selection takes at a time.
     """
 
     name: str
     xp = np
+    tile_bytes = 2**24
+    n_ahead = 1
+    block_rows = 1024
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
 
     @abstractmethod
     def why_unavailable(self):
@@ -44,6 +64,10 @@ class Engine(ABC):
         """Bytes `load` will take for this layer, without loading it."""
 
     @abstractmethod
+    def row_bytes(self, layer):
+        """Bytes `hidden` takes for a row, beside X and H."""
+
+    @abstractmethod
     def hidden(self, loaded, X, out=None):
         """H of shape (rows, units) in ``layer.hidden_dtype``, an array of `xp`.
 
@@ -53,9 +77,79 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def novel(self, layer, X, activity, threshold):
+        """Which rows of X the sequential rule of novelty keeps, as host integers.
+
+        In order, a row whose activity is under the threshold is kept and adds its unit's
+        output to the activities of the rows after it.
+
+        `layer` has the rows of `X`, an array of `xp`, for units. `activity` (rows,) in
+        float64, an array of `xp`, is what they start with; it may be changed.
+        """
+
+    @abstractmethod
     def to_device(self, array):
         """A host array as an array of `xp`."""
 
     @abstractmethod
     def to_host(self, array):
         """An array of `xp` as a NumPy array."""
+
+    @abstractmethod
+    def keep(self, X, limit):
+        """X as an array of `xp`, if that takes no more than `limit` bytes, else X itself."""
+
+    @abstractmethod
+    def uploads(self, blocks):
+        """Host arrays as arrays of `xp`, one after the other, the next already on its way."""
+
+    @abstractmethod
+    def sink(self, out):
+        """Where tiles of H go that are to stay, in `out`, a host array: see `Sink`."""
+
+    @abstractmethod
+    def stopwatch(self):
+        """What tells how long the stages of the work took: see `Stopwatch`."""
+
+
+class Sink(ABC):
+    """Takes tiles of H to where they stay.
+
+    Attributes
+    ----------
+    n_buffers : int
+        Tiles that are allocated.
+    stage : str
+        What `put` does, for people to read.
+    """
+
+    n_buffers: int
+    stage = "copy out"
+
+    @abstractmethod
+    def buffer(self, part):
+        """An array of `xp` to write the rows `part` of H into."""
+
+    @abstractmethod
+    def put(self, part):
+        """The buffer of `part` is written: take it where it belongs."""
+
+    @abstractmethod
+    def free(self):
+        """Give the buffers back; what was put stays put."""
+
+    @abstractmethod
+    def close(self):
+        """Return once all is there."""
+
+
+class Stopwatch(ABC):
+    """Adds up the time of stages that follow one another."""
+
+    @abstractmethod
+    def lap(self, stage):
+        """What was done since the last lap was `stage`."""
+
+    @abstractmethod
+    def totals(self):
+        """stage -> seconds."""

@@ -1,13 +1,16 @@
 """What all engines on the host share: its memory and its cores."""
 
 import os
-from collections import deque
+import time
+from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import cache
 
 import joblib
+import numpy as np
 
-from .base import Engine
+from .base import Engine, Sink, Stopwatch
 
 # Where the system does not say how much memory it has.
 _ASSUMED_TOTAL = 4 * 2**30
@@ -96,8 +99,71 @@ class HostEngine(Engine):
     def memory(self):
         return host_memory()
 
+    def row_bytes(self, layer):
+        return 0
+
     def to_device(self, array):
         return array
 
     def to_host(self, array):
         return array
+
+    def keep(self, X, limit):
+        return X
+
+    def uploads(self, blocks):
+        return blocks
+
+    def sink(self, out):
+        return DirectSink(out)
+
+    def stopwatch(self):
+        return HostStopwatch()
+
+    def novel(self, layer, X, activity, threshold):
+        under = np.flatnonzero(activity < threshold)
+        if not len(under):
+            return under
+        rows = np.ascontiguousarray(X[under])
+        kernel = self.hidden(self.load(replace(layer, units=rows)), rows)
+        activity, kept, i = activity[under], [], 0
+        while i < len(rows):
+            kept.append(i)
+            activity[i + 1 :] += kernel[i, i + 1 :]
+            later = np.flatnonzero(activity[i + 1 :] < threshold)
+            i = i + 1 + later[0] if len(later) else len(rows)
+        return under[kept]
+
+
+class DirectSink(Sink):
+    """The engine writes where H is to stay."""
+
+    n_buffers = 0
+
+    def __init__(self, out):
+        self.out = out
+
+    def buffer(self, part):
+        return self.out[part]
+
+    def put(self, part):
+        pass
+
+    def free(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class HostStopwatch(Stopwatch):
+    def __init__(self):
+        self._totals, self._last = defaultdict(float), time.perf_counter()
+
+    def lap(self, stage):
+        now = time.perf_counter()
+        self._totals[stage] += now - self._last
+        self._last = now
+
+    def totals(self):
+        return dict(self._totals)

@@ -1,0 +1,248 @@
+"""One GPU against its own limits and against peers; every ratio within one process.
+
+python benchmarks/gpu.py --data DIR [--json FILE] [--only layers,transform,...]
+
+DIR holds the four IDX files of MNIST. torch is a peer where it is installed.
+"""
+
+import os
+
+# Read by SciPy as it is imported: with it, LogisticRegression takes arrays of the GPU.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import sklearn
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from _timing import arguments, medians, report
+from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
+from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
+
+N, M, FEATURES = 16_384, 8192, 784
+MNIST_UNITS = 4096
+
+
+def milliseconds(cupy, functions, repeats=7):
+    """{name: median time by the GPU's own clock}, each in turn, again and again."""
+    for function in functions.values():
+        function()
+    times = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = cupy.cuda.get_current_stream().record()
+            function()
+            end = cupy.cuda.get_current_stream().record()
+            end.synchronize()
+            times[name].append(cupy.cuda.get_elapsed_time(start, end))
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def layers(args, engine, cupy):
+    """Femtoseconds a row, unit and feature, everything on the GPU."""
+    rng = np.random.default_rng(0)
+    floats = [(rng.random((n, FEATURES)) * 255) for n in (N, M)]
+    functions = {}
+    for dtype in (np.float32, np.float64, np.uint8):
+        X, C = (a.astype(dtype) for a in floats)
+        functions |= _layer(engine, RBFLayer(C, 20_000.0), X, f"Manhattan {np.dtype(dtype)}")
+    X, C = (a.astype(np.float32) for a in floats)
+    functions |= _layer(engine, RBFLayer(C, 500.0, "euclidean"), X, "Euclidean float32")
+    W = rng.standard_normal((M, FEATURES)).astype(np.float32) / FEATURES
+    tanh = TanhLayer(W, rng.random(M).astype(np.float32))
+    functions |= _layer(engine, tanh, X, "tanh float32")
+    X, W, H = cupy.asarray(X), cupy.asarray(W), cupy.empty((N, M), np.float32)
+    functions["cuBLAS product float32"] = lambda: cupy.matmul(X, W.T, out=H)
+    times = milliseconds(cupy, functions)
+    synapses = N * M * FEATURES
+    rows = [(f"{name}, fs", t / synapses * 1e12) for name, t in times.items()]
+    ours = times["Manhattan float32"]
+    rows += [
+        ("Manhattan float64 / float32", times["Manhattan float64"] / ours),
+        ("tanh / cuBLAS product", times["tanh float32"] / times["cuBLAS product float32"]),
+    ]
+    rows += _torch_cdist(cupy, engine, C)
+    report(args, f"Layers on the GPU, {N} x {M} x {FEATURES}", rows)
+
+
+def _layer(engine, layer, X, name):
+    loaded, X = engine.load(layer), engine.to_device(X)
+    out = engine.xp.empty((N, M), layer.hidden_dtype)
+    return {name: partial(engine.hidden, loaded, X, out)}
+
+
+def _torch_cdist(cupy, engine, C):
+    try:
+        import torch
+    except ImportError:
+        print("torch is not installed: no row for it")
+        return []
+    n = 2048  # it takes 2 s for all
+    loaded, X = engine.load(RBFLayer(C, kernel="distance")), engine.to_device(C[:n])
+    there, units = torch.as_tensor(C[:n], device="cuda"), torch.as_tensor(C, device="cuda")
+
+    def peer():
+        torch.cdist(there, units, p=1)
+        torch.cuda.synchronize()
+
+    def ours():
+        engine.hidden(loaded, X)
+        cupy.cuda.get_current_stream().synchronize()
+
+    times = medians({"torch": peer, "ours": ours})
+    return [
+        (f"torch.cdist(p=1) float32, {n} rows, fs", times["torch"] / (n * M * FEATURES) * 1e15),
+        ("torch.cdist / ours", times["torch"] / times["ours"]),
+    ]
+
+
+def mnist(args, engine, cupy):
+    """From NumPy bytes to a fitted model, and to answers."""
+    X, y, X_test, y_test, _ = load_images(args.data)
+    options = {"random_state": 0, "device": "cuda"}
+    models = {
+        "RBFClassifier, random centres": RBFClassifier(MNIST_UNITS, selection="random", **options),
+        "RBFClassifier, novelty": RBFClassifier(MNIST_UNITS, **options),
+        "TanhClassifier": TanhClassifier(MNIST_UNITS, **options),
+    }
+    rows = []
+    for name, model in models.items():
+        start = time.perf_counter()
+        model.fit(X, y)
+        rows.append((f"{name}: first fit in this process, s", time.perf_counter() - start))
+        fit = medians({"fit": lambda model=model: model.fit(X, y)})["fit"]
+        predict = medians({"predict": lambda model=model: model.predict(X_test)})["predict"]
+        rows += [
+            (f"{name}: fit, s", fit),
+            (f"{name}: predict {len(X_test)}, s", predict),
+            (f"{name}: accuracy, %", 100 * model.score(X_test, y_test)),
+        ]
+    report(args, f"MNIST on the GPU, {len(X)} + {len(X_test)} images, {MNIST_UNITS} units", rows)
+
+
+def transform(args, engine, cupy):
+    """A million rows of bytes, host to host and to the GPU, against what bounds it."""
+    n, m = args.rows, 4096
+    X = np.random.default_rng(0).integers(0, 256, (n, FEATURES), dtype=np.uint8)
+    projector = TanhProjector(m, random_state=0, device="cuda").fit(X[:10_000])
+    layer = TanhLayer(projector.components_, projector.intercept_)
+    bounds = {
+        "kernels": _kernel_seconds(engine, cupy, layer, n),
+        "link in": X.nbytes / _link(cupy, inwards=True),
+        "link out": 4 * n * m / _link(cupy, inwards=False),
+        "filling a fresh array": _fill_seconds(4 * n * m),
+    }
+    rows = [(f"bound by {name}, s", seconds) for name, seconds in bounds.items()]
+    host = _median(lambda: projector.transform(X), 3)
+    there = cupy.asarray(X)
+
+    def on_gpu():
+        projector.transform(there)
+        cupy.cuda.get_current_stream().synchronize()
+
+    gpu = _median(on_gpu, 3)
+    slowest = max(bounds["kernels"], bounds["link in"])
+    rows += [
+        ("host to host, s", host),
+        ("host to host: bound / time", max(bounds.values()) / host),
+        ("GPU to GPU, s", gpu),
+        ("GPU to GPU: kernels / time", bounds["kernels"] / gpu),
+    ]
+    copied = _median(lambda: projector.transform(engine.keep(X, 2**60)).sum(), 3)
+    rows += [
+        ("host to GPU, s", copied),
+        ("host to GPU: slower of kernels and link / time", slowest / copied),
+    ]
+    report(args, f"TanhProjector({m}).transform, {n} x {FEATURES} bytes", rows)
+
+
+def _median(function, repeats):
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _kernel_seconds(engine, cupy, layer, n):
+    rows = 16_384
+    loaded, X = engine.load(layer), cupy.ones((rows, FEATURES), np.float32)
+    out = cupy.empty((rows, layer.n_units), np.float32)
+    functions = {"layer": lambda: engine.hidden(loaded, X, out)}
+    return milliseconds(cupy, functions)["layer"] / 1000 * n / rows
+
+
+def _link(cupy, inwards):
+    """Bytes a second between pinned memory and the GPU."""
+    import cupyx
+
+    pinned, there = cupyx.empty_pinned(2**27, np.uint8), cupy.zeros(2**27, np.uint8)
+    copy = partial(there.set, pinned) if inwards else partial(there.get, out=pinned)
+    return 2**27 / (milliseconds(cupy, {"copy": copy})["copy"] / 1000)
+
+
+def _fill_seconds(n_bytes):
+    """Seconds to write a new host array once with all cores, the best of three."""
+    parts, best = 64, np.inf
+    with ThreadPoolExecutor(n_threads()) as pool:
+        for _ in range(3):
+            start = time.perf_counter()
+            array = np.empty(n_bytes, np.uint8)
+            step = n_bytes // parts
+            fills = [pool.submit(array[i : i + step].fill, 1) for i in range(0, n_bytes, step)]
+            for fill in fills:
+                fill.result()
+            best = min(best, time.perf_counter() - start)
+            del array
+    return best
+
+
+def pipeline(args, engine, cupy):
+    """TanhProjector and LogisticRegression on the GPU, and on the machine's own cores."""
+    X, y, X_test, y_test, _ = load_images(args.data)
+    rows, seconds = [], {}
+    for device in ("cuda", "cpu"):
+        pipe = make_pipeline(
+            TanhProjector(2048, random_state=0, device=device), LogisticRegression(max_iter=100)
+        )
+        is_gpu = device == "cuda"
+        train, test = (cupy.asarray(a) if is_gpu else a for a in (X, X_test))
+        with sklearn.config_context(array_api_dispatch=is_gpu):
+            start = time.perf_counter()
+            pipe.fit(train, y)
+            seconds[device] = time.perf_counter() - start
+            rows += [
+                (f"{device}: whole fit, s", seconds[device]),
+                (f"{device}: accuracy, %", 100 * float(pipe.score(test, y_test))),
+                (f"{device}: iterations of lbfgs", float(pipe[-1].n_iter_[0])),
+            ]
+    rows += [("cpu / cuda", seconds["cpu"] / seconds["cuda"]), ("cores", n_threads())]
+    report(args, "TanhProjector(2048) + LogisticRegression, MNIST", rows)
+
+
+def main(args):
+    chosen = args.only.split(",")
+    with get_engine("cuda") as engine:
+        for benchmark in (layers, mnist, transform, pipeline):
+            if benchmark.__name__ in chosen:
+                benchmark(args, engine, engine.xp)
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            data={"required": True},
+            rows={"type": int, "default": 1_000_000, "help": "rows of the transform"},
+            only={"default": "layers,mnist,transform,pipeline"},
+        )
+    )

@@ -1,0 +1,359 @@
+"""One NVIDIA GPU: our kernels for differences, cuBLAS through CuPy for products.
+
+CuPy holds the arrays, multiplies and solves; numba-cuda-mlir compiles the kernels. Both
+are imported when the first engine is asked whether it works, and a context is made on the
+GPU then, never before.
+"""
+
+import multiprocessing
+import os
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from itertools import count
+
+import joblib
+import numpy as np
+
+from . import transfer
+from .base import Engine
+from .host import DirectSink
+
+# float32 sums of more features than this are added up from parts: adding ever smaller
+# numbers to an ever larger sum loses digits.
+PART = 1024
+# A squared distance under this part of |x|^2 + |c|^2 is computed again from differences.
+_CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
+# Bytes of the blocks in which rows that are kept travel.
+_UPLOAD = 2**23
+# Rows that one block of a finishing kernel visits.
+_FINISH_ROWS = 4
+_REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    layer: object
+    units: object  # packed for differences, else as they are
+    bias: object = None  # (1, units)
+    norms: object = None  # |c - centre|^2
+    centre: object = None  # subtracted from rows and units, so that products cancel less
+
+
+class CudaEngine(Engine):
+    """An NVIDIA GPU.
+
+    Parameters
+    ----------
+    index : int or None
+        Which one. None is the first, and in workers of joblib each worker's own: GPUs are
+        dealt in turn.
+    """
+
+    name = "cuda"
+    tile_bytes = 2**26
+    n_ahead = 2
+    block_rows = 8192
+
+    def __init__(self, index=None):
+        self._asked, self._active = index, ExitStack()
+
+    @property
+    def index(self):
+        if self._asked is not None:
+            return self._asked
+        worker = _worker_number()
+        return 0 if worker is None else worker % self.xp.cuda.runtime.getDeviceCount()
+
+    @property
+    def xp(self):
+        import cupy
+
+        return cupy
+
+    def __enter__(self):
+        index = self.index
+        self.name = f"cuda:{index}"
+        self._active.enter_context(self.xp.cuda.Device(index))
+        return self
+
+    def __exit__(self, *exception):
+        self._active.close()
+
+    def why_unavailable(self):
+        key = os.getpid(), self._asked
+        if key not in _WORKING:
+            reason = _why_unavailable(self._asked)
+            if reason:
+                return reason
+            _WORKING.add(key)
+        return None
+
+    def memory(self):
+        free, total = self.xp.cuda.Device().mem_info
+        free += self.xp.get_default_memory_pool().free_bytes()
+        return free // _siblings(), total
+
+    def loaded_bytes(self, layer):
+        m, n, size = *layer.units.shape, layer.units.itemsize
+        if layer.accumulation != "manhattan":
+            return (2 * m + 1) * n * size + 2 * m * layer.hidden_dtype.itemsize
+        # The units and, once packed, padded to whole tiles; and what one tile of rows takes.
+        item, tile = _item_and_tile(layer)
+        items = _round_up(_n_items(n, item), tile.step)
+        return m * n * size + items * item.itemsize * (_round_up(m, tile.units) + tile.rows)
+
+    def row_bytes(self, layer):
+        n = layer.n_features
+        if layer.accumulation != "manhattan":
+            return (n + 1) * layer.hidden_dtype.itemsize
+        item, tile = _item_and_tile(layer)
+        return _round_up(_n_items(n, item), tile.step) * item.itemsize
+
+    def load(self, layer):
+        xp = self.xp
+        units = self.to_device(layer.units)
+        if layer.accumulation == "manhattan":
+            item, tile = _item_and_tile(layer)
+            return _Loaded(layer, self._pack(units, item, tile.units, tile.step))
+        if layer.accumulation == "product":
+            return _Loaded(layer, units, bias=self.to_device(layer.bias)[None])
+        centre = units.mean(axis=0, dtype=np.float64).astype(units.dtype)
+        if not bool(xp.isfinite(centre).all()):
+            centre = xp.zeros_like(centre)
+        units = units - centre
+        return _Loaded(layer, units, norms=_squares(xp, units), centre=centre)
+
+    def hidden(self, loaded, X, out=None):
+        layer = loaded.layer
+        if out is None:
+            out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
+        if layer.accumulation == "manhattan":
+            self._manhattan(loaded, X, out)
+        elif layer.accumulation == "product":
+            self.xp.matmul(X, loaded.units.T, out=out)
+            self._map(out, "tanh", bias=loaded.bias)
+        else:
+            self._sqeuclidean(loaded, X, out)
+        return out
+
+    def to_device(self, array):
+        return self.xp.asarray(array)
+
+    def to_host(self, array):
+        return self.xp.asnumpy(array)
+
+    def keep(self, X, limit):
+        if not isinstance(X, np.ndarray) or X.nbytes > limit:
+            return X
+        kept = self.xp.empty(X.shape, X.dtype)
+        step = max(1, _UPLOAD // max(1, X.nbytes // len(X)))
+        starts = range(0, len(X), step)
+        blocks = (np.ascontiguousarray(X[i : i + step]) for i in starts)
+        for i, block in zip(starts, self.uploads(blocks), strict=True):
+            kept[i : i + step] = block
+        return kept
+
+    def uploads(self, blocks):
+        return transfer.uploads(self.xp, blocks)
+
+    def sink(self, out):
+        is_host = isinstance(out, np.ndarray)
+        return transfer.PinnedSink(self.xp, out) if is_host else DirectSink(out)
+
+    def stopwatch(self):
+        return transfer.EventStopwatch(self.xp)
+
+    def novel(self, layer, X, activity, threshold):
+        from .kernels import cuda as kernels
+
+        K = self.hidden(self.load(layer), X)
+        kept = self.xp.empty(len(X) + 1, np.int32)
+        threshold = np.float64(threshold)
+        self._launch(kernels.settle(), 1, kernels.SETTLE_THREADS, K, activity, threshold, kept)
+        kept = self.to_host(kept)
+        return kept[1 : kept[0] + 1]
+
+    def _manhattan(self, loaded, X, out):
+        from .kernels import cuda as kernels
+
+        layer, hidden = loaded.layer, out.dtype.type
+        item, tile = _item_and_tile(layer)
+        kernel = kernels.manhattan(item, tile)
+        rows = self._pack(X, item, tile.rows, tile.step)
+        n_items, affine = _n_items(X.shape[1], item), layer.affine
+        grid = loaded.units.shape[1] // tile.units, rows.shape[1] // tile.rows
+        part = PART if item == np.float32 else n_items
+        for begin in range(0, n_items, part):
+            end = min(begin + part, n_items)
+            numbers = affine.scale, affine.offset, affine.floor
+            if end < n_items:
+                numbers = 1, 0, -np.inf
+            self._launch(
+                kernel, grid, tile.threads, rows, loaded.units, out, begin, end,
+                *map(hidden, numbers),
+            )  # fmt: skip
+        if layer.kernel == "gaussian":
+            self._map(out, "gaussian", -0.5 / layer.radius**2)
+
+    def _pack(self, X, item, multiple, step):
+        from .kernels import cuda as kernels
+
+        items = _round_up(_n_items(X.shape[1], item), step)
+        side = kernels.SQUARE
+        packed = self.xp.empty((items, _round_up(len(X), multiple)), item)
+        grid = tuple(_round_up(size, side) // side for size in packed.shape[::-1])
+        self._launch(kernels.pack(item), grid, (side, 8), X, packed)
+        return packed
+
+    def _sqeuclidean(self, loaded, X, out):
+        from .kernels import cuda as kernels
+
+        layer, dtype = loaded.layer, out.dtype.type
+        X = X - loaded.centre
+        self.xp.matmul(X, loaded.units.T, out=out)
+        is_root, affine = layer.metric == "euclidean", layer.affine
+        if is_root and layer.kernel == "triangular":
+            affine = layer.triangle
+        if is_root and layer.kernel == "gaussian":
+            is_root = False  # exp(scale * squared distance)
+        numbers = _CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
+        self._launch(
+            kernels.expand(out.dtype), self._finish_grid(out, 1), kernels.THREADS,
+            out, X, loaded.units, _squares(self.xp, X), loaded.norms, *map(dtype, numbers), is_root,
+        )  # fmt: skip
+        if layer.kernel == "gaussian" and layer.metric == "euclidean":
+            self._map(out, "exp", 1.0)
+        elif layer.kernel == "gaussian":
+            self._map(out, "gaussian", -0.5 / layer.radius**2)
+
+    def _map(self, H, name, scale=1.0, bias=None):
+        from .kernels import cuda as kernels
+
+        width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
+        bias = self.xp.zeros((1, H.shape[1]), H.dtype) if bias is None else bias
+        kernel = kernels.map_rows(name, H.dtype, width)
+        grid = self._finish_grid(H, width)
+        self._launch(kernel, grid, kernels.THREADS, H, bias, H.dtype.type(scale))
+
+    def _finish_grid(self, H, width):
+        from .kernels import cuda as kernels
+
+        across = _round_up(H.shape[1], kernels.THREADS * width) // (kernels.THREADS * width)
+        return across, min(_round_up(len(H), _FINISH_ROWS) // _FINISH_ROWS, 65_535)
+
+    def _launch(self, kernel, grid, block, *args):
+        """Launch on the stream of the moment."""
+        stream = self.xp.cuda.get_current_stream().ptr
+        args = [_Unsynchronised(a) if isinstance(a, self.xp.ndarray) else a for a in args]
+        kernel[grid, block, stream](*args)
+
+
+class _Unsynchronised:
+    """An array of CuPy for a launch on CuPy's own stream.
+
+    Without the name of the stream, at whose end the launcher would wait.
+    """
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
+        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
+
+
+# (process, GPU) on which a kernel has run.
+_WORKING = set()
+
+
+def _why_unavailable(index):
+    """Nothing counts but a kernel that was compiled, launched and gave the right answer."""
+    if any(process != os.getpid() for process, _ in _WORKING):
+        return (
+            "this process was forked from one that has used the GPU, which CUDA does not "
+            "survive. Start workers as joblib does, or by multiprocessing's spawn"
+        )
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error}); {_REMEDY}"
+    try:
+        from .kernels import language  # noqa: F401
+    except ImportError as error:
+        return (
+            f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_REMEDY}"
+        )
+    try:
+        n_devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return (
+            f"no NVIDIA GPU can be reached ({error}). It needs an NVIDIA GPU, and its driver at "
+            "least as new as the CUDA that CuPy was built for"
+        )
+    if (index or 0) >= n_devices:
+        return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
+    try:
+        return _try(cupy, index or 0)
+    except MemoryError as error:
+        return f"too little memory is free on GPU {index or 0} ({error}); end what else runs there"
+    except Exception as error:  # whatever the compiler or the driver raises is the reason
+        return (
+            f"a kernel cannot be compiled and run with NumPy {np.__version__}, CuPy "
+            f"{cupy.__version__} and numba-cuda-mlir {version('numba-cuda-mlir')} "
+            f"({type(error).__name__}: {error}). Update the driver and these; {_REMEDY}"
+        )
+
+
+def _try(cupy, index):
+    with cupy.cuda.Device(index), CudaEngine(index) as engine:
+        packed = engine._pack(cupy.ones((1, 1), np.float32), np.dtype(np.float32), 128, 8)
+        if packed[0, 0] != 1 or packed.sum() != 1:
+            return f"a kernel gives wrong results on GPU {index}"
+    return None
+
+
+def _item_and_tile(layer):
+    from .kernels.cuda import TILES
+
+    item = np.dtype(np.uint32) if layer.units.dtype == np.uint8 else layer.units.dtype
+    return item, TILES[item]
+
+
+def _n_items(n_features, item):
+    return -(-n_features // 4) if item == np.uint32 else n_features
+
+
+def _round_up(n, multiple):
+    return -(-n // multiple) * multiple
+
+
+def _squares(xp, X):
+    return xp.einsum("ij,ij->i", X, X)
+
+
+_THREAD = threading.local()
+_next_thread = count()
+
+
+def _worker_number():
+    """A number that tells workers of joblib apart, None outside of them."""
+    identity = multiprocessing.current_process()._identity
+    if identity:
+        return identity[-1] - 1
+    if threading.current_thread() is threading.main_thread():
+        return None
+    if not hasattr(_THREAD, "number"):
+        _THREAD.number = next(_next_thread)
+    return _THREAD.number
+
+
+@cache
+def _siblings():
+    """Processes like this one that joblib has started to share the machine.
+
+    joblib gives each worker its share of the cores in OMP_NUM_THREADS.
+    """
+    share = os.environ.get("OMP_NUM_THREADS", "")
+    if not multiprocessing.current_process()._identity or not share.isdigit() or int(share) < 1:
+        return 1
+    return max(1, joblib.cpu_count() // int(share))

@@ -1,0 +1,384 @@
+"""Kernels on an NVIDIA GPU.
+
+The Manhattan layer works on tiles of `Tile.rows` x `Tile.units` outputs a block. Both
+operands lie feature by feature, padded with zeros to whole tiles, as `pack` lays them
+out: every load is one of 16 bytes, and the loop over the features asks for no limits. It
+is register-blocked, each thread holds an 8 x 8 block of outputs, and double-buffered, the
+next features travel to shared memory while these are summed.
+
+Every output is the sum of its features in their order, whatever the tile.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from .language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
+
+# Threads of the kernels that run once over an array, and the side of a packed square.
+THREADS = 256
+SQUARE = 32
+# Threads of the one block that settles novelty.
+SETTLE_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Outputs of a block, outputs of a thread, and items (features) a step."""
+
+    rows: int = 128
+    units: int = 128
+    thread_rows: int = 8
+    thread_units: int = 8
+    step: int = 8
+    blocks: int = 2  # that share a multiprocessor, which bounds their registers
+
+    @property
+    def threads(self):
+        return self.rows * self.units // (self.thread_rows * self.thread_units)
+
+
+# Chosen by measuring on an H200 (benchmarks/gpu.py). An item is a number, or four bytes.
+TILES = {
+    np.dtype(np.float32): Tile(),
+    np.dtype(np.float64): Tile(units=64, thread_units=4),
+    np.dtype(np.uint32): Tile(),
+}
+
+
+@cache
+def manhattan(item, tile):
+    """Kernel: H of sum |x - c| for packed rows and units.
+
+    Launched with a block for each tile, ``grid = (units / tile.units, rows / tile.rows)``
+    rounded up.
+    """
+    item = np.dtype(item).type
+    W = 16 // np.dtype(item).itemsize
+    bytes_, is_wide = item is np.uint32, W == 4
+    hidden = np.float32 if bytes_ else item
+    STEP, STEPS = tile.step, 2 * tile.step
+    # Bytes come 32 a step, so half a step may be padding; it is worth a branch not to sum it.
+    PART = STEP // 2 if bytes_ else STEP
+    ROWS, UNITS, TM, TN = tile.rows, tile.units, tile.thread_rows, tile.thread_units
+    THREADS_X = UNITS // TN
+    N_THREADS = tile.threads
+    # A line holds the vectors of one item, for the rows or the units of a tile. In one
+    # round all threads load as many lines as they fill.
+    LINE_X, LINE_C = ROWS // W, UNITS // W
+    PER_ROUND_X, PER_ROUND_C = N_THREADS // LINE_X, N_THREADS // LINE_C
+    ROUNDS_X, ROUNDS_C = STEP // PER_ROUND_X, STEP // PER_ROUND_C
+    STAGED_X, STAGED_C = ROUNDS_X * W, ROUNDS_C * W
+    # A thread's outputs are groups of W, a stride apart, so that neighbours read neighbours.
+    STRIDE_X, STRIDE_C = W * ROWS // TM, W * UNITS // TN
+    GROUPS_X, GROUPS_C = TM // W, TN // W
+    vector_in, vector_out = vector_of(item), vector_of(hidden)
+
+    @device
+    def spread(v, numbers, at):
+        numbers[at] = v.x
+        numbers[at + 1] = v.y
+        if is_wide:
+            numbers[at + 2] = v.z
+            numbers[at + 3] = v.w
+
+    @device
+    def gather_in(numbers, at):
+        if is_wide:
+            return vector_in(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3])
+        return vector_in(numbers[at], numbers[at + 1])
+
+    @device
+    def gather_out(numbers):
+        if is_wide:
+            return vector_out(numbers[0], numbers[1], numbers[2], numbers[3])
+        return vector_out(numbers[0], numbers[1])
+
+    @device
+    def fetch_x(X, k, i, staged):
+        for r in range(ROUNDS_X):
+            at = k + np.uint32(r * PER_ROUND_X), i
+            spread(vector.load(X, at, W, alignment=16), staged, r * W)
+
+    @device
+    def fetch_c(C, k, i, staged):
+        for r in range(ROUNDS_C):
+            at = k + np.uint32(r * PER_ROUND_C), i
+            spread(vector.load(C, at, W, alignment=16), staged, r * W)
+
+    if bytes_:
+        add = add_absdiff4
+    else:
+
+        @device
+        def add(x, c, total):
+            return total + abs(x - c)
+
+    @device
+    def accumulate(x, c, sums):
+        for i in range(TM):
+            for j in range(TN):
+                sums[i, j] = add(x[i], c[j], sums[i, j])
+
+    @jit(N_THREADS, tile.blocks)
+    def kernel(X, C, H, begin, end, scale, offset, floor):
+        # X (items, padded rows) IN, C (items, padded units) IN, H (rows, units) OUT.
+        # Items begin..end are summed; with begin > 0 on top of what H holds.
+        shared_x = cuda.shared.array((STEPS, ROWS), item)
+        shared_c = cuda.shared.array((STEPS, UNITS), item)
+        thread = np.uint32(cuda.threadIdx.x)
+        across, down = thread % THREADS_X, thread // THREADS_X
+        row0 = np.uint32(cuda.blockIdx.y) * np.uint32(ROWS)
+        unit0 = np.uint32(cuda.blockIdx.x) * np.uint32(UNITS)
+        kx, ix = thread // LINE_X, thread % LINE_X * W
+        kc, ic = thread // LINE_C, thread % LINE_C * W
+        staged_x = cuda.local.array(STAGED_X, item)
+        staged_c = cuda.local.array(STAGED_C, item)
+        x = cuda.local.array(TM, item)
+        c = cuda.local.array(TN, item)
+        sums = cuda.local.array((TM, TN), item)
+        for i in range(TM):
+            for j in range(TN):
+                sums[i, j] = item(0)
+
+        k0, stop = np.uint32(begin), np.uint32(end)
+        last = k0 + (stop - k0 - np.uint32(1)) // np.uint32(STEP) * np.uint32(STEP)
+        half = np.uint32(0)
+        fetch_x(X, k0 + kx, row0 + ix, staged_x)
+        fetch_c(C, k0 + kc, unit0 + ic, staged_c)
+        for r in range(ROUNDS_X):
+            at = kx + np.uint32(r * PER_ROUND_X), ix
+            vector.store(shared_x, at, gather_in(staged_x, r * W), alignment=16)
+        for r in range(ROUNDS_C):
+            at = kc + np.uint32(r * PER_ROUND_C), ic
+            vector.store(shared_c, at, gather_in(staged_c, r * W), alignment=16)
+        cuda.syncthreads()
+        while k0 <= last:
+            # The next items travel while those in one half of shared memory are summed,
+            # and are put into the other half. The last step fetches its own once more,
+            # which costs less than to ask each time.
+            k0 += np.uint32(STEP)
+            ahead = min(k0, last)
+            fetch_x(X, ahead + kx, row0 + ix, staged_x)
+            fetch_c(C, ahead + kc, unit0 + ic, staged_c)
+            for first in consteval(range(0, STEP, PART)):
+                if not bytes_ or k0 - np.uint32(STEP - first) < stop:
+                    for k in consteval(range(first, first + PART)):
+                        for g in range(GROUPS_X):
+                            at = half + k, g * STRIDE_X + down * W
+                            spread(vector.load(shared_x, at, W, alignment=16), x, g * W)
+                        for g in range(GROUPS_C):
+                            at = half + k, g * STRIDE_C + across * W
+                            spread(vector.load(shared_c, at, W, alignment=16), c, g * W)
+                        accumulate(x, c, sums)
+            half = np.uint32(STEP) - half
+            for r in range(ROUNDS_X):
+                at = half + kx + np.uint32(r * PER_ROUND_X), ix
+                vector.store(shared_x, at, gather_in(staged_x, r * W), alignment=16)
+            for r in range(ROUNDS_C):
+                at = half + kc + np.uint32(r * PER_ROUND_C), ic
+                vector.store(shared_c, at, gather_in(staged_c, r * W), alignment=16)
+            cuda.syncthreads()
+
+        rows, units = np.uint32(H.shape[0]), np.uint32(H.shape[1])
+        line = cuda.local.array(W, hidden)
+        for i in consteval(range(TM)):
+            row = row0 + np.uint32(i // W * STRIDE_X + i % W) + down * W
+            if row < rows:
+                for g in consteval(range(GROUPS_C)):
+                    unit = unit0 + np.uint32(g * STRIDE_C) + across * W
+                    for j in range(W):
+                        distance = hidden(sums[i, g * W + j])
+                        if begin > 0 and unit + np.uint32(j) < units:
+                            distance += H[row, unit + np.uint32(j)]
+                        line[j] = max(floor, scale * distance + offset)
+                    if units % W != 0:
+                        for j in range(W):
+                            if unit + np.uint32(j) < units:
+                                H[row, unit + np.uint32(j)] = line[j]
+                    elif unit < units:
+                        vector.store(H, (row, unit), gather_out(line), alignment=16)
+
+    return kernel
+
+
+@cache
+def pack(item):
+    """Kernel: rows to items feature by feature, padded with zeros.
+
+    Launched with a block of SQUARE x 8 threads for each square of SQUARE x SQUARE items,
+    ``grid = (padded rows / SQUARE, items / SQUARE)`` rounded up.
+    """
+    item = np.dtype(item).type
+    bytes_ = item is np.uint32
+    SIDE, LINES = SQUARE, 8
+    PITCH = SQUARE + 1  # an odd pitch spreads a column over all banks
+
+    @device
+    def read(X, row, k):
+        if bytes_:
+            word = np.uint32(0)
+            for i in range(4):
+                if 4 * k + i < X.shape[1]:
+                    word |= np.uint32(X[row, 4 * k + i]) << np.uint32(8 * i)
+            return word
+        return item(X[row, k])
+
+    @device
+    def n_items(X):
+        return (X.shape[1] + 3) // 4 if bytes_ else X.shape[1]
+
+    @jit(SIDE * LINES)
+    def kernel(X, packed):
+        # X (rows, n) IN, packed (items, padded rows) OUT
+        square = cuda.shared.array((SIDE, PITCH), item)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        row0, k0 = cuda.blockIdx.x * SIDE, cuda.blockIdx.y * SIDE
+        for j in range(SIDE // LINES):
+            i = y + j * LINES
+            value = item(0)
+            if row0 + i < X.shape[0] and k0 + x < n_items(X):
+                value = read(X, row0 + i, k0 + x)
+            square[i, x] = value
+        cuda.syncthreads()
+        for j in range(SIDE // LINES):
+            i = y + j * LINES
+            if k0 + i < packed.shape[0] and row0 + x < packed.shape[1]:
+                packed[k0 + i, row0 + x] = square[x, i]
+
+    return kernel
+
+
+@cache
+def map_rows(name, dtype, width):
+    """Kernel: ``H = function(H, unit's number)`` in place, `width` columns a thread.
+
+    Launched with THREADS threads a block, ``grid = (columns / (THREADS * width), rows)``
+    rounded up; fewer rows of blocks go round again.
+
+    Parameters
+    ----------
+    name : {"tanh", "gaussian", "exp"}
+        ``tanh(h + b[j])``, ``exp(scale h^2)``, ``exp(scale h)``.
+    width : int
+        1, or the numbers in 16 bytes where that divides the columns.
+    """
+    is_wide, is_vector = width == 4, width > 1
+    W, STEP = width, THREADS * width
+    dtype = np.dtype(dtype).type
+    make = vector_of(dtype)
+    by_unit = name == "tanh"
+    squared = name == "gaussian"
+
+    @device
+    def function(h, b, scale):
+        if by_unit:
+            return dtype(math.tanh(h + b))
+        if squared:
+            return dtype(math.exp(scale * (h * h)))
+        return dtype(math.exp(scale * h))
+
+    @jit(THREADS)
+    def kernel(H, B, scale):
+        # H (rows, units) IN OUT, B (1, units) IN
+        column = cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
+        row = cuda.blockIdx.y
+        if column < H.shape[1]:
+            if is_vector:
+                b = vector.load(B, (0, column), W, alignment=16)
+                while row < H.shape[0]:
+                    h = vector.load(H, (row, column), W, alignment=16)
+                    if is_wide:
+                        v = make(
+                            function(h.x, b.x, scale), function(h.y, b.y, scale),
+                            function(h.z, b.z, scale), function(h.w, b.w, scale),
+                        )  # fmt: skip
+                    else:
+                        v = make(function(h.x, b.x, scale), function(h.y, b.y, scale))
+                    vector.store(H, (row, column), v, alignment=16)
+                    row += cuda.gridDim.y
+            else:
+                while row < H.shape[0]:
+                    H[row, column] = function(H[row, column], B[0, column], scale)
+                    row += cuda.gridDim.y
+
+    return kernel
+
+
+@cache
+def expand(dtype):
+    """Kernel: products x.c to squared distances |x - c|^2, in place.
+
+    |x|^2 + |c|^2 - 2 x.c, and where that cancels, the sum of the squared differences.
+    Launched as `map_rows` with a width of 1.
+    """
+    dtype = np.dtype(dtype).type
+    STEP = THREADS
+
+    @jit(THREADS)
+    def kernel(H, X, C, x_norms, c_norms, limit, scale, offset, floor, is_root):
+        # H (rows, units) IN OUT, X (rows, n) IN, C (units, n) IN, norms (rows,), (units,) IN
+        unit = cuda.blockIdx.x * STEP + cuda.threadIdx.x
+        row = cuda.blockIdx.y
+        while row < H.shape[0] and unit < H.shape[1]:
+            both = x_norms[row] + c_norms[unit]
+            squared = both - dtype(2) * H[row, unit]
+            # Written so that NaN, from infinite norms, counts as cancelled.
+            if not squared >= limit * both:
+                squared = dtype(0)
+                for k in range(X.shape[1]):
+                    difference = X[row, k] - C[unit, k]
+                    squared += difference * difference
+            if is_root:
+                squared = dtype(math.sqrt(squared))
+            H[row, unit] = max(floor, scale * squared + offset)
+            row += cuda.gridDim.y
+
+    return kernel
+
+
+@cache
+def settle():
+    """Kernel: the sequential rule of novelty among the rows of one block.
+
+    In order, a row whose activity is still under the threshold is kept and adds its own
+    kernel values to the activities of the rows after it. One block of SETTLE_THREADS.
+    """
+    THREADS_ = SETTLE_THREADS
+
+    @jit(THREADS_)
+    def kernel(K, activity, threshold, kept):
+        # K (rows, rows) IN, activity (rows,) IN OUT, kept (1 + rows,) OUT: how many, which
+        first = cuda.shared.array(1, np.int32)
+        thread = cuda.threadIdx.x
+        n = activity.shape[0]
+        count = 0
+        after = 0
+        while True:
+            if thread == 0:
+                first[0] = n
+            cuda.syncthreads()
+            mine = after + (thread - after) % THREADS_
+            while mine < n and not activity[mine] < threshold:
+                mine += THREADS_
+            if mine < first[0]:
+                cuda.atomic.min(first, 0, np.int32(mine))
+            cuda.syncthreads()
+            row = first[0]
+            if row >= n:
+                break
+            count += 1
+            if thread == 0:
+                kept[count] = row
+            after = row + 1
+            j = after + (thread - after) % THREADS_
+            while j < n:
+                activity[j] += K[row, j]
+                j += THREADS_
+            cuda.syncthreads()
+        if thread == 0:
+            kept[0] = count
+
+    return kernel

@@ -1,0 +1,94 @@
+"""What the CUDA kernels are written in: numba's CUDA language, real or simulated.
+
+numba-cuda-mlir compiles it. With ``NUMBA_ENABLE_CUDASIM=1`` numba's own simulator runs it
+on the host, a thread of Python for each thread of CUDA; it knows neither vector loads nor
+PTX, so these have a scalar meaning here. Kernels see no difference.
+
+Names
+-----
+cuda
+    The module of the language.
+vector
+    ``load(array, index, width, alignment=16)`` and ``store(array, index, v, alignment=16)``
+    move 16 bytes; the parts of a vector are ``x, y, z, w``.
+vector_of
+    ``vector_of(dtype)(x, y, ...)`` is a vector of 16 bytes.
+consteval
+    ``for i in consteval(range(n))`` is written out n times as the kernel is compiled.
+jit, device
+    Decorators of kernels, ``jit(threads, blocks)`` with the threads of a block and the
+    blocks that a multiprocessor holds, and of functions that kernels call.
+add_absdiff4
+    ``add_absdiff4(a, b, total)``: total + the absolute differences of four bytes.
+"""
+
+import os
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+if SIMULATED:
+    from numba import cuda
+
+    def consteval(values):
+        return values
+
+    def device(function):
+        return function
+
+    def jit(threads, blocks=1):
+        return cuda.jit
+
+    def _vector(*values):
+        return SimpleNamespace(values=values, **dict(zip("xyzw", values, strict=False)))
+
+    def _load(array, index, width, alignment):
+        row, column = index
+        assert column % width == 0, "vectors are aligned"
+        return _vector(*(array[row, column + i] for i in range(width)))
+
+    def _store(array, index, v, alignment):
+        row, column = index
+        assert column % len(v.values) == 0, "vectors are aligned"
+        for i, value in enumerate(v.values):
+            array[row, column + i] = value
+
+    vector = SimpleNamespace(load=_load, store=_store)
+
+    def vector_of(dtype):
+        return _vector
+
+    def add_absdiff4(a, b, total):
+        for shift in (0, 8, 16, 24):
+            total += np.uint32(abs(int(a >> shift & 255) - int(b >> shift & 255)))
+        return total
+
+else:
+    with warnings.catch_warnings():
+        # What it says of NumPy's future is for its authors.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from numba_cuda_mlir import cuda
+        from numba_cuda_mlir.cuda import experimental, vector  # noqa: F401
+        from numba_cuda_mlir.cuda.experimental import consteval  # noqa: F401
+        from numba_cuda_mlir.numba_cuda.core import config
+
+    # A small job is a small grid; nobody can do anything about a warning of it.
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+
+    device = cuda.jit(device=True, inline="always")
+
+    def jit(threads, blocks=1):
+        return cuda.jit(launch_bounds=(threads, blocks))
+
+    def vector_of(dtype):
+        name = {"f4": "float32x4", "f8": "float64x2", "u4": "uint32x4"}[np.dtype(dtype).str[1:]]
+        return getattr(cuda, name)
+
+    @device
+    def add_absdiff4(a, b, total):
+        return experimental.inline_ptx(
+            "vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;", "=r", total, "r", a, "r", b, "r", total
+        )

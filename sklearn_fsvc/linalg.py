@@ -1,0 +1,142 @@
+"""The linear algebra of the readouts on the host, by SciPy, and on a GPU, by CuPy.
+
+`algebra(xp)` gives the functions for the arrays of a namespace. All matrices are
+symmetric and F-ordered, and only their lower triangle is meaningful.
+"""
+
+import numpy as np
+from scipy import linalg
+
+
+class HostAlgebra:
+    """LAPACK and BLAS through SciPy."""
+
+    # Matrices that a solution holds at one time, the statistics among them.
+    n_matrices = 2
+
+    @staticmethod
+    def gram_bytes(n_units, itemsize):
+        """Bytes that `add_gram` takes beside its arguments: for each row, and in all."""
+        return 0, n_units * n_units * (itemsize % 8)
+
+    @staticmethod
+    def add_gram(total, H):
+        """total += H'H by syrk, half the work of a product. float64 is added in place."""
+        syrk = linalg.get_blas_funcs("syrk", (H,))
+        if H.dtype == total.dtype:
+            syrk(1.0, H.T, beta=1.0, c=total, lower=1, overwrite_c=1)
+        else:
+            total += syrk(1.0, H.T, lower=1)
+
+    @staticmethod
+    def add_outer(matrix, factor, v):
+        """matrix += factor v v', in place."""
+        syr = linalg.get_blas_funcs("syr", (matrix,))
+        syr(factor, v, lower=1, a=matrix, overwrite_a=1)
+
+    @staticmethod
+    def solve_positive(A, right):
+        """A w = right by Cholesky, in A's place; None where A is too ill-conditioned."""
+        # At least the 1-norm of A and at most twice, for the upper triangle is 0.
+        (lange,) = linalg.get_lapack_funcs(("lange",), (A,))
+        norm = lange("1", A) + lange("I", A)
+        potrf, pocon = linalg.get_lapack_funcs(("potrf", "pocon"), (A,))
+        factor, info = potrf(A, lower=1, overwrite_a=1, clean=0)
+        if info != 0:
+            return None
+        reciprocal, _ = pocon(factor, norm, uplo="L")
+        if reciprocal <= np.finfo(A.dtype).eps:
+            return None
+        return linalg.cho_solve((factor, True), right, check_finite=False)
+
+    @staticmethod
+    def eigh(A):
+        """Eigenvalues, ascending, and eigenvectors."""
+        return linalg.eigh(A, lower=True, overwrite_a=True, check_finite=False)
+
+    @staticmethod
+    def solve_unit_lower(L, right):
+        """L x = right, L lower triangular with a diagonal of ones that is not read."""
+        return linalg.solve_triangular(L, right, lower=True, unit_diagonal=True, check_finite=False)
+
+
+class CuPyAlgebra:
+    """cuBLAS and cuSOLVER through CuPy."""
+
+    # Of these multiplications one that is this many times slower in float64 is done in
+    # float32. Cards for computing are 2 times slower, on paper; others 32 or 64.
+    SLOW = 8
+    n_matrices = 4
+
+    @classmethod
+    def _is_float64_fast(cls):
+        import cupy
+
+        ratio = cupy.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
+        return ratio < cls.SLOW
+
+    @classmethod
+    def gram_bytes(cls, n_units, itemsize):
+        if itemsize == 8:
+            return 0, 0
+        if cls._is_float64_fast():
+            return 8 * n_units, 0
+        return 0, 2 * n_units * n_units * itemsize
+
+    @classmethod
+    def add_gram(cls, total, H):
+        import cupy
+        from cupy import cublas
+
+        if cls._is_float64_fast():
+            H = H.astype(total.dtype, copy=False)
+        if H.dtype == total.dtype:
+            cublas.syrk("N", H.T, out=total, alpha=1.0, beta=1.0, lower=True)
+        else:
+            product = cupy.zeros(total.shape, H.dtype, order="F")
+            total += cublas.syrk("N", H.T, out=product, lower=True)
+
+    @staticmethod
+    def add_outer(matrix, factor, v):
+        from cupy import cublas
+
+        cublas.ger(factor, v, v, matrix)
+
+    @staticmethod
+    def solve_positive(A, right):
+        import cupy
+        from cupyx.scipy.linalg import solve_triangular
+
+        largest = float(A.diagonal().sum())  # at least the largest eigenvalue
+        upper = cupy.linalg.cholesky(A).T  # F-ordered, which the solver takes as it is
+
+        def solve(b):
+            half = solve_triangular(upper, b, trans="T")
+            return solve_triangular(upper, half)
+
+        # cuSOLVER estimates no condition: inverse iteration finds the smallest eigenvalue.
+        v = cupy.random.RandomState(0).standard_normal((len(A), 1))
+        for _ in range(3):
+            v /= cupy.linalg.norm(v)
+            v = solve(v)
+        smallest = 1 / float(cupy.linalg.norm(v))
+        if not smallest > np.finfo(A.dtype).eps * largest:  # or NaN: not positive at all
+            return None
+        return solve(right)
+
+    @staticmethod
+    def eigh(A):
+        import cupy
+
+        return cupy.linalg.eigh(A, UPLO="L")
+
+    @staticmethod
+    def solve_unit_lower(L, right):
+        from cupyx.scipy.linalg import solve_triangular
+
+        return solve_triangular(L, right, lower=True, unit_diagonal=True)
+
+
+def algebra(xp):
+    """The functions for arrays of `xp`."""
+    return HostAlgebra if xp is np else CuPyAlgebra

@@ -1,0 +1,69 @@
+"""The contract of the engines for the kernels of the GPU, on numba's simulator.
+
+Run by itself: ``NUMBA_ENABLE_CUDASIM=1 python -m pytest tests/test_simulator.py``.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+import contract
+from sklearn_fsvc.centers import NoveltyRule, novel_rows
+from sklearn_fsvc.engines import cuda, get_engine
+from sklearn_fsvc.layers import RBFLayer
+
+if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
+    pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
+
+import simulated  # imports the simulator, which the variable must have chosen before
+from sklearn_fsvc.engines.kernels import cuda as kernels
+
+pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
+DTYPES = [np.float32, np.float64, np.uint8]
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    monkeypatch.setattr(kernels, "TILES", simulated.TILES)
+    monkeypatch.setattr(kernels, "SETTLE_THREADS", 8)
+    monkeypatch.setattr(cuda, "PART", 32)
+    return simulated.SimulatedCuda()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 5), (17, 20, 33), (2, 3, 70)])
+def test_values(engine, shape, dtype):
+    contract.check_values(engine, shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zero_distance(engine, dtype):
+    contract.check_zero_distance(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_far_from_zero(engine, dtype):
+    contract.check_far_from_zero(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_are_independent(engine, dtype):
+    contract.check_rows_are_independent(engine, dtype, shape=(20, 19, 9), steps=(7,))
+
+
+def test_large_uint8_distances_are_exact(engine):
+    X = np.zeros((3, 1000), np.uint8)
+    X[1] = 255
+    X[2, :7] = 1
+    H = engine.hidden(engine.load(RBFLayer(X, kernel="distance")), X)
+    np.testing.assert_array_equal(H[0], [0, 255 * 1000, 7])
+
+
+def test_novelty_is_that_of_the_host(engine, rng):
+    X = rng.random((60, 3))
+    rule = NoveltyRule("manhattan", "triangular", 0.3, 0.9)
+    found, _ = novel_rows(engine, X, np.arange(60), rule)
+    expected, _ = novel_rows(get_engine("jit"), X, np.arange(60), rule)
+    np.testing.assert_array_equal(found, expected)
+    assert 10 < len(found) < 60
