@@ -11,8 +11,11 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import statistics
+import subprocess
+import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -25,24 +28,30 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.engines.transfer import start_copy
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 
 N, M, FEATURES = 16_384, 8192, 784
 MNIST_UNITS = 4096
 
 
+# Calls that follow one another, as tiles do: one is launched while another runs.
+CALLS = 4
+
+
 def milliseconds(cupy, functions, repeats=7):
-    """{name: median time by the GPU's own clock}, each in turn, again and again."""
+    """{name: median time of a call by the GPU's own clock}, each in turn, again and again."""
     for function in functions.values():
         function()
     times = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
             start = cupy.cuda.get_current_stream().record()
-            function()
+            for _ in range(CALLS):
+                function()
             end = cupy.cuda.get_current_stream().record()
             end.synchronize()
-            times[name].append(cupy.cuda.get_elapsed_time(start, end))
+            times[name].append(cupy.cuda.get_elapsed_time(start, end) / CALLS)
     return {name: statistics.median(t) for name, t in times.items()}
 
 
@@ -140,6 +149,7 @@ def transform(args, engine, cupy):
         "link out": 4 * n * m / _link(cupy, inwards=False),
         "filling a fresh array": _fill_seconds(4 * n * m),
     }
+    both = _link_and_fill_seconds(cupy, 4 * n * m)
     rows = [(f"bound by {name}, s", seconds) for name, seconds in bounds.items()]
     host = _median(lambda: projector.transform(X), 3)
     there = cupy.asarray(X)
@@ -153,6 +163,8 @@ def transform(args, engine, cupy):
     rows += [
         ("host to host, s", host),
         ("host to host: bound / time", max(bounds.values()) / host),
+        ("link out and copying to a fresh array at the same time, s", both),
+        ("host to host: that / time", both / host),
         ("GPU to GPU, s", gpu),
         ("GPU to GPU: kernels / time", bounds["kernels"] / gpu),
     ]
@@ -207,6 +219,30 @@ def _fill_seconds(n_bytes):
     return best
 
 
+def _link_and_fill_seconds(cupy, n_bytes):
+    """Seconds for what a transform cannot do without, and nothing else: tiles come out over
+    the link into pinned memory while all cores copy the one before to a fresh array."""
+    import cupyx
+
+    size, best = 2**26, np.inf
+    there = cupy.zeros(size, np.uint8)
+    pinned = [cupyx.empty_pinned(size, np.uint8) for _ in range(2)]
+    copying = cupy.cuda.Stream(non_blocking=True)
+    for _ in range(3):
+        start = time.perf_counter()
+        array = np.empty(n_bytes // size * size, np.uint8)
+        for i in range(0, len(array), size):
+            there.get(stream=copying, out=pinned[0], blocking=False)
+            if i:
+                wait(start_copy(array[i - size : i], pinned[1]))
+            copying.synchronize()
+            pinned.reverse()
+        wait(start_copy(array[-size:], pinned[1]))
+        best = min(best, time.perf_counter() - start)
+        del array
+    return best
+
+
 def pipeline(args, engine, cupy):
     """TanhProjector and LogisticRegression on the GPU, and on the machine's own cores."""
     X, y, X_test, y_test, _ = load_images(args.data)
@@ -230,10 +266,66 @@ def pipeline(args, engine, cupy):
     report(args, "TanhProjector(2048) + LogisticRegression, MNIST", rows)
 
 
+def limits(args, engine, cupy):
+    """Many features, many units in little memory, and a GPU that another process fills."""
+    rng = np.random.default_rng(0)
+    rows, wide = [], 65_536
+    for dtype in (np.float32, np.uint8):
+        X = rng.integers(0, 256, (2048, wide)).astype(dtype)
+        loaded, there = engine.load(RBFLayer(X, kernel="distance")), engine.to_device(X)
+        time_ = milliseconds(cupy, {"layer": partial(engine.hidden, loaded, there)}, 3)["layer"]
+        name = f"{wide} features, Manhattan {np.dtype(dtype)}, fs"
+        rows.append((name, time_ / (len(X) ** 2 * wide) * 1e12))
+    X = rng.random((100, 784), np.float32)
+    for n in (64, 784):
+        projector = TanhProjector(100_000, device="cuda", max_memory="256MiB").fit(X[:, :n])
+        name = f"100,000 units, 100 x {n}, max_memory=256MiB"
+        rows.append(_seconds_or_reason(name, partial(projector.transform, X[:, :n])))
+    X, y, *_ = load_images(args.data)
+    clf = RBFClassifier(2048, random_state=0, device="cuda")
+    cupy.get_default_memory_pool().free_all_blocks()
+    for left in (2**31, 2**28):
+        with _other_process(left):
+            name = f"RBFClassifier(2048), MNIST, {left // 2**20} MiB left by another process"
+            rows.append(_seconds_or_reason(name, partial(clf.fit, X, y)))
+            cupy.get_default_memory_pool().free_all_blocks()
+    report(args, "Limits", rows)
+
+
+def _seconds_or_reason(name, function):
+    start = time.perf_counter()
+    try:
+        function()
+    except (ValueError, MemoryError) as error:
+        print(f"{name} is refused: {error}")
+        return f"{name}: refused", 1.0
+    return f"{name}, s", time.perf_counter() - start
+
+
+@contextmanager
+def _other_process(left):
+    """Another process that leaves no more than `left` bytes of the GPU free."""
+    code = (
+        "import cupy, sys\n"
+        "free, _ = cupy.cuda.Device().mem_info\n"
+        "held = cupy.cuda.alloc(free - int(sys.argv[1]))\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(left)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.readline() == b"held\n"
+        yield
+    finally:
+        process.communicate()
+
+
 def main(args):
     chosen = args.only.split(",")
     with get_engine("cuda") as engine:
-        for benchmark in (layers, mnist, transform, pipeline):
+        for benchmark in (layers, mnist, transform, pipeline, limits):
             if benchmark.__name__ in chosen:
                 benchmark(args, engine, engine.xp)
 
@@ -243,6 +335,6 @@ if __name__ == "__main__":
         arguments(
             data={"required": True},
             rows={"type": int, "default": 1_000_000, "help": "rows of the transform"},
-            only={"default": "layers,mnist,transform,pipeline"},
+            only={"default": "layers,mnist,transform,pipeline,limits"},
         )
     )

@@ -56,7 +56,8 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
-            A ``numpy.memmap`` is read tile by tile.
+            A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
+            array of CuPy, torch or another library of DLPack on it; so may y.
         y : array-like of shape (n_samples,)
             Class labels, of two classes or more.
         sample_weight : array-like of shape (n_samples,), optional
@@ -277,11 +278,12 @@ class RBFClassifier(_HiddenLayerClassifier):
     random_state : int, RandomState or None, default=None
         Seed of the order and of the sample behind "auto".
     device : str, default="auto"
-        Where the layer is computed: "auto", "cpu", "jit", "blas" or "mkl". Used or
-        refused, never replaced.
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
+        never replaced. "auto" takes a GPU that works for large jobs, else "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and predict may allocate. None takes
-        up to half of the free memory.
+        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
+        layer is computed. None takes up to half of the free memory.
     verbose : int, default=0
         1 prints the progress of long work.
 

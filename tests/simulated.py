@@ -7,7 +7,7 @@ thread of Python for each thread of CUDA. Tiles are small, for a simulated threa
 import numpy as np
 
 from sklearn_fsvc.engines.cuda import CudaEngine
-from sklearn_fsvc.engines.host import DirectSink, HostStopwatch, host_memory
+from sklearn_fsvc.engines.host import HostEngine
 from sklearn_fsvc.engines.kernels import cuda as kernels
 
 TILES = {
@@ -19,33 +19,12 @@ TILES = {
 
 class SimulatedCuda(CudaEngine):
     xp = np
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        return None
+    __enter__, __exit__ = HostEngine.__enter__, HostEngine.__exit__
+    memory, to_host, keep = HostEngine.memory, HostEngine.to_host, HostEngine.keep
+    uploads, sink, stopwatch = HostEngine.uploads, HostEngine.sink, HostEngine.stopwatch
 
     def why_unavailable(self):
         return None
-
-    def memory(self):
-        return host_memory()
-
-    def to_host(self, array):
-        return array
-
-    def keep(self, X, limit):
-        return X
-
-    def uploads(self, blocks):
-        return blocks
-
-    def sink(self, out):
-        return DirectSink(out)
-
-    def stopwatch(self):
-        return HostStopwatch()
 
     def _launch(self, kernel, grid, block, *args):
         kernel[grid, block](*args)

@@ -32,6 +32,7 @@ LAYERS = [
     "engines.mkl",
     "engines.cuda",
     "engines.transfer",
+    "engines.workers",
     "engines.host",
     "engines.base",
     "engines.kernels.__init__",

@@ -280,7 +280,7 @@ def _error_of(clf, X):
 def test_workers_are_dealt_the_gpus_in_turn(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     for number, expected in [(None, 0), (0, 0), (1, 1), (2, 2), (3, 0)]:
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda._worker_number", lambda n=number: n)
+        monkeypatch.setattr("sklearn_fsvc.engines.cuda.worker_number", lambda n=number: n)
         assert CudaEngine().index == expected
     assert CudaEngine(1).index == 1
 

@@ -5,21 +5,17 @@ are imported when the first engine is asked whether it works, and a context is m
 GPU then, never before.
 """
 
-import multiprocessing
 import os
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
-from itertools import count
 
-import joblib
 import numpy as np
 
 from . import transfer
 from .base import Engine
 from .host import DirectSink
+from .workers import n_workers, worker_number
 
 # float32 sums of more features than this are added up from parts: adding ever smaller
 # numbers to an ever larger sum loses digits.
@@ -27,7 +23,7 @@ PART = 1024
 # A squared distance under this part of |x|^2 + |c|^2 is computed again from differences.
 _CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Bytes of the blocks in which rows that are kept travel.
-_UPLOAD = 2**23
+_UPLOAD = 2**26
 # Rows that one block of a finishing kernel visits.
 _FINISH_ROWS = 4
 _REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
@@ -64,7 +60,7 @@ class CudaEngine(Engine):
     def index(self):
         if self._asked is not None:
             return self._asked
-        worker = _worker_number()
+        worker = worker_number()
         return 0 if worker is None else worker % self.xp.cuda.runtime.getDeviceCount()
 
     @property
@@ -94,7 +90,7 @@ class CudaEngine(Engine):
     def memory(self):
         free, total = self.xp.cuda.Device().mem_info
         free += self.xp.get_default_memory_pool().free_bytes()
-        return free // _siblings(), total
+        return free // n_workers(), total
 
     def loaded_bytes(self, layer):
         m, n, size = *layer.units.shape, layer.units.itemsize
@@ -294,9 +290,11 @@ def _why_unavailable(index):
         return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
     try:
         return _try(cupy, index or 0)
-    except MemoryError as error:
-        return f"too little memory is free on GPU {index or 0} ({error}); end what else runs there"
     except Exception as error:  # whatever the compiler or the driver raises is the reason
+        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+            return (
+                f"too little memory is free on GPU {index or 0} ({error}); end what else is there"
+            )
         return (
             f"a kernel cannot be compiled and run with NumPy {np.__version__}, CuPy "
             f"{cupy.__version__} and numba-cuda-mlir {version('numba-cuda-mlir')} "
@@ -329,31 +327,3 @@ def _round_up(n, multiple):
 
 def _squares(xp, X):
     return xp.einsum("ij,ij->i", X, X)
-
-
-_THREAD = threading.local()
-_next_thread = count()
-
-
-def _worker_number():
-    """A number that tells workers of joblib apart, None outside of them."""
-    identity = multiprocessing.current_process()._identity
-    if identity:
-        return identity[-1] - 1
-    if threading.current_thread() is threading.main_thread():
-        return None
-    if not hasattr(_THREAD, "number"):
-        _THREAD.number = next(_next_thread)
-    return _THREAD.number
-
-
-@cache
-def _siblings():
-    """Processes like this one that joblib has started to share the machine.
-
-    joblib gives each worker its share of the cores in OMP_NUM_THREADS.
-    """
-    share = os.environ.get("OMP_NUM_THREADS", "")
-    if not multiprocessing.current_process()._identity or not share.isdigit() or int(share) < 1:
-        return 1
-    return max(1, joblib.cpu_count() // int(share))

@@ -84,6 +84,12 @@ def map_rows(function, n_rows, n_threads, multiple=1):
         helper.result()
 
 
+def submit(functions):
+    """Begin to call all functions on this process's threads; their futures."""
+    pool = _pool(os.getpid(), n_threads())
+    return [pool.submit(function) for function in functions]
+
+
 @cache
 def _pool(process, n):
     """Threads that wait for work: a layer may take less time than it takes to start them.

@@ -6,24 +6,27 @@ from there on a stream of their own.
 """
 
 from collections import deque
+from concurrent.futures import wait
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from .base import Sink, Stopwatch
-from .host import map_rows, n_threads
+from .host import submit
 
-# Bytes under which a second thread does not help to copy.
-_SERIAL = 2**21
+# Threads copy parts of this size that end where the target's huge pages do: two threads
+# that touch the same new page for the first time would both wait for it to be cleared.
+_PART, _PAGE = 2**22, 2**21
 
 
-def copy_rows(target, source):
-    """target[:] = source, by all cores."""
-    threads = n_threads() if source.nbytes > _SERIAL else 1
-
-    def copy(rows):
-        np.copyto(target[rows], source[rows])
-
-    map_rows(copy, len(source), threads)
+def start_copy(target, source):
+    """Begin ``target[:] = source`` on all cores; the futures to wait for."""
+    target, source = (a.reshape(-1).view(np.uint8) for a in (target, source))
+    first = -target.ctypes.data % _PAGE or _PART
+    edges = [0, *range(first, len(target), _PART), len(target)]
+    parts = [slice(*edge) for edge in pairwise(edges)]
+    return submit([partial(np.copyto, target[part], source[part]) for part in parts])
 
 
 class _Pinned:
@@ -50,7 +53,7 @@ def uploads(xp, blocks):
         pinned, copied = slots[i % 2]
         copied.synchronize()
         staged = pinned.array(block.shape, block.dtype)
-        copy_rows(staged, block)
+        wait(start_copy(staged, block))
         array = xp.empty(block.shape, block.dtype)
         # Its memory may have been another array's, which queued kernels still read.
         copying.wait_event(xp.cuda.get_current_stream().record())
@@ -82,19 +85,16 @@ class PinnedSink(Sink):
     n_buffers = 3
 
     def __init__(self, xp, out):
-        self.out = out
         self._copying = xp.cuda.Stream(non_blocking=True)
-        self._slots = deque(_Slot(xp) for _ in range(self.n_buffers))
+        self._slots = deque(_Slot(xp, out) for _ in range(self.n_buffers))
 
     def buffer(self, part):
-        slot = self._slots[0]
-        slot.store(self.out)
-        return slot.buffer((part.stop - part.start, self.out.shape[1]), self.out.dtype)
+        return self._slots[0].buffer(part)
 
     def put(self, part):
-        self._slots[0].copy(part, self._copying)
+        self._slots[0].send(part, self._copying)
+        self._slots[-1].store()  # the tile before this one
         self._slots.rotate(-1)
-        self._slots[0].store(self.out)
 
     def free(self):
         self.close()
@@ -103,37 +103,47 @@ class PinnedSink(Sink):
 
     def close(self):
         for slot in self._slots:
-            slot.store(self.out)
+            slot.store()
+            slot.finish()
 
 
 class _Slot:
-    """One tile on its way out."""
+    """The way of one tile: computed in `H`, sent to pinned memory, stored in `out`."""
 
-    def __init__(self, xp):
-        self.xp, self._pinned, self._copied = xp, _Pinned(), xp.cuda.Event()
-        self.memory, self.H, self._part = None, None, None
+    def __init__(self, xp, out):
+        self.xp, self.out, self.memory, self.H = xp, out, None, None
+        self._pinned, self._arrived = _Pinned(), xp.cuda.Event()
+        self._part, self._copies = None, []
 
-    def buffer(self, shape, dtype):
+    def buffer(self, part):
+        self.store()
+        self.finish()
+        shape = part.stop - part.start, self.out.shape[1]
         size = shape[0] * shape[1]
         if self.memory is None or self.memory.size < size:
-            self.memory = None
-            self.memory = self.xp.empty(size, dtype)
+            self.memory = self.H = None
+            self.memory = self.xp.empty(size, self.out.dtype)
         self.H = self.memory[:size].reshape(shape)
         return self.H
 
-    def copy(self, part, copying):
-        H, self._part = self.H, part
+    def send(self, part, copying):
         copying.wait_event(self.xp.cuda.get_current_stream().record())
-        self._staged = self._pinned.array(H.shape, H.dtype)
-        H.get(stream=copying, out=self._staged, blocking=False)
-        self._copied.record(copying)
+        self._staged = self._pinned.array(self.H.shape, self.H.dtype)
+        self.H.get(stream=copying, out=self._staged, blocking=False)
+        self._arrived.record(copying)
+        self._part = part
 
-    def store(self, out):
-        if self._part is None:
-            return
-        self._copied.synchronize()
-        copy_rows(out[self._part], self._staged)
-        self._part = None
+    def store(self):
+        """Wait for the tile to arrive and begin to store it, if one is on its way."""
+        if self._part is not None:
+            self._arrived.synchronize()
+            self._copies = start_copy(self.out[self._part], self._staged)
+            self._part = None
+
+    def finish(self):
+        for copy in self._copies:
+            copy.result()
+        self._copies = []
 
 
 class EventStopwatch(Stopwatch):

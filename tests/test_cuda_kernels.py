@@ -1,0 +1,84 @@
+"""The kernels of the GPU, compiled without one: they fit into the registers."""
+
+import importlib.util
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+for module in ("numba_cuda_mlir", "nvidia"):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(
+            "needs the compiler: pip install 'sklearn-fsvc[cuda13]'", allow_module_level=True
+        )
+if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+    pytest.skip("the simulator compiles nothing", allow_module_level=True)
+
+
+def ptxas():
+    """NVIDIA's assembler, which comes with the compiler."""
+    folders = importlib.util.find_spec("nvidia").submodule_search_locations
+    found = [path for folder in folders for path in Path(folder).glob("*/bin/ptxas")]
+    if not found:
+        pytest.skip("needs ptxas: pip install nvidia-cuda-nvcc")
+    return found[0]
+
+
+@pytest.fixture
+def kernels():
+    from sklearn_fsvc.engines.kernels import cuda
+
+    return cuda
+
+
+def cases():
+    """name -> (kernel, types of its arguments)"""
+    from numba_cuda_mlir.numba_cuda import types as t
+
+    from sklearn_fsvc.engines.kernels import cuda as k
+
+    def array(dtype, ndim=2):
+        return t.Array(dtype, ndim, "C")
+
+    f4, f8, u4, u1 = t.float32, t.float64, t.uint32, t.uint8
+    for name, item, hidden in (("f4", f4, f4), ("f8", f8, f8), ("u4", u4, f4)):
+        arrays = array(item), array(item), array(hidden)
+        kernel = k.manhattan(np.dtype(name), k.TILES[np.dtype(name)])
+        yield f"manhattan {name}", kernel, (*arrays, t.int64, t.int64, hidden, hidden, hidden)
+        rows = array(u1 if item is u4 else item)
+        yield f"pack {name}", k.pack(name), (rows, array(item))
+    for name, dtype, width in (("tanh", f4, 4), ("gaussian", f8, 2), ("exp", f4, 1)):
+        kernel = k.map_rows(name, "f8" if dtype is f8 else "f4", width)
+        yield f"{name} {dtype} {width}", kernel, (array(dtype), array(dtype), dtype)
+    for dtype in (f4, f8):
+        lines, vectors, numbers = [array(dtype)] * 3, [array(dtype, 1)] * 2, [dtype] * 4
+        kernel = k.expand("f8" if dtype is f8 else "f4")
+        yield f"expand {dtype}", kernel, (*lines, *vectors, *numbers, t.boolean)
+    yield "settle", k.settle(), (array(f4), array(f8, 1), f8, array(t.int32, 1))
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
+def test_nothing_is_spilled(monkeypatch, tmp_path, kernels, capability):
+    from numba_cuda_mlir import cuda, tools
+
+    # The compiler asks for the GPU of this machine, even where it is told another.
+    monkeypatch.setattr(tools, "_cached_cc", capability)
+    chip = "sm_{}{}".format(*capability)
+    for name, kernel, signature in cases():
+        bounds = kernel.targetoptions["launch_bounds"]
+        ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=capability, launch_bounds=bounds)
+        (tmp_path / "kernel.ptx").write_text(ptx)
+        said = subprocess.run(
+            [ptxas(), "-v", f"--gpu-name={chip}", "kernel.ptx", "-o", "kernel.cubin"],
+            cwd=tmp_path, check=True, capture_output=True, text=True,
+        ).stderr  # fmt: skip
+        spilled = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", said)
+        assert spilled, said
+        assert set(spilled) == {("0", "0")}, f"{name} on {chip}: {said}"
+        if name == "manhattan u4":
+            assert "vabsdiff4" in ptx
+        if name.startswith("manhattan"):
+            assert "ld.shared.v" in ptx  # 16 bytes at a time
