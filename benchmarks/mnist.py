@@ -23,16 +23,17 @@ def main(args):
     peer = make_pipeline(
         RBFSampler(n_components=UNITS, gamma=0.02, random_state=0), RidgeClassifier()
     )
+    options = {"random_state": 0, "device": "cpu"}
     models = {
         "RBFSampler + RidgeClassifier, float32": (peer, floats),
-        "RBFClassifier, uint8": (RBFClassifier(UNITS, random_state=0), (X, X_test)),
+        "RBFClassifier, uint8": (RBFClassifier(UNITS, **options), (X, X_test)),
         "RBFClassifier, random centres, uint8": (
-            RBFClassifier(UNITS, selection="random", random_state=0), (X, X_test),
+            RBFClassifier(UNITS, selection="random", **options), (X, X_test),
         ),
-        "RBFClassifier, float32": (RBFClassifier(UNITS, random_state=0), floats),
-        "TanhClassifier, uint8": (TanhClassifier(UNITS, random_state=0), (X, X_test)),
+        "RBFClassifier, float32": (RBFClassifier(UNITS, **options), floats),
+        "TanhClassifier, uint8": (TanhClassifier(UNITS, **options), (X, X_test)),
     }  # fmt: skip
-    RBFClassifier(100, random_state=0).fit(X[:2000], y[:2000])  # compile
+    RBFClassifier(100, **options).fit(X[:2000], y[:2000])  # compile
     fits = {name: [] for name in models}
     for _ in range(args.repeats):
         for name, (model, (rows, _)) in models.items():

@@ -29,6 +29,11 @@ def check_rows(estimator, engine, X, *, reset):
             'device="cuda", or copy X to the host.'
         )
     X = engine.xp.from_dlpack(X)
+    if X.device.id != engine.index:
+        raise ValueError(
+            f"X is on GPU {X.device.id}, and device={estimator.device!r} is GPU {engine.index}. "
+            f'Use device="cuda:{X.device.id}", or copy X there.'
+        )
     _check_shape(estimator, X)
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X has dtype {X.dtype}; it must be of real numbers.")

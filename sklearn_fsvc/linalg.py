@@ -115,7 +115,7 @@ class CuPyAlgebra:
             return solve_triangular(upper, half)
 
         # cuSOLVER estimates no condition: inverse iteration finds the smallest eigenvalue.
-        v = cupy.random.RandomState(0).standard_normal((len(A), 1))
+        v = cupy.asarray(np.random.RandomState(0).standard_normal((len(A), 1)))
         for _ in range(3):
             v /= cupy.linalg.norm(v)
             v = solve(v)

@@ -89,7 +89,7 @@ def stream(
     # Rows wait in their own dtype, the next ones too, and are widened.
     input_bytes = layer.n_features * (engine.n_ahead * X.dtype.itemsize + layer.units.itemsize)
     row_bytes = sink.n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)
-    fixed = layer.units.nbytes + engine.loaded_bytes(layer) + consumer_bytes
+    fixed = engine.loaded_bytes(layer) + consumer_bytes
     tile = rows_per_tile(
         n_rows, row_bytes + consumer_row_bytes, fixed, budget(engine, max_memory), tile_rows
     )

@@ -341,3 +341,33 @@ def test_more_units_than_memory_is_refused(cupy, rng):
         projector.transform(X)
     projector = TanhProjector(100_000, device="cuda", max_memory="256MiB").fit(X[:, :64])
     assert projector.transform(X[:, :64]).shape == (100, 100_000)
+
+
+@pytest.fixture
+def two_gpus(cupy):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two GPUs")
+    return cupy
+
+
+def test_the_second_gpu(two_gpus, digits):
+    X, y = digits
+    rbf = RBFClassifier(100, random_state=0, device="cuda:1").fit(X, y)
+    assert rbf.device_ == "cuda:1"
+    first = clone(rbf).set_params(device="cuda:0").fit(X, y)
+    np.testing.assert_array_equal(rbf.decision_function(X), first.decision_function(X))
+    with two_gpus.cuda.Device(1):
+        there = two_gpus.asarray(X)
+    H = TanhProjector(20, random_state=0, device="cuda:1").fit_transform(there)
+    assert H.device.id == 1
+    with pytest.raises(ValueError, match=r'X is on GPU 1, .*Use device="cuda:1"'):
+        TanhProjector(20, device="cuda").fit(there)
+
+
+def test_gpus_are_dealt_to_workers(two_gpus, digits):
+    clf = TanhClassifier(100, random_state=0, device="cuda")
+    for backend in ("loky", "threading"):
+        with joblib.parallel_config(backend, n_jobs=2):
+            fits = [joblib.delayed(clone(clf).fit)(*digits) for _ in range(8)]
+            used = {fitted.device_ for fitted in joblib.Parallel()(fits)}
+        assert used == {"cuda:0", "cuda:1"}, backend

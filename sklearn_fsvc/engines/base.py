@@ -61,7 +61,10 @@ class Engine(ABC):
 
     @abstractmethod
     def loaded_bytes(self, layer):
-        """Bytes `load` will take for this layer, without loading it."""
+        """Bytes `load` will take for this layer, without loading it.
+
+        With the layer's own arrays, where they lie in the same memory.
+        """
 
     @abstractmethod
     def row_bytes(self, layer):

@@ -37,8 +37,9 @@ class ProductEngine(HostEngine):
         """out = X W' for C-ordered float32 or float64 arrays."""
 
     def loaded_bytes(self, layer):
-        # Beside the norms, what each thread compares and recomputes where products cancel.
-        return layer.n_units * 8 + n_threads() * (24 * _FINISH + 2 * _BLOCK_BYTES)
+        # Beside units and norms, what each thread compares and recomputes where products cancel.
+        per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
+        return layer.units.nbytes + layer.n_units * 8 + n_threads() * per_thread
 
     def load(self, layer):
         norms = None

@@ -94,8 +94,10 @@ class CudaEngine(Engine):
 
     def loaded_bytes(self, layer):
         m, n, size = *layer.units.shape, layer.units.itemsize
-        if layer.accumulation != "manhattan":
-            return (2 * m + 1) * n * size + 2 * m * layer.hidden_dtype.itemsize
+        if layer.accumulation == "product":
+            return (m * n + 2 * m) * size
+        if layer.accumulation == "sqeuclidean":  # and the units less their mean
+            return (2 * m * n + n + 2 * m) * size
         # The units and, once packed, padded to whole tiles; and what one tile of rows takes.
         item, tile = _item_and_tile(layer)
         items = _round_up(_n_items(n, item), tile.step)
@@ -103,8 +105,10 @@ class CudaEngine(Engine):
 
     def row_bytes(self, layer):
         n = layer.n_features
-        if layer.accumulation != "manhattan":
-            return (n + 1) * layer.hidden_dtype.itemsize
+        if layer.accumulation == "product":
+            return 0
+        if layer.accumulation == "sqeuclidean":  # the row less the mean, and squared
+            return (2 * n + 1) * layer.units.itemsize
         item, tile = _item_and_tile(layer)
         return _round_up(_n_items(n, item), tile.step) * item.itemsize
 

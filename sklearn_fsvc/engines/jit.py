@@ -38,8 +38,8 @@ class JitEngine(HostEngine):
         return None
 
     def loaded_bytes(self, layer):
-        # The panels, padded, and while they are made one more copy.
-        return 2 * layer.units.nbytes + 4096 * layer.n_features
+        # The units, the panels, padded, and while they are made one more copy.
+        return 3 * layer.units.nbytes + 4096 * layer.n_features
 
     def load(self, layer):
         from .kernels import cpu
