@@ -22,7 +22,8 @@ from .parameters import (
     unchanged_on_error,
 )
 from .readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
-from .streaming import compute_dtype, keep_rows, n_synapses, stream
+from .streaming import budget, compute_dtype, keep_rows, n_synapses, stream
+from .tiling import check_fits
 
 READOUTS = ("ridge", "lms", "none")
 
@@ -150,9 +151,11 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
         tile_rows = max(4 * m, 1024)
         itemsize = layer.hidden_dtype.itemsize
         row_bytes, gram_bytes = algebra(xp).gram_bytes(m, itemsize)
+        solution = RidgeStatistics.solution_bytes(m, xp)
+        check_fits("the solution of the readout", solution, budget(engine, max_memory))
         stream(
             engine, layer, X, consume, max_memory=max_memory, tile_rows=tile_rows,
-            consumer_bytes=RidgeStatistics.nbytes(m, xp) + gram_bytes,
+            consumer_bytes=RidgeStatistics.nbytes(m) + gram_bytes,
             consumer_row_bytes=40 * n_classes + row_bytes,
             what=f"{type(self).__name__} fit", verbose=self.verbose,
         )  # fmt: skip

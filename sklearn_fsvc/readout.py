@@ -46,8 +46,13 @@ class RidgeStatistics:
         self.hy = xp.zeros((n_units, n_outputs))
 
     @staticmethod
-    def nbytes(n_units, xp=np):
-        """Bytes of the statistics and of the solution."""
+    def nbytes(n_units):
+        """Bytes of the statistics."""
+        return n_units * n_units * 8
+
+    @staticmethod
+    def solution_bytes(n_units, xp=np):
+        """Bytes that `solve` needs, with those of the statistics."""
         return algebra(xp).n_matrices * n_units * n_units * 8
 
     def update(self, H, Y, weight=None):

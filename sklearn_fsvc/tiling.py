@@ -45,14 +45,17 @@ def rows_per_tile(n_rows, row_bytes, fixed_bytes, budget, preferred):
     ValueError
         If not even one row fits.
     """
-    rows = min(n_rows, preferred, (budget - fixed_bytes) // row_bytes)
-    if rows < 1:
-        needed = fixed_bytes + row_bytes
+    check_fits("one row at a time", fixed_bytes + row_bytes, budget)
+    return min(n_rows, preferred, (budget - fixed_bytes) // row_bytes)
+
+
+def check_fits(what, needed, budget):
+    """Raise ValueError where `what` needs more bytes than the budget has."""
+    if needed > budget:
         raise ValueError(
-            f"max_memory={budget} bytes is too small: one row at a time needs {needed} "
+            f"max_memory={budget} bytes is too small: {what} needs {needed} "
             f"({format_bytes(needed)}). Raise max_memory, or use fewer hidden units."
         )
-    return rows
 
 
 def format_bytes(n):

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 
 import joblib
 import numpy as np
@@ -15,10 +16,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines import get_engine, transfer
 from sklearn_fsvc.engines.cuda import CudaEngine
+from sklearn_fsvc.engines.host import submit
+from sklearn_fsvc.layers import RBFLayer
 
 MIB = 2**20
 
@@ -171,6 +175,65 @@ def test_memory_is_kept_under_the_limit(peak, rng, estimator, monkeypatch):
     answer, most = peak(use, X)
     assert most <= 8 * MIB
     np.testing.assert_allclose(answer, expected, atol=1e-6)
+
+
+def test_too_little_memory_for_the_solution_is_refused(cupy, rng):
+    X = rng.random((2000, 10), np.float32)
+    clf = TanhClassifier(1000, device="cuda", max_memory="20MiB")
+    with pytest.raises(ValueError, match="too small: the solution of the readout needs"):
+        clf.fit(X, X[:, 0] > 0.5)
+
+
+def test_workers_take_their_share_of_the_memory(cupy, monkeypatch):
+    with get_engine("cuda") as engine:
+        free, total = engine.memory()
+        monkeypatch.setattr("sklearn_fsvc.engines.cuda.n_workers", lambda: 4)
+        share, _ = engine.memory()
+    assert share == pytest.approx(free / 4, rel=0.05)
+    assert free <= total
+
+
+@pytest.fixture
+def wide(rng):
+    X = rng.random((60_000, 784), np.float32)
+    return X, X[:, :392].sum(axis=1) > X[:, 392:].sum(axis=1)
+
+
+@pytest.fixture
+def slow_gpu(monkeypatch):
+    """Every layer is computed again and again, so that the host runs far ahead."""
+    hidden = CudaEngine.hidden
+
+    def slow(self, loaded, X, out=None):
+        for _ in range(50):
+            H = hidden(self, loaded, X, out)
+        return H
+
+    monkeypatch.setattr(CudaEngine, "hidden", slow)
+
+
+@pytest.mark.parametrize("delay", [0, 0.02])
+def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu, delay):
+    X, _ = wide
+    projector = TanhProjector(1000, random_state=0, device="cuda").fit(X)
+    expected = projector.transform(cupy.asarray(X)).get()
+
+    def late(target, source):
+        return submit([lambda: (time.sleep(delay), np.copyto(target, source))])
+
+    monkeypatch.setattr(CudaEngine, "tile_bytes", 2**24)
+    monkeypatch.setattr(transfer, "start_copy", late)
+    np.testing.assert_allclose(projector.transform(X), expected, atol=1e-6)
+    assert expected.nbytes > 10 * CudaEngine.tile_bytes
+
+
+def test_rows_on_their_way_in_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu):
+    X, y = wide
+    clf = TanhClassifier(1024, random_state=0, device="cuda")
+    expected = clf.fit(X, y).coef_
+    keep = CudaEngine.keep
+    monkeypatch.setattr(CudaEngine, "keep", lambda self, X, limit: keep(self, X, 0))
+    np.testing.assert_allclose(clf.fit(X, y).coef_, expected, atol=1e-5)
 
 
 def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
@@ -326,12 +389,21 @@ def test_wide_rows(cupy, rng):
     X[1:] += rng.random((2, 65_536), np.float32)
     for dtype in (np.float32, np.float64):
         with get_engine("cuda") as engine:
-            from sklearn_fsvc.layers import RBFLayer
-
             layer = RBFLayer(X.astype(dtype), kernel="distance")
             H = engine.hidden(engine.load(layer), engine.to_device(X.astype(dtype))).get()
         expected = np.abs(X[:, None].astype(float) - X[None].astype(float)).sum(-1)
         np.testing.assert_allclose(H, expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+def test_more_rows_than_a_grid_is_high(cupy, rng, metric, kernel):
+    """65,535 blocks of 128 rows are 8.4 million."""
+    X = rng.random((9_000_000, 1), np.float32)
+    layer = RBFLayer(X[:1], 0.3, metric, kernel)
+    with get_engine("cuda") as engine:
+        H = engine.hidden(engine.load(layer), engine.to_device(X)).get()
+    np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-5)
 
 
 def test_more_units_than_memory_is_refused(cupy, rng):

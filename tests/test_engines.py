@@ -172,17 +172,14 @@ def test_auto_takes_a_gpu_for_large_jobs_only(monkeypatch):
         assert get_engine("auto", work).name == expected
 
 
-def test_novelty_is_the_sequential_rule(engine, rng):
-    X = rng.random((300, 3))
-    layer = RBFLayer(X, 0.1)
-    start = rng.random(300)
-    kept = engine.novel(
-        layer if engine.xp is np else RBFLayer(engine.to_device(X), 0.1),
-        engine.to_device(X), engine.to_device(start.copy()), 0.9,
-    )  # fmt: skip
-    K, activity, expected = naive.hidden(layer, X), start, []
+@pytest.mark.parametrize("threshold", [0.9, 1.7])
+def test_novelty_is_the_sequential_rule(engine, rng, threshold):
+    X, start = rng.random((300, 3)), rng.random(300)
+    there = engine.to_device(X)
+    kept = engine.novel(RBFLayer(there, 0.1), there, engine.to_device(start.copy()), threshold)
+    K, activity, expected = naive.hidden(RBFLayer(X, 0.1), X), start, []
     for i in range(300):
-        if activity[i] < 0.9:
+        if activity[i] < threshold:
             expected.append(i)
             activity = activity + K[i]
     np.testing.assert_array_equal(kept, expected)

@@ -60,9 +60,10 @@ def test_large_uint8_distances_are_exact(engine):
     np.testing.assert_array_equal(H[0], [0, 255 * 1000, 7])
 
 
-def test_novelty_is_that_of_the_host(engine, rng):
+@pytest.mark.parametrize(("radius", "overlap"), [(0.3, 0.9), (0.5, 1.7)])
+def test_novelty_is_that_of_the_host(engine, rng, radius, overlap):
     X = rng.random((60, 3))
-    rule = NoveltyRule("manhattan", "triangular", 0.3, 0.9)
+    rule = NoveltyRule("manhattan", "triangular", radius, overlap)
     found, _ = novel_rows(engine, X, np.arange(60), rule)
     expected, _ = novel_rows(get_engine("jit"), X, np.arange(60), rule)
     np.testing.assert_array_equal(found, expected)

@@ -184,7 +184,7 @@ class CudaEngine(Engine):
         kernel = kernels.manhattan(item, tile)
         rows = self._pack(X, item, tile.rows, tile.step)
         n_items, affine = _n_items(X.shape[1], item), layer.affine
-        grid = loaded.units.shape[1] // tile.units, rows.shape[1] // tile.rows
+        grid = rows.shape[1] // tile.rows, loaded.units.shape[1] // tile.units
         part = PART if item == np.float32 else n_items
         for begin in range(0, n_items, part):
             end = min(begin + part, n_items)

@@ -17,7 +17,7 @@ from .host import submit
 
 # Threads copy parts of this size that end where the target's huge pages do: two threads
 # that touch the same new page for the first time would both wait for it to be cleared.
-_PART, _PAGE = 2**22, 2**21
+_PART, _PAGE = 2**23, 2**21
 
 
 def start_copy(target, source):
@@ -80,9 +80,9 @@ def _arrived(xp, array, copied):
 
 
 class PinnedSink(Sink):
-    """Tiles of H to a host array: one is computed, one travels, one is stored."""
+    """Tiles of H to a host array: one is computed, one travels, two are stored."""
 
-    n_buffers = 3
+    n_buffers = 4
 
     def __init__(self, xp, out):
         self._copying = xp.cuda.Stream(non_blocking=True)

@@ -52,8 +52,8 @@ TILES = {
 def manhattan(item, tile):
     """Kernel: H of sum |x - c| for packed rows and units.
 
-    Launched with a block for each tile, ``grid = (units / tile.units, rows / tile.rows)``
-    rounded up.
+    Launched with a block for each tile, ``grid = (rows / tile.rows, units / tile.units)``
+    rounded up; there may be more rows than the second axis of a grid holds.
     """
     item = np.dtype(item).type
     W = 16 // np.dtype(item).itemsize
@@ -130,8 +130,8 @@ def manhattan(item, tile):
         shared_c = cuda.shared.array((STEPS, UNITS), item)
         thread = np.uint32(cuda.threadIdx.x)
         across, down = thread % THREADS_X, thread // THREADS_X
-        row0 = np.uint32(cuda.blockIdx.y) * np.uint32(ROWS)
-        unit0 = np.uint32(cuda.blockIdx.x) * np.uint32(UNITS)
+        row0 = np.uint32(cuda.blockIdx.x) * np.uint32(ROWS)
+        unit0 = np.uint32(cuda.blockIdx.y) * np.uint32(UNITS)
         kx, ix = thread // LINE_X, thread % LINE_X * W
         kc, ic = thread // LINE_C, thread % LINE_C * W
         staged_x = cuda.local.array(STAGED_X, item)
