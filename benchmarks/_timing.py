@@ -33,15 +33,15 @@ def arguments(**extra):
     return parser.parse_args()
 
 
-def report(args, title, rows):
-    """Print rows (name, value) and keep them if asked to."""
+def report(args, title, rows, **machine):
+    """Print rows (name, value) and keep them, with the machine, if asked to."""
     print(f"\n{title}\n{'-' * len(title)}")
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:{width}}  {value:.4g}")
     if args.json:
         old = json.loads(args.json.read_text()) if args.json.exists() else {}
-        old[title] = dict(rows) | {"machine": processor()}
+        old[title] = dict(rows) | {"machine": processor()} | machine
         args.json.write_text(json.dumps(old, indent=1) + "\n")
 
 

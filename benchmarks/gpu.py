@@ -78,7 +78,7 @@ def layers(args, engine, cupy):
         ("tanh / cuBLAS product", times["tanh float32"] / times["cuBLAS product float32"]),
     ]
     rows += _torch_cdist(cupy, engine, C)
-    report(args, f"Layers on the GPU, {N} x {M} x {FEATURES}", rows)
+    return f"Layers on the GPU, {N} x {M} x {FEATURES}", rows
 
 
 def _layer(engine, layer, X, name):
@@ -133,7 +133,7 @@ def mnist(args, engine, cupy):
             (f"{name}: predict {len(X_test)}, s", predict),
             (f"{name}: accuracy, %", 100 * model.score(X_test, y_test)),
         ]
-    report(args, f"MNIST on the GPU, {len(X)} + {len(X_test)} images, {MNIST_UNITS} units", rows)
+    return f"MNIST on the GPU, {len(X)} + {len(X_test)} images, {MNIST_UNITS} units", rows
 
 
 def transform(args, engine, cupy):
@@ -172,7 +172,7 @@ def transform(args, engine, cupy):
         ("host to GPU, s", copied),
         ("host to GPU: slower of kernels and link / time", slowest / copied),
     ]
-    report(args, f"TanhProjector({m}).transform, {n} x {FEATURES} bytes", rows)
+    return f"TanhProjector({m}).transform, {n} x {FEATURES} bytes", rows
 
 
 def _median(function, repeats):
@@ -256,7 +256,7 @@ def pipeline(args, engine, cupy):
                 (f"{device}: iterations of lbfgs", float(pipe[-1].n_iter_[0])),
             ]
     rows += [("cpu / cuda", seconds["cpu"] / seconds["cuda"]), ("cores", n_threads())]
-    report(args, "TanhProjector(2048) + LogisticRegression, MNIST", rows)
+    return "TanhProjector(2048) + LogisticRegression, MNIST", rows
 
 
 def limits(args, engine, cupy):
@@ -277,7 +277,7 @@ def limits(args, engine, cupy):
             name = f"RBFClassifier(2048), MNIST, {free} MiB left by another process"
             rows.append(_seconds_or_reason(name, partial(clf.fit, X, y)))
             cupy.get_default_memory_pool().free_all_blocks()
-    report(args, "Limits", rows)
+    return "Limits", rows
 
 
 def _wide(cupy, engine, rng, dtype, n=65_536):
@@ -321,9 +321,11 @@ def _other_process(left):
 def main(args):
     chosen = args.only.split(",")
     with get_engine("cuda") as engine:
+        gpu = engine.xp.cuda.runtime.getDeviceProperties(engine.index)["name"].decode()
         for benchmark in (layers, mnist, transform, pipeline, limits):
             if benchmark.__name__ in chosen:
-                benchmark(args, engine, engine.xp)
+                title, rows = benchmark(args, engine, engine.xp)
+                report(args, title, rows, gpu=gpu)
 
 
 if __name__ == "__main__":

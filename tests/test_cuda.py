@@ -212,18 +212,22 @@ def slow_gpu(monkeypatch):
     monkeypatch.setattr(CudaEngine, "hidden", slow)
 
 
-@pytest.mark.parametrize("delay", [0, 0.02])
-def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu, delay):
+@pytest.mark.parametrize("late", ["kernels", "copies"])
+def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, request, late):
     X, _ = wide
     projector = TanhProjector(1000, random_state=0, device="cuda").fit(X)
     expected = projector.transform(cupy.asarray(X)).get()
 
-    def late(target, source):
-        return submit([lambda: (time.sleep(delay), np.copyto(target, source))])
+    def late_copy(target, source):
+        return submit([lambda: (time.sleep(0.1), np.copyto(target, source))])
 
+    if late == "kernels":
+        request.getfixturevalue("slow_gpu")
+    else:
+        monkeypatch.setattr(transfer, "start_copy", late_copy)
     monkeypatch.setattr(CudaEngine, "tile_bytes", 2**24)
-    monkeypatch.setattr(transfer, "start_copy", late)
-    np.testing.assert_allclose(projector.transform(X), expected, atol=1e-6)
+    # A BLAS rounds another number of rows in another way.
+    np.testing.assert_allclose(projector.transform(X), expected, atol=1e-5)
     assert expected.nbytes > 10 * CudaEngine.tile_bytes
 
 

@@ -1,0 +1,102 @@
+"""The way of tiles out of a GPU, on a GPU that is played by NumPy."""
+
+import time
+from concurrent.futures import wait
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc.engines import transfer
+from sklearn_fsvc.engines.host import submit
+
+
+class Array(np.ndarray):
+    def get(self, stream, out, blocking):
+        out[...] = self
+
+
+def nothing(*args, **options):
+    return None
+
+
+@pytest.fixture
+def xp(monkeypatch):
+    """A GPU whose work is done as soon as it is asked for."""
+    monkeypatch.setattr(
+        transfer._Pinned, "array", lambda self, shape, dtype: self.__dict__.setdefault(
+            "memory", np.empty(10_000, dtype)
+        )[: shape[0] * shape[1]].reshape(shape)
+    )  # fmt: skip
+    stream = SimpleNamespace(record=nothing, wait_event=nothing)
+    event = SimpleNamespace(record=nothing, synchronize=nothing)
+    return SimpleNamespace(
+        empty=lambda size, dtype: np.empty(size, dtype).view(Array),
+        cuda=SimpleNamespace(
+            Stream=lambda non_blocking: stream, Event=lambda: event,
+            get_current_stream=lambda: stream,
+        ),
+    )  # fmt: skip
+
+
+def send(sink, n_rows, step, start=0):
+    for i in range(start, n_rows, step):
+        part = slice(i, min(i + step, n_rows))
+        sink.buffer(part)[...] = np.arange(part.start, part.stop)[:, None]
+        sink.put(part)
+
+
+def assert_counted(out):
+    np.testing.assert_array_equal(out, np.broadcast_to(np.arange(len(out))[:, None], out.shape))
+
+
+@pytest.mark.parametrize("n_rows", [1, 9, 10, 200, 203])
+def test_every_tile_arrives(xp, n_rows):
+    out = np.full((n_rows, 7), np.nan, np.float32)
+    sink = transfer.PinnedSink(xp, out)
+    send(sink, n_rows, 10)
+    sink.close()
+    assert_counted(out)
+
+
+def test_pinned_memory_waits_for_late_copies(xp, monkeypatch):
+    def late(target, source):
+        return submit([lambda: (time.sleep(0.01), np.copyto(target, source))])
+
+    monkeypatch.setattr(transfer, "start_copy", late)
+    out = np.full((200, 7), np.nan, np.float32)
+    sink = transfer.PinnedSink(xp, out)
+    send(sink, 200, 10)
+    sink.close()
+    assert_counted(out)
+
+
+def test_smaller_tiles_after_memory_was_given_back(xp):
+    out = np.full((100, 7), np.nan, np.float32)
+    sink = transfer.PinnedSink(xp, out)
+    send(sink, 60, 20)
+    sink.free()
+    assert all(slot.memory is None for slot in sink._slots)
+    send(sink, 100, 10, start=60)
+    sink.close()
+    assert_counted(out)
+
+
+def test_an_error_of_a_copy_is_not_lost(xp, monkeypatch):
+    def fail():
+        raise OSError("disk")
+
+    monkeypatch.setattr(transfer, "start_copy", lambda target, source: submit([fail]))
+    sink = transfer.PinnedSink(xp, np.empty((10, 7), np.float32))
+    send(sink, 10, 10)
+    with pytest.raises(OSError, match="disk"):
+        sink.close()
+
+
+@pytest.mark.parametrize("n", [1, 2**21, 3 * 2**23 + 5])
+def test_copies_are_whole(n):
+    source = np.random.default_rng(0).integers(0, 256, (n, 1), np.uint8)
+    for shift in (0, 1, 4096):
+        target = np.zeros(n + shift, np.uint8)[shift:].reshape(n, 1)
+        wait(transfer.start_copy(target, source))
+        np.testing.assert_array_equal(target, source)
