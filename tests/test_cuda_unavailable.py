@@ -1,0 +1,100 @@
+"""Why a GPU cannot be used: each reason in its own words, with its remedy."""
+
+import os
+import sys
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from sklearn_fsvc.engines import cuda, get_engine
+
+LANGUAGE = "sklearn_fsvc.engines.kernels.language"
+
+
+class DriverError(RuntimeError):
+    pass
+
+
+def raising(error):
+    def function(*args):
+        raise error
+
+    return function
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A CuPy that sees one GPU, and a compiler."""
+    monkeypatch.setattr(cuda, "_WORKING", set())
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=DriverError)
+    cupy = ModuleType("cupy")
+    cupy.__version__ = "0.0"
+    cupy.cuda = SimpleNamespace(runtime=runtime, Device=lambda index: nullcontext())
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.delattr(LANGUAGE, raising=False)  # or the package remembers it
+    monkeypatch.setitem(sys.modules, LANGUAGE, ModuleType(LANGUAGE))
+    monkeypatch.setattr(cuda, "_try", lambda cupy, index: None)
+    monkeypatch.setattr(cuda, "version", lambda package: "0.6")
+    return cupy
+
+
+def refusal(device="cuda"):
+    with pytest.raises(RuntimeError) as caught:
+        get_engine(device)
+    return str(caught.value)
+
+
+def test_it_works(fake):
+    assert get_engine("cuda:0").why_unavailable() is None
+
+
+@pytest.mark.parametrize(
+    ("module", "words"), [("cupy", "CuPy cannot"), (LANGUAGE, "numba-cuda-mlir, which compiles")]
+)
+def test_a_package_is_missing(fake, monkeypatch, module, words):
+    monkeypatch.setitem(sys.modules, module, None)
+    said = refusal()
+    assert words in said
+    assert "pip install 'sklearn-fsvc[cuda13]'" in said
+
+
+def test_no_driver(fake):
+    fake.cuda.runtime.getDeviceCount = raising(DriverError("insufficient driver"))
+    said = refusal()
+    assert "no NVIDIA GPU can be reached (insufficient driver)" in said
+    assert "driver at least as new as" in said
+
+
+def test_no_such_gpu(fake):
+    assert "'cuda:2' cannot be used: there is 1 GPU, numbered from 0" in refusal("cuda:2")
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), DriverError("out of memory: no room")])
+def test_too_little_memory(fake, monkeypatch, error):
+    monkeypatch.setattr(cuda, "_try", raising(error))
+    said = refusal()
+    assert "too little memory is free on GPU 0" in said
+    assert "end what else is there" in said
+
+
+def test_the_compiler_fails(fake, monkeypatch):
+    monkeypatch.setattr(cuda, "_try", raising(TypeError("this NumPy is too new")))
+    said = refusal()
+    assert "(TypeError: this NumPy is too new)" in said
+    assert "NumPy" in said
+    assert "numba-cuda-mlir 0.6" in said
+    assert "Update" in said
+
+
+def test_a_fork(fake, monkeypatch):
+    monkeypatch.setattr(cuda, "_WORKING", {(os.getpid() + 1, None)})
+    assert "forked" in refusal()
+    assert "spawn" in refusal()
+
+
+def test_a_failure_is_not_remembered(fake, monkeypatch):
+    monkeypatch.setattr(cuda, "_try", raising(MemoryError()))
+    refusal()
+    monkeypatch.setattr(cuda, "_try", lambda cupy, index: None)
+    get_engine("cuda")
