@@ -34,6 +34,9 @@ AUTO_PART = 0.25
 AUTO_MOST = 4000
 # Rows between which the distances behind radius="auto" are measured.
 _SAMPLE = 1000
+# Novel rows grow as this power of the rows that were seen. Groups are seen one after the
+# other, so with them the growth is that of the groups.
+_GROWTH, _GROWTH_BY_GROUP = 0.7, 1.0
 # The search for a selection radius ends with at least this part of the units asked for.
 _FILLED = 0.97
 _MAX_PASSES = 24
@@ -188,7 +191,7 @@ def least_novel(overlap, groups, order):
     return (int(overlap) + 1) * n_groups
 
 
-def search_radius(count_at, start, wanted, n_rows):
+def search_radius(count_at, start, wanted, n_rows, growth=_GROWTH):
     """The selection radius under which about `wanted` rows are novel, and never more.
 
     The number of centres falls with the radius, roughly as a power of it, so the search
@@ -203,6 +206,8 @@ def search_radius(count_at, start, wanted, n_rows):
         A radius to begin with.
     wanted, n_rows : int
         `wanted` at least what is novel at any radius, see `least_novel`.
+    growth : float
+        The power of the rows with which the count grows.
 
     Returns
     -------
@@ -217,8 +222,8 @@ def search_radius(count_at, start, wanted, n_rows):
         found, n_seen = count_at(np.exp(log_radius))
         count = len(found)
         if count > wanted:
-            # Had the pass gone on, the count would have grown more slowly than the rows.
-            above = log_radius, np.log(count * (n_rows / n_seen) ** 0.7)
+            # What the count would have been, had the pass gone on.
+            above = log_radius, np.log(count * (n_rows / n_seen) ** growth)
         else:
             below = log_radius, np.log(count)
             if best is None or count > len(best[1]):
@@ -310,7 +315,8 @@ def choose_rows(
             print(f"[selection] radius {radius:.6g}: {len(found):,} centres{more}")
         return found, n_seen
 
-    radius, found = search_radius(count_at, start, n, len(order))
+    growth = _GROWTH if groups is None else _GROWTH_BY_GROUP
+    radius, found = search_radius(count_at, start, n, len(order), growth)
     return order[found], float(radius)
 
 
