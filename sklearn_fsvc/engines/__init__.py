@@ -31,8 +31,8 @@ ENGINES = {engine.name: engine for engine in (JitEngine, BlasEngine, MklEngine, 
 # products beside other work of the BLAS the two are close.
 CPU = "jit"
 ALIASES = ("auto", "cpu")
-# rows x units x features from which "auto" asks for a GPU: a second or more of two cores,
-# which is what the first use of a GPU in a process costs.
+# rows x units x features from which "auto" asks for a GPU: a second or more of two cores;
+# the first use of a GPU in a process costs seconds.
 AUTO_WORK = 10**11
 
 
