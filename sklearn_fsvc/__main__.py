@@ -19,7 +19,7 @@ def info():
     """Versions, the machine, and each engine: whether it works, how, and if not, why."""
     print(f"sklearn_fsvc {__version__}, Python {platform.python_version()}, {platform.machine()}")
     for package in ("scikit-learn", "numpy", "scipy", "numba", "joblib", "mkl", *_GPU):
-        print(f"  {package:14}{_version(package)}")
+        print(f"  {package:17}{_version(package)}")
     free, total = ENGINES["jit"]().memory()
     print(f"threads {n_threads()}, memory {format_bytes(free)} free of {format_bytes(total)}")
     print("engines")

@@ -131,9 +131,10 @@ def novel_rows(engine, X, order, rule, limit=None, dtype=None, block_rows=None):
         block = engine.to_device(take_rows(X, order[start : start + step], dtype))
         activity = centers.activity(block)
         kept = engine.novel(rule.layer(block), block, activity, rule.overlap)
-        centers.add(block[kept])
-        found.append(start + kept)
-        count += len(kept)
+        if len(kept):
+            centers.add(block[kept])
+            found.append(start + kept)
+            count += len(kept)
         if limit is not None and count > limit:
             found = np.concatenate(found)[: limit + 1]
             return found, int(found[-1]) + 1

@@ -46,15 +46,11 @@ class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         with unchanged_on_error(self):
             self._check_parameters()
-            with get_engine(self.device, self._work(X)) as engine:
+            with get_engine(self.device, n_synapses(X, self.n_components)) as engine:
                 X = check_rows(self, engine, X, reset=True)
                 self._choose_layer(engine, X, to_host(y))
                 self.device_ = engine.name
         return self
-
-    def _work(self, X):
-        """A guess of rows x units x features, before X has been looked at."""
-        return n_synapses(X, self.n_components)
 
     def transform(self, X):
         """The hidden layer's output for each row.

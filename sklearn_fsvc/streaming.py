@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .engines.base import Sink
 from .progress import Progress
 from .tiling import parse_memory, rows_per_tile
 
@@ -124,7 +125,7 @@ def _blocks(engine, layer, X, rows, start, stop, tile):
         yield part, take_rows(block, slice(None), layer.units.dtype)
 
 
-class _Consumer:
+class _Consumer(Sink):
     """A sink that hands each tile over and uses its memory again."""
 
     n_buffers, stage = 1, "readout"

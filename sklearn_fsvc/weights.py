@@ -68,7 +68,7 @@ def fit_to_data(layer, X, rows, weight, dtype):
     unit receives has the variance it would have for standardised features, whatever the
     unit and the offset of X. Measured on `rows`, with their weights.
     """
-    block = to_host(take_rows(X, rows)).astype(np.float64)
+    block = to_host(take_rows(X, rows)).astype(np.float64, copy=False)
     weight = None if weight is None else weight[rows]
     mean = np.average(block, axis=0, weights=weight)
     block -= mean

@@ -27,13 +27,6 @@ def ptxas():
     return found[0]
 
 
-@pytest.fixture
-def kernels():
-    from sklearn_fsvc.engines.kernels import cuda
-
-    return cuda
-
-
 def cases():
     """name -> (kernel, types of its arguments)"""
     from numba_cuda_mlir.numba_cuda import types as t
@@ -61,7 +54,7 @@ def cases():
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
-def test_nothing_is_spilled(monkeypatch, tmp_path, kernels, capability):
+def test_nothing_is_spilled(monkeypatch, tmp_path, capability):
     from numba_cuda_mlir import cuda, tools
 
     # The compiler asks for the GPU of this machine, even where it is told another.

@@ -4,6 +4,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+# A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
+# |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
+CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
+
 
 class Engine(ABC):
     """A place where layers are evaluated.
@@ -108,7 +112,7 @@ class Engine(ABC):
 
     @abstractmethod
     def sink(self, out):
-        """Where tiles of H go that are to stay, in `out`, a host array: see `Sink`."""
+        """Where tiles of H go that are to stay in `out`, of the host or of `xp`: see `Sink`."""
 
     @abstractmethod
     def stopwatch(self):

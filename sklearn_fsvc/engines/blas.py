@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .base import CANCELLATION
 from .host import HostEngine, map_rows, n_threads
 
-# A squared distance under this part of |x|^2 + |c|^2 is computed again from differences.
-_CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Bytes of the temporary arrays of one thread, small enough for its cache.
 _BLOCK_BYTES = 2**18
 # Elements of H finished while they are still in cache.
@@ -129,7 +128,7 @@ def _expand(X, units, unit_norms, out):
     out *= -2
     out += norms
     out += unit_norms
-    limit = out.dtype.type(_CANCELLATION[out.dtype])
+    limit = out.dtype.type(CANCELLATION[out.dtype])
     # Written so that NaN, from infinite norms, counts as cancelled.
     rows, columns = np.nonzero(~(out >= limit * (norms + unit_norms)))
     step = max(1, _BLOCK_BYTES // (X.itemsize * X.shape[1]))

@@ -13,15 +13,13 @@ from importlib.metadata import version
 import numpy as np
 
 from . import transfer
-from .base import Engine
+from .base import CANCELLATION, Engine
 from .host import DirectSink
 from .workers import n_workers, worker_number
 
 # float32 sums of more features than this are added up from parts: adding ever smaller
 # numbers to an ever larger sum loses digits.
 PART = 1024
-# A squared distance under this part of |x|^2 + |c|^2 is computed again from differences.
-_CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Bytes of the blocks in which rows that are kept travel.
 _UPLOAD = 2**26
 # Rows that one block of a finishing kernel visits.
@@ -204,7 +202,7 @@ class CudaEngine(Engine):
         items = _round_up(_n_items(X.shape[1], item), step)
         side = kernels.SQUARE
         packed = self.xp.empty((items, _round_up(len(X), multiple)), item)
-        grid = tuple(_round_up(size, side) // side for size in packed.shape[::-1])
+        grid = tuple(_n_parts(size, side) for size in packed.shape[::-1])
         self._launch(kernels.pack(item), grid, (side, 8), X, packed)
         return packed
 
@@ -214,19 +212,17 @@ class CudaEngine(Engine):
         layer, dtype = loaded.layer, out.dtype.type
         X = X - loaded.centre
         self.xp.matmul(X, loaded.units.T, out=out)
-        is_root, affine = layer.metric == "euclidean", layer.affine
-        if is_root and layer.kernel == "triangular":
-            affine = layer.triangle
-        if is_root and layer.kernel == "gaussian":
-            is_root = False  # exp(scale * squared distance)
-        numbers = _CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
+        is_gaussian = layer.kernel == "gaussian"
+        is_root = layer.metric == "euclidean" and not is_gaussian  # it would square the root
+        affine = layer.triangle if layer.kernel == "triangular" else layer.affine
+        numbers = CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
         self._launch(
             kernels.expand(out.dtype), self._finish_grid(out, 1), kernels.THREADS,
             out, X, loaded.units, _squares(self.xp, X), loaded.norms, *map(dtype, numbers), is_root,
         )  # fmt: skip
-        if layer.kernel == "gaussian" and layer.metric == "euclidean":
-            self._map(out, "exp", 1.0)
-        elif layer.kernel == "gaussian":
+        if is_gaussian and layer.metric == "euclidean":
+            self._map(out, "exp")
+        elif is_gaussian:
             self._map(out, "gaussian", -0.5 / layer.radius**2)
 
     def _map(self, H, name, scale=1.0, bias=None):
@@ -241,8 +237,8 @@ class CudaEngine(Engine):
     def _finish_grid(self, H, width):
         from .kernels import cuda as kernels
 
-        across = _round_up(H.shape[1], kernels.THREADS * width) // (kernels.THREADS * width)
-        return across, min(_round_up(len(H), _FINISH_ROWS) // _FINISH_ROWS, 65_535)
+        across = _n_parts(H.shape[1], kernels.THREADS * width)
+        return across, min(_n_parts(len(H), _FINISH_ROWS), 65_535)
 
     def _launch(self, kernel, grid, block, *args):
         """Launch on the stream of the moment."""
@@ -322,11 +318,15 @@ def _item_and_tile(layer):
 
 
 def _n_items(n_features, item):
-    return -(-n_features // 4) if item == np.uint32 else n_features
+    return _n_parts(n_features, 4) if item == np.uint32 else n_features
+
+
+def _n_parts(n, size):
+    return -(-n // size)
 
 
 def _round_up(n, multiple):
-    return -(-n // multiple) * multiple
+    return _n_parts(n, multiple) * multiple
 
 
 def _squares(xp, X):

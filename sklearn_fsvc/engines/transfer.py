@@ -162,7 +162,7 @@ class EventStopwatch(Stopwatch):
     def totals(self):
         self._laps[-1][1].synchronize()
         totals = {}
-        for (_, start), (stage, end) in zip(self._laps, self._laps[1:], strict=False):
+        for (_, start), (stage, end) in pairwise(self._laps):
             seconds = self.xp.cuda.get_elapsed_time(start, end) / 1000
             totals[stage] = totals.get(stage, 0.0) + seconds
         return totals
