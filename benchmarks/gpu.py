@@ -23,12 +23,13 @@ import sklearn
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from _timing import arguments, medians, report
+from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.host import n_threads
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.timing import medians
 
 N, M, FEATURES = 16_384, 8192, 784
 MNIST_UNITS = 4096
@@ -38,20 +39,9 @@ MNIST_UNITS = 4096
 CALLS = 4
 
 
-def milliseconds(cupy, functions, repeats=7):
-    """{name: median time of a call by the GPU's own clock}, each in turn, again and again."""
-    for function in functions.values():
-        function()
-    times = {name: [] for name in functions}
-    for _ in range(repeats):
-        for name, function in functions.items():
-            start = cupy.cuda.get_current_stream().record()
-            for _ in range(CALLS):
-                function()
-            end = cupy.cuda.get_current_stream().record()
-            end.synchronize()
-            times[name].append(cupy.cuda.get_elapsed_time(start, end) / CALLS)
-    return {name: statistics.median(t) for name, t in times.items()}
+def gpu_seconds(engine, functions, repeats=7):
+    """{name: median time of a call by the GPU's own clock}."""
+    return medians(functions, repeats, stopwatch=engine.stopwatch, calls=CALLS)
 
 
 def layers(args, engine, cupy):
@@ -69,9 +59,9 @@ def layers(args, engine, cupy):
     functions |= _layer(engine, tanh, X, "tanh float32")
     X, W, H = cupy.asarray(X), cupy.asarray(W), cupy.empty((N, M), np.float32)
     functions["cuBLAS product float32"] = lambda: cupy.matmul(X, W.T, out=H)
-    times = milliseconds(cupy, functions)
+    times = gpu_seconds(engine, functions)
     synapses = N * M * FEATURES
-    rows = [(f"{name}, fs", t / synapses * 1e12) for name, t in times.items()]
+    rows = [(f"{name}, fs", t / synapses * 1e15) for name, t in times.items()]
     ours = times["Manhattan float32"]
     rows += [
         ("Manhattan float64 / float32", times["Manhattan float64"] / ours),
@@ -144,8 +134,8 @@ def transform(args, engine, cupy):
     layer = TanhLayer(projector.components_, projector.intercept_)
     bounds = {
         "kernels": _kernel_seconds(engine, cupy, layer, n),
-        "link in": X.nbytes / _link(cupy, inwards=True),
-        "link out": 4 * n * m / _link(cupy, inwards=False),
+        "link in": X.nbytes / _link(engine, cupy, inwards=True),
+        "link out": 4 * n * m / _link(engine, cupy, inwards=False),
         "filling a fresh array": _fill_seconds(4 * n * m),
     }
     way_out = _way_out_seconds(engine, n, m)
@@ -190,16 +180,16 @@ def _kernel_seconds(engine, cupy, layer, n):
     loaded, X = engine.load(layer), cupy.ones((rows, FEATURES), np.float32)
     out = cupy.empty((rows, layer.n_units), np.float32)
     functions = {"layer": lambda: engine.hidden(loaded, X, out)}
-    return milliseconds(cupy, functions)["layer"] / 1000 * n / rows
+    return gpu_seconds(engine, functions)["layer"] * n / rows
 
 
-def _link(cupy, inwards):
+def _link(engine, cupy, inwards):
     """Bytes a second between pinned memory and the GPU."""
     import cupyx
 
     pinned, there = cupyx.empty_pinned(2**27, np.uint8), cupy.zeros(2**27, np.uint8)
     copy = partial(there.set, pinned) if inwards else partial(there.get, out=pinned)
-    return 2**27 / (milliseconds(cupy, {"copy": copy})["copy"] / 1000)
+    return 2**27 / gpu_seconds(engine, {"copy": copy})["copy"]
 
 
 def _fill_seconds(n_bytes):
@@ -284,8 +274,8 @@ def _wide(cupy, engine, rng, dtype, n=65_536):
     X = rng.integers(0, 256, (2048, n)).astype(dtype)
     loaded, there = engine.load(RBFLayer(X, kernel="distance")), engine.to_device(X)
     layer = partial(engine.hidden, loaded, there)
-    took = milliseconds(cupy, {"layer": layer}, 3)["layer"]
-    return f"{n} features, Manhattan {np.dtype(dtype)}, fs", took / (len(X) ** 2 * n) * 1e12
+    took = gpu_seconds(engine, {"layer": layer}, 3)["layer"]
+    return f"{n} features, Manhattan {np.dtype(dtype)}, fs", took / (len(X) ** 2 * n) * 1e15
 
 
 def _seconds_or_reason(name, function):

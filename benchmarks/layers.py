@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from _timing import arguments, medians, report
+from _report import arguments, report
 from sklearn_fsvc import TanhProjector
 from sklearn_fsvc.engines import ENGINES, get_engine
 from sklearn_fsvc.engines.host import n_threads
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.timing import medians
 
 N = M = 2048
 FEATURES = 784

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _timing import arguments, report
+from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 
 N, FEATURES, UNITS = 2_000_000, 64, 2048

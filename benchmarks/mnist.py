@@ -10,7 +10,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 
-from _timing import arguments, report
+from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.demo import load_images
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _timing import arguments, report
+from _report import arguments, report
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc.demo import load_images
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from _timing import arguments, report
+from _report import arguments, report
 
 FIT = """
 import time

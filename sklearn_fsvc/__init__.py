@@ -2,6 +2,6 @@
 
 from .classifiers import RBFClassifier, TanhClassifier
 from .projectors import RBFProjector, TanhProjector
+from .version import __version__ as __version__
 
 __all__ = ["RBFClassifier", "RBFProjector", "TanhClassifier", "TanhProjector"]
-__version__ = "0.1.0"

@@ -137,26 +137,27 @@ class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
 
     def _train_ridge(self, engine, layer, X, codes, weight, max_memory):
         n_classes, m, xp = len(self.classes_), layer.n_units, engine.xp
+        dtype = engine.statistics_dtype(layer)
         statistics = None
 
         def consume(part, H):
             nonlocal statistics
             if statistics is None:
-                statistics = RidgeStatistics(m, n_classes, xp)
+                statistics = RidgeStatistics(m, n_classes, xp, dtype)
             Y = _one_hot(codes[part], n_classes, xp)
             statistics.update(H, Y, None if weight is None else weight[part])
 
         # Tiles as tall as four times the units: a product adds to all of the statistics,
         # so its rows should outnumber theirs.
         tile_rows = max(4 * m, 1024)
-        itemsize = layer.hidden_dtype.itemsize
-        row_bytes, gram_bytes = algebra(xp).gram_bytes(m, itemsize)
+        widened = m * dtype.itemsize if dtype != layer.hidden_dtype else 0
+        gram_bytes = algebra(xp).gram_bytes(m, dtype)
         solution = RidgeStatistics.solution_bytes(m, xp)
         check_fits("the solution of the readout", solution, budget(engine, max_memory))
         stream(
             engine, layer, X, consume, max_memory=max_memory, tile_rows=tile_rows,
             consumer_bytes=RidgeStatistics.nbytes(m) + gram_bytes,
-            consumer_row_bytes=40 * n_classes + row_bytes,
+            consumer_row_bytes=40 * n_classes + widened,
             what=f"{type(self).__name__} fit", verbose=self.verbose,
         )  # fmt: skip
         return statistics.solve(self.alpha)

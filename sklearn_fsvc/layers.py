@@ -65,6 +65,11 @@ class _Layer:
     def hidden_dtype(self):
         return hidden_dtype(self.units.dtype)
 
+    @property
+    def kind(self):
+        """Formula and dtype: all that the speed of a layer depends on, but its size."""
+        return f"{self.formula} {self.units.dtype}"
+
 
 @dataclass(frozen=True, eq=False)
 class RBFLayer(_Layer):
@@ -85,6 +90,10 @@ class RBFLayer(_Layer):
     radius: float = 1.0
     metric: str = "manhattan"
     kernel: str = "triangular"
+
+    @property
+    def formula(self):
+        return f"{self.metric} {self.kernel}"
 
     @property
     def accumulation(self):
@@ -121,6 +130,10 @@ class RBFLayer(_Layer):
                 self.triangle.apply(A, xp)
         return A
 
+    def part(self, units):
+        """The layer of a slice of the units."""
+        return replace(self, units=self.units[units])
+
     def astype(self, dtype):
         return replace(self, units=np.ascontiguousarray(self.units, dtype=dtype))
 
@@ -139,6 +152,7 @@ class TanhLayer(_Layer):
     units: np.ndarray
     bias: np.ndarray
 
+    formula = "tanh"
     accumulation = "product"
     is_finished = False
 
@@ -148,6 +162,10 @@ class TanhLayer(_Layer):
 
     def finish(self, A, xp):
         return xp.tanh(A, out=A)
+
+    def part(self, units):
+        """The layer of a slice of the units."""
+        return replace(self, units=self.units[units], bias=self.bias[units])
 
     def astype(self, dtype):
         units = np.ascontiguousarray(self.units, dtype=dtype)

@@ -15,9 +15,9 @@ class HostAlgebra:
     n_matrices = 2
 
     @staticmethod
-    def gram_bytes(n_units, itemsize):
-        """Bytes that `add_gram` takes beside its arguments: for each row, and in all."""
-        return 0, n_units * n_units * (itemsize % 8)
+    def gram_bytes(n_units, dtype):
+        """Bytes that `add_gram` takes for H of that dtype, beside its arguments."""
+        return n_units * n_units * (dtype.itemsize % 8)
 
     @staticmethod
     def add_gram(total, H):
@@ -63,33 +63,17 @@ class HostAlgebra:
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
-    # Of these multiplications one that is this many times slower in float64 is done in
-    # float32. Cards for computing are 2 times slower, on paper; others 32 or 64.
-    SLOW = 8
     n_matrices = 4
 
-    @classmethod
-    def _is_float64_fast(cls):
-        import cupy
+    @staticmethod
+    def gram_bytes(n_units, dtype):
+        return 2 * n_units * n_units * (dtype.itemsize % 8)
 
-        ratio = cupy.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
-        return ratio < cls.SLOW
-
-    @classmethod
-    def gram_bytes(cls, n_units, itemsize):
-        if itemsize == 8:
-            return 0, 0
-        if cls._is_float64_fast():
-            return 8 * n_units, 0
-        return 0, 2 * n_units * n_units * itemsize
-
-    @classmethod
-    def add_gram(cls, total, H):
+    @staticmethod
+    def add_gram(total, H):
         import cupy
         from cupy import cublas
 
-        if cls._is_float64_fast():
-            H = H.astype(total.dtype, copy=False)
         if H.dtype == total.dtype:
             cublas.syrk("N", H.T, out=total, alpha=1.0, beta=1.0, lower=True)
         else:

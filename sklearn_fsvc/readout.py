@@ -27,6 +27,8 @@ class RidgeStatistics:
     n_units, n_outputs : int
     xp : module
         Namespace of the arrays.
+    dtype : dtype, optional
+        In which H is multiplied with itself, where it is not wider; by default H's own.
 
     Attributes
     ----------
@@ -36,8 +38,8 @@ class RidgeStatistics:
         The coarsest machine epsilon among the tiles that were added.
     """
 
-    def __init__(self, n_units, n_outputs, xp=np):
-        self.xp = xp
+    def __init__(self, n_units, n_outputs, xp=np, dtype=np.float32):
+        self.xp, self.dtype = xp, np.dtype(dtype)
         self.n = 0.0
         self.rounding = np.finfo(np.float64).eps
         self.h = xp.zeros(n_units)
@@ -69,7 +71,7 @@ class RidgeStatistics:
             Y = Y * ones[:, None]
         left = xp.column_stack([ones, Y]).astype(H.dtype)
         sums = (left.T @ H).astype(np.float64)
-        algebra(xp).add_gram(self.gram, H)
+        algebra(xp).add_gram(self.gram, H.astype(max(H.dtype, self.dtype), copy=False))
         self.rounding = max(self.rounding, float(np.finfo(H.dtype).eps))
         self.h += sums[0]
         self.hy += sums[1:].T
@@ -77,7 +79,7 @@ class RidgeStatistics:
         return self
 
     def _combined(self, other, sign):
-        result = RidgeStatistics(len(self.h), len(self.y), self.xp)
+        result = RidgeStatistics(len(self.h), len(self.y), self.xp, self.dtype)
         for name in ("n", "h", "y", "gram", "hy"):
             setattr(result, name, getattr(self, name) + sign * getattr(other, name))
         result.rounding = max(self.rounding, other.rounding)
@@ -92,7 +94,8 @@ class RidgeStatistics:
     def leading(self, n_units):
         """The statistics of the first `n_units` units, as views."""
         result = object.__new__(RidgeStatistics)
-        result.xp, result.n, result.y, result.rounding = self.xp, self.n, self.y, self.rounding
+        for name in ("xp", "dtype", "n", "y", "rounding"):
+            setattr(result, name, getattr(self, name))
         result.h, result.hy = self.h[:n_units], self.hy[:n_units]
         result.gram = self.gram[:n_units, :n_units]
         return result

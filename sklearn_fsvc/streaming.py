@@ -4,7 +4,7 @@ import numpy as np
 
 from .engines.base import Sink
 from .progress import Progress
-from .tiling import parse_memory, rows_per_tile
+from .tiling import BasicLayer, parse_memory, rows_per_tile
 
 
 def compute_dtype(unit_dtype, X_dtype):
@@ -76,7 +76,7 @@ def stream(
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     tile_rows : int, optional
-        Rows that suit the consumer; by default what ``engine.tile_bytes`` of H hold.
+        Rows that suit the consumer; by default those of a basic layer.
     consumer_bytes, consumer_row_bytes : int
         What the consumer allocates, in all and for each row of a tile.
     what, verbose
@@ -84,8 +84,9 @@ def stream(
     """
     n_rows = len(X) if rows is None else len(rows)
     hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
+    basic = basic_layer(engine, layer)
     if tile_rows is None:
-        tile_rows = max(1, engine.tile_bytes // hidden_bytes)
+        tile_rows = basic.rows
     sink = engine.sink(out) if out is not None else _Consumer(engine.xp, layer, consume)
     # Rows wait in their own dtype, the next ones too, and are widened.
     input_bytes = layer.n_features * (engine.n_ahead * X.dtype.itemsize + layer.units.itemsize)
@@ -101,7 +102,7 @@ def stream(
         try:
             for part, block in _blocks(engine, layer, X, rows, start, n_rows, tile):
                 progress.lap("copy in")
-                engine.hidden(loaded, block, out=sink.buffer(part))
+                evaluate(engine, loaded, basic, block, sink.buffer(part))
                 progress.lap("layer")
                 sink.put(part)
                 progress.lap(sink.stage)
@@ -114,6 +115,18 @@ def stream(
             sink.free()
     sink.close()
     progress.close()
+
+
+def basic_layer(engine, layer):
+    """The basic layer that was measured to be best here, or the engine's default."""
+    settings = engine.settings(layer)
+    return BasicLayer.of(settings["M"], settings["asymmetry"], layer.n_units)
+
+
+def evaluate(engine, loaded, basic, X, H):
+    """H of the rows X, one basic layer after the other."""
+    for rows, units in basic.parts(*H.shape):
+        engine.hidden(loaded, X[rows], out=H[rows], units=units)
 
 
 def _blocks(engine, layer, X, rows, start, stop, tile):

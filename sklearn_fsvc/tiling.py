@@ -1,6 +1,8 @@
-"""How many rows at a time: integers in, integers out."""
+"""How much at a time: integers in, integers out."""
 
 import re
+from dataclasses import dataclass
+from itertools import product
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")}
@@ -25,6 +27,47 @@ def parse_memory(value, free):
     if value <= 0:
         raise ValueError(f"max_memory={value!r} must be greater than 0.")
     return value
+
+
+@dataclass(frozen=True)
+class BasicLayer:
+    """The part of a layer, `rows` x `units` outputs, that is evaluated at one time.
+
+    A device has a size M at which it is fastest; a layer is cut into parts of M^2 outputs
+    (Dogaru & Dogaru 2017: M^2 = m N).
+    """
+
+    rows: int
+    units: int
+
+    @classmethod
+    def of(cls, M, asymmetry, n_units):
+        """The basic layer for a layer of `n_units`.
+
+        ``units = M / asymmetry``, ``rows = M * asymmetry``; where the layer has fewer units,
+        all of them and as many more rows.
+
+        >>> BasicLayer.of(4096, asymmetry=1, n_units=8000)
+        BasicLayer(rows=4096, units=4096)
+        >>> BasicLayer.of(4096, asymmetry=1, n_units=512)
+        BasicLayer(rows=32768, units=512)
+        """
+        units = min(n_units, M // asymmetry)
+        return cls(M * M // units, units)
+
+    def grid(self, n_rows, n_units):
+        """How many basic layers there are: across the units, and down the rows.
+
+        >>> BasicLayer(4096, 4096).grid(n_rows=10_000, n_units=8000)
+        (2, 3)
+        """
+        return -(-n_units // self.units), -(-n_rows // self.rows)
+
+    def parts(self, n_rows, n_units):
+        """(rows, units) of each, as slices. The last ones end where the layer ends."""
+        down = [slice(i, min(i + self.rows, n_rows)) for i in range(0, n_rows, self.rows)]
+        across = [slice(j, min(j + self.units, n_units)) for j in range(0, n_units, self.units)]
+        return product(down, across)
 
 
 def rows_per_tile(n_rows, row_bytes, fixed_bytes, budget, preferred):

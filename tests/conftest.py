@@ -27,6 +27,12 @@ def usable(name, config):
     return engine
 
 
+@pytest.fixture(autouse=True)
+def profiles_of_their_own(tmp_path, monkeypatch):
+    """What was tuned on this machine has no part in the tests."""
+    monkeypatch.setenv("SKLEARN_FSVC_CACHE", str(tmp_path / "profiles"))
+
+
 @pytest.fixture(params=list(ENGINES))
 def engine(request):
     with usable(request.param, request.config) as engine:

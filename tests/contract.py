@@ -1,5 +1,7 @@
 """What every engine must do, as functions that a broken engine fails."""
 
+from itertools import product
+
 import numpy as np
 
 import naive
@@ -93,6 +95,49 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
                 )
 
 
+def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
+    """Columns of H in parts: the parts fit together, and nothing beside them is written."""
+    for X, layer in layers(shape, dtype):
+        loaded, X = engine.load(layer), engine.to_device(X)
+        whole = engine.to_host(engine.hidden(loaded, X))
+        out = engine.xp.full(whole.shape, np.nan, whole.dtype)
+        engine.hidden(loaded, X, out, slice(256, 512))
+        part = engine.to_host(out)
+        assert np.isnan(part[:, :256]).all()
+        assert np.isnan(part[:, 512:]).all()
+        engine.hidden(loaded, X, out, slice(0, 256))
+        engine.hidden(loaded, X, out, slice(512, 530))
+        parts = engine.to_host(out)
+        if is_exact(engine, layer):
+            np.testing.assert_array_equal(parts, whole)
+        else:
+            scale = np.abs(whole).max()
+            np.testing.assert_allclose(parts, whole, rtol=0, atol=TOLERANCE[whole.dtype] * scale)
+
+
+def check_settings(engine, dtype, shape=(37, 300, 1300)):
+    """Every value of every knob gives the same H; the default comes first and is in use."""
+    for X, layer in layers(shape, dtype):
+        knobs = engine.knobs(layer)
+        assert engine.settings(layer) == {name: values[0] for name, values in knobs.items()}
+        for M, asymmetry in product(knobs["M"], knobs["asymmetry"]):
+            assert M // asymmetry % 256 == 0
+        expected = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        for name, values in knobs.items():
+            for value in values[1:]:
+                engine.tuned = {layer.kind: {name: value}}
+                assert engine.settings(layer)[name] == value
+                out = engine.xp.full(expected.shape, np.nan, expected.dtype)
+                engine.hidden(engine.load(layer), engine.to_device(X), out)
+                H = engine.to_host(out)
+                if is_exact(engine, layer):
+                    np.testing.assert_array_equal(H, expected, err_msg=f"{name}={value}")
+                else:
+                    scale = np.abs(expected).max()
+                    np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype] * scale)
+        engine.tuned = {}
+
+
 def check_input_is_untouched(engine, dtype):
     """X and the layer may be read-only and are not written to."""
     for X, layer in layers((10, 6, 13), dtype):
@@ -119,6 +164,8 @@ def check_engine(engine):
             check_values(engine, shape, dtype)
         check_zero_distance(engine, dtype)
         check_rows_are_independent(engine, dtype)
+        check_parts_of_the_units(engine, dtype)
+        check_settings(engine, dtype)
         check_input_is_untouched(engine, dtype)
     for dtype in (np.float32, np.float64):
         check_far_from_zero(engine, dtype)

@@ -11,9 +11,9 @@ from sklearn_fsvc.engines.host import HostEngine
 from sklearn_fsvc.engines.kernels import cuda as kernels
 
 TILES = {
-    np.dtype(np.float32): kernels.Tile(rows=16, units=16),
-    np.dtype(np.float64): kernels.Tile(rows=16, units=16, thread_units=4),
-    np.dtype(np.uint32): kernels.Tile(rows=16, units=16),
+    np.dtype(np.float32): (kernels.Tile(16, 16, 8, 8, 8, 1), kernels.Tile(32, 16, 8, 4, 16, 1)),
+    np.dtype(np.float64): (kernels.Tile(16, 16, 8, 4, 8, 1), kernels.Tile(16, 16, 4, 4, 8, 1)),
+    np.dtype(np.uint32): (kernels.Tile(16, 16, 8, 8, 8, 1), kernels.Tile(32, 16, 8, 4, 16, 1)),
 }
 
 
@@ -25,6 +25,12 @@ class SimulatedCuda(CudaEngine):
 
     def why_unavailable(self):
         return None
+
+    def identity(self):
+        return {"engine": "cuda", "device": "simulator", "compiler": "numba", "package": "0"}
+
+    def _is_float64_fast(self):
+        return True
 
     def _launch(self, kernel, grid, block, *args):
         kernel[grid, block](*args)

@@ -15,6 +15,7 @@ LAYERS = [
     "__main__",
     "demo",
     "__init__",
+    "tuning",
     "classifiers",
     "projectors",
     "centers",
@@ -26,6 +27,7 @@ LAYERS = [
     "progress",
     "tiling",
     "parameters",
+    "timing",
     "engines.__init__",
     "engines.jit",
     "engines.blas",
@@ -40,6 +42,8 @@ LAYERS = [
     "engines.kernels.simd",
     "engines.kernels.cuda",
     "engines.kernels.language",
+    "profiles",
+    "version",
     "layers",
 ]
 FILES = sorted(ROOT.rglob("*.py"))

@@ -204,9 +204,9 @@ def slow_gpu(monkeypatch):
     """Every layer is computed again and again, so that the host runs far ahead."""
     hidden = CudaEngine.hidden
 
-    def slow(self, loaded, X, out=None):
+    def slow(self, loaded, X, out=None, units=None):
         for _ in range(50):
-            H = hidden(self, loaded, X, out)
+            H = hidden(self, loaded, X, out, units)
         return H
 
     monkeypatch.setattr(CudaEngine, "hidden", slow)
@@ -225,10 +225,10 @@ def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, req
         request.getfixturevalue("slow_gpu")
     else:
         monkeypatch.setattr(transfer, "start_copy", late_copy)
-    monkeypatch.setattr(CudaEngine, "tile_bytes", 2**24)
+    monkeypatch.setattr(CudaEngine, "knobs", lambda *_: {"M": (2048,), "asymmetry": (1,)})
     # A BLAS rounds another number of rows in another way.
     np.testing.assert_allclose(projector.transform(X), expected, atol=1e-5)
-    assert expected.nbytes > 10 * CudaEngine.tile_bytes
+    assert expected.nbytes > 10 * 4 * 2048**2
 
 
 def test_rows_on_their_way_in_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu):
@@ -253,24 +253,26 @@ def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
     np.testing.assert_allclose(coef, clf.fit(X, X[:, 0] > 0.5).coef_, atol=1e-5)
 
 
+def small_parts(settings):
+    return lambda *args: {**settings(*args), "M": 256}
+
+
 def test_the_tile_changes_nothing(cupy, digits, monkeypatch):
     X, y = digits
     rbf = RBFClassifier(200, random_state=0, device="cuda").fit(X, y)
     projector = RBFProjector(200, random_state=0, device="cuda").fit(X)
     H, scores = projector.transform(X), rbf.decision_function(X)
-    monkeypatch.setattr(CudaEngine, "tile_bytes", 200 * 4 * 37)
+    monkeypatch.setattr(CudaEngine, "settings", small_parts(CudaEngine.settings))
     np.testing.assert_array_equal(projector.transform(X), H)
     np.testing.assert_allclose(rbf.decision_function(X), scores, atol=1e-5)
 
 
 def test_statistics_in_float32_where_float64_is_slow(cupy, digits, monkeypatch):
-    from sklearn_fsvc.linalg import CuPyAlgebra
-
     X, y = digits
     clf = TanhClassifier(100, random_state=0, device="cuda")
     coef = clf.fit(X, y).coef_
-    for slow in (0, 1e9):
-        monkeypatch.setattr(CuPyAlgebra, "SLOW", slow)
+    for dtype in (np.float32, np.float64):
+        monkeypatch.setattr(CudaEngine, "statistics_dtype", lambda *_, d=dtype: np.dtype(d))
         np.testing.assert_allclose(clf.fit(X, y).coef_, coef, atol=1e-3)
 
 

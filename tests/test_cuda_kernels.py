@@ -39,17 +39,19 @@ def cases():
     f4, f8, u4, u1 = t.float32, t.float64, t.uint32, t.uint8
     for name, item, hidden in (("f4", f4, f4), ("f8", f8, f8), ("u4", u4, f4)):
         arrays = array(item), array(item), array(hidden)
-        kernel = k.manhattan(np.dtype(name), k.TILES[np.dtype(name)])
-        yield f"manhattan {name}", kernel, (*arrays, t.int64, t.int64, hidden, hidden, hidden)
+        for tile in k.TILES[np.dtype(name)]:
+            signature = (*arrays, *[t.int64] * 3, *[hidden] * 3)
+            yield f"manhattan {name} {tile}", k.manhattan(np.dtype(name), tile), signature
         rows = array(u1 if item is u4 else item)
         yield f"pack {name}", k.pack(name), (rows, array(item))
     for name, dtype, width in (("tanh", f4, 4), ("gaussian", f8, 2), ("exp", f4, 1)):
         kernel = k.map_rows(name, "f8" if dtype is f8 else "f4", width)
-        yield f"{name} {dtype} {width}", kernel, (array(dtype), array(dtype), dtype)
+        signature = array(dtype), array(dtype), t.int64, t.int64, dtype
+        yield f"{name} {dtype} {width}", kernel, signature
     for dtype in (f4, f8):
         lines, vectors, numbers = [array(dtype)] * 3, [array(dtype, 1)] * 2, [dtype] * 4
         kernel = k.expand("f8" if dtype is f8 else "f4")
-        yield f"expand {dtype}", kernel, (*lines, *vectors, *numbers, t.boolean)
+        yield f"expand {dtype}", kernel, (*lines, *vectors, t.int64, t.int64, *numbers, t.boolean)
     yield "settle", k.settle(), (array(f4), array(f8, 1), f8, array(t.int32, 1))
 
 
@@ -60,6 +62,7 @@ def test_nothing_is_spilled(monkeypatch, tmp_path, capability):
     # The compiler asks for the GPU of this machine, even where it is told another.
     monkeypatch.setattr(tools, "_cached_cc", capability)
     chip = "sm_{}{}".format(*capability)
+    spills = {}
     for name, kernel, signature in cases():
         bounds = kernel.targetoptions["launch_bounds"]
         ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=capability, launch_bounds=bounds)
@@ -70,8 +73,10 @@ def test_nothing_is_spilled(monkeypatch, tmp_path, capability):
         ).stderr  # fmt: skip
         spilled = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", said)
         assert spilled, said
-        assert set(spilled) == {("0", "0")}, f"{name} on {chip}: {said}"
-        if name == "manhattan u4":
+        if set(spilled) != {("0", "0")}:
+            spills[name] = spilled
+        if name.startswith("manhattan u4"):
             assert "vabsdiff4" in ptx
         if name.startswith("manhattan"):
             assert "ld.shared.v" in ptx  # 16 bytes at a time
+    assert not spills, chip

@@ -38,6 +38,16 @@ def test_rows_are_independent(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_of_the_units(engine, dtype):
+    contract.check_parts_of_the_units(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_settings(engine, dtype):
+    contract.check_settings(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_input_is_untouched(engine, dtype):
     contract.check_input_is_untouched(engine, dtype)
 
@@ -71,7 +81,7 @@ def test_many_threads_give_the_same(engine, monkeypatch):
     layer = RBFLayer(X[:700], 3.0)
     results = []
     for n in (1, 5):
-        monkeypatch.setattr(jit, "n_threads", lambda n=n: n)
+        monkeypatch.setattr(jit, "allowed_threads", lambda _, n=n: n)
         monkeypatch.setattr(blas, "n_threads", lambda n=n: n)
         results.append(evaluate(engine, layer, X))
     np.testing.assert_array_equal(*results)
@@ -83,9 +93,11 @@ class _Broken(BlasEngine):
     def __init__(self, flaw):
         self.flaw = flaw
 
-    def hidden(self, loaded, X, out=None):
+    def hidden(self, loaded, X, out=None, units=None):
         given = out is not None
-        H = super().hidden(loaded, X, out)
+        H = super().hidden(loaded, X, out, units)
+        if self.is_odd:
+            H *= 0.999
         if self.flaw == "last unit":
             H[:, -1] = 0
         if self.flaw == "last row of a tile":
@@ -99,7 +111,18 @@ class _Broken(BlasEngine):
             H = H.astype(np.float32)
         if self.flaw == "depends on the tile":
             H += 1e-3 * len(X)
+        if self.flaw == "ignores units" and units is not None:
+            super().hidden(loaded, X, H)
         return H
+
+    def settings(self, layer):
+        settings = super().settings(layer)
+        self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
+        return settings
+
+    def load(self, layer):
+        self.settings(layer)
+        return super().load(layer)
 
     def memory(self):
         return (2, 1) if self.flaw == "memory" else super().memory()
@@ -107,7 +130,7 @@ class _Broken(BlasEngine):
 
 FLAWS = [
     "last unit", "last row of a tile", "precision", "ignores out", "dtype",
-    "depends on the tile", "memory",
+    "depends on the tile", "memory", "ignores units", "a setting changes H",
 ]  # fmt: skip
 
 

@@ -52,6 +52,16 @@ def test_rows_are_independent(engine, dtype):
     contract.check_rows_are_independent(engine, dtype, shape=(20, 19, 9), steps=(7,))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_of_the_units(engine, dtype):
+    contract.check_parts_of_the_units(engine, dtype, shape=(1, 530, 2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_settings(engine, dtype):
+    contract.check_settings(engine, dtype, shape=(17, 3, 9))
+
+
 def test_large_uint8_distances_are_exact(engine):
     X = np.zeros((3, 1000), np.uint8)
     X[1] = 255

@@ -1,8 +1,11 @@
 """The contract between an engine and everything above it."""
 
 from abc import ABC, abstractmethod
+from types import MappingProxyType
 
 import numpy as np
+
+from .. import profiles
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
@@ -28,8 +31,9 @@ class Engine(ABC):
     xp : module
         The array namespace of what `hidden` returns (NumPy on the host). Consumers of H,
         such as the readouts, are written over it.
-    tile_bytes : int
-        Bytes of H in a tile where nothing is gained by more.
+    tuned : dict
+        Kind of layer -> settings that were measured here; see `settings`. Read from the
+        profile of the machine as the engine is entered.
     n_ahead : int
         Tiles of X that `uploads` holds at one time.
     block_rows : int
@@ -38,11 +42,12 @@ class Engine(ABC):
 
     name: str
     xp = np
-    tile_bytes = 2**24
+    tuned = MappingProxyType({})
     n_ahead = 1
     block_rows = 1024
 
     def __enter__(self):
+        self.tuned = profiles.read(self.identity())
         return self
 
     def __exit__(self, *exception):
@@ -55,6 +60,34 @@ class Engine(ABC):
     @abstractmethod
     def memory(self):
         """(free, total) bytes of the memory that arrays of `xp` live in."""
+
+    @abstractmethod
+    def identity(self):
+        """What a measurement here depends on, as text: {"engine", "device", "compiler", ...}."""
+
+    @abstractmethod
+    def knobs(self, layer):
+        """name -> the values that a setting may have, the default first.
+
+        Every engine has `M` and `asymmetry`, from which `tiling.BasicLayer` is made; `M`
+        over `asymmetry` is a multiple of 256. No setting changes what is computed.
+        """
+
+    def settings(self, layer):
+        """The values to use for this layer: what was measured here, else the defaults."""
+        tuned = self.tuned.get(layer.kind, {})
+        settings = {}
+        for name, values in self.knobs(layer).items():
+            settings[name] = tuned.get(name, values[0])
+            if settings[name] not in values:
+                why = f"for {layer.kind}, {name}={settings[name]!r} is none of {values}"
+                profiles.warn_of(self.identity(), why)
+                settings[name] = values[0]
+        return settings
+
+    @abstractmethod
+    def statistics_dtype(self, layer):
+        """dtype in which products of H with itself are made, to be added up in float64."""
 
     @abstractmethod
     def load(self, layer):
@@ -75,12 +108,13 @@ class Engine(ABC):
         """Bytes `hidden` takes for a row, beside X and H."""
 
     @abstractmethod
-    def hidden(self, loaded, X, out=None):
+    def hidden(self, loaded, X, out=None, units=None):
         """H of shape (rows, units) in ``layer.hidden_dtype``, an array of `xp`.
 
-        `X` is an array of `xp`, `out` a C-ordered one to write into. Each row of H depends
-        on its row of X alone: bitwise where the kernels are ours, to rounding where a BLAS
-        multiplies.
+        `X` is an array of `xp`, `out` a C-ordered one to write into. `units` is a slice:
+        only these columns of `out` are computed; it begins at a multiple of 256. Each row
+        of H depends on its row of X alone: bitwise where the kernels are ours, to rounding
+        where a BLAS multiplies.
         """
 
     @abstractmethod

@@ -8,11 +8,12 @@ distance is no product: it is computed by blocks that stay in cache.
 import os
 from abc import abstractmethod
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 
 from .base import CANCELLATION
-from .host import HostEngine, map_rows, n_threads
+from .host import HostEngine, host_identity, map_rows, n_threads
 
 # Bytes of the temporary arrays of one thread, small enough for its cache.
 _BLOCK_BYTES = 2**18
@@ -40,33 +41,40 @@ class ProductEngine(HostEngine):
         per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
         return layer.units.nbytes + layer.n_units * 8 + n_threads() * per_thread
 
+    def knobs(self, layer):
+        # The library cuts its products itself.
+        return {"M": (4096, 1024, 2048), "asymmetry": (1, 2, 4)}
+
     def load(self, layer):
         norms = None
         if layer.accumulation == "sqeuclidean":
             norms = np.einsum("ij,ij->i", layer.units, layer.units)
         return _Loaded(layer, norms)
 
-    def hidden(self, loaded, X, out=None):
-        layer = loaded.layer
+    def hidden(self, loaded, X, out=None, units=None):
+        layer, norms = loaded.layer, loaded.unit_norms
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
+        H = out
+        if units is not None:
+            H, layer = out[:, units], layer.part(units)
+            norms = norms if norms is None else norms[units]
         if layer.accumulation == "manhattan":
-            self._by_rows(lambda rows: _manhattan(X[rows], layer.units, out[rows]), out)
+            self._by_rows(lambda rows: _manhattan(X[rows], layer.units, H[rows]), H)
         else:
-            self.multiply(X, layer.units, out)
-        self._by_rows(lambda rows: self._activate(loaded, X[rows], out[rows]), out)
+            self.multiply(X, layer.units, H)
+        self._by_rows(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
         return out
 
     def _by_rows(self, function, out):
         map_rows(function, len(out), n_threads() if out.size > _FINISH else 1)
 
-    def _activate(self, loaded, X, out):
-        layer = loaded.layer
+    def _activate(self, layer, unit_norms, X, out):
         step = max(1, _FINISH // out.shape[1])
         for start in range(0, len(out), step):
             rows = slice(start, start + step)
             if layer.accumulation == "sqeuclidean":
-                _expand(X[rows], layer.units, loaded.unit_norms, out[rows])
+                _expand(X[rows], layer.units, unit_norms, out[rows])
             layer.affine.apply(out[rows], np)
             layer.finish(out[rows], self.functions)
 
@@ -78,6 +86,9 @@ class BlasEngine(ProductEngine):
 
     def why_unavailable(self):
         return None
+
+    def identity(self):
+        return host_identity(self.name, blas_name())
 
     def multiply(self, X, W, out):
         np.matmul(X, W.T, out=out)
@@ -92,6 +103,9 @@ class MklEngine(ProductEngine):
         from . import mkl
 
         return mkl.why_unavailable()
+
+    def identity(self):
+        return host_identity(self.name, f"mkl {version('mkl')}")
 
     @property
     def functions(self):

@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from ..version import __version__
 from . import transfer
 from .base import CANCELLATION, Engine
 from .host import DirectSink
@@ -24,6 +25,9 @@ PART = 1024
 _UPLOAD = 2**26
 # Rows that one block of a finishing kernel visits.
 _FINISH_ROWS = 4
+# Products that are this many times slower in float64, on paper, are made in float32 where H
+# is. Cards for computing are 2 times slower; others 32 or 64.
+_SLOW = 8
 _REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
 
 
@@ -32,6 +36,7 @@ class _Loaded:
     layer: object
     units: object  # packed for differences, else as they are
     bias: object = None  # (1, units)
+    tile: object = None  # of the kernel for differences
     norms: object = None  # |c - centre|^2
     centre: object = None  # subtracted from rows and units, so that products cancel less
 
@@ -47,7 +52,6 @@ class CudaEngine(Engine):
     """
 
     name = "cuda"
-    tile_bytes = 2**26
     n_ahead = 2
     block_rows = 8192
 
@@ -71,7 +75,7 @@ class CudaEngine(Engine):
         index = self.index
         self.name = f"cuda:{index}"
         self._active.enter_context(self.xp.cuda.Device(index))
-        return self
+        return super().__enter__()
 
     def __exit__(self, *exception):
         self._active.close()
@@ -90,6 +94,33 @@ class CudaEngine(Engine):
         free += self.xp.get_default_memory_pool().free_bytes()
         return free // n_workers(), total
 
+    def identity(self):
+        device = self.xp.cuda.runtime.getDeviceProperties(self.index)["name"].decode()
+        return {
+            "engine": "cuda",
+            "device": device,
+            "compiler": f"numba-cuda-mlir {version('numba-cuda-mlir')}, CuPy {self.xp.__version__}",
+            "package": __version__,
+        }
+
+    def knobs(self, layer):
+        knobs = {"M": (4096, 2048, 8192), "asymmetry": (1, 2, 4)}
+        if layer.accumulation == "manhattan":
+            from .kernels.cuda import TILES
+
+            knobs["tile"] = TILES[_item(layer)]
+        if layer.hidden_dtype == np.float32:
+            precisions = "float64", "float32"
+            knobs["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
+        return knobs
+
+    def statistics_dtype(self, layer):
+        return np.dtype(self.settings(layer).get("statistics", np.float64))
+
+    def _is_float64_fast(self):
+        ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
+        return ratio < _SLOW
+
     def loaded_bytes(self, layer):
         m, n, size = *layer.units.shape, layer.units.itemsize
         if layer.accumulation == "product":
@@ -97,25 +128,29 @@ class CudaEngine(Engine):
         if layer.accumulation == "sqeuclidean":  # and the units less their mean
             return (2 * m * n + n + 2 * m) * size
         # The units and, once packed, padded to whole tiles; and what one tile of rows takes.
-        item, tile = _item_and_tile(layer)
+        item, tile = _item(layer), self._tile(layer)
         items = _round_up(_n_items(n, item), tile.step)
         return m * n * size + items * item.itemsize * (_round_up(m, tile.units) + tile.rows)
 
     def row_bytes(self, layer):
-        n = layer.n_features
+        n, size = layer.n_features, layer.units.itemsize
+        if layer.accumulation == "manhattan":
+            item = _item(layer)
+            return _round_up(_n_items(n, item), self._tile(layer).step) * item.itemsize
+        # Products of a part of the units are made beside H.
+        settings = self.settings(layer)
+        products = settings["M"] // settings["asymmetry"] * size
         if layer.accumulation == "product":
-            return 0
-        if layer.accumulation == "sqeuclidean":  # the row less the mean, and squared
-            return (2 * n + 1) * layer.units.itemsize
-        item, tile = _item_and_tile(layer)
-        return _round_up(_n_items(n, item), tile.step) * item.itemsize
+            return products
+        return products + (2 * n + 1) * size  # the row less the mean, and squared
 
     def load(self, layer):
         xp = self.xp
         units = self.to_device(layer.units)
         if layer.accumulation == "manhattan":
-            item, tile = _item_and_tile(layer)
-            return _Loaded(layer, self._pack(units, item, tile.units, tile.step))
+            tile = self._tile(layer)
+            packed = self._pack(units, _item(layer), tile.units, tile.step)
+            return _Loaded(layer, packed, tile=tile)
         if layer.accumulation == "product":
             return _Loaded(layer, units, bias=self.to_device(layer.bias)[None])
         centre = units.mean(axis=0, dtype=np.float64).astype(units.dtype)
@@ -124,18 +159,31 @@ class CudaEngine(Engine):
         units = units - centre
         return _Loaded(layer, units, norms=_squares(xp, units), centre=centre)
 
-    def hidden(self, loaded, X, out=None):
+    def _tile(self, layer):
+        from .kernels.cuda import Tile
+
+        return Tile(*self.settings(layer)["tile"])
+
+    def hidden(self, loaded, X, out=None, units=None):
         layer = loaded.layer
         if out is None:
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
+        units = units or slice(0, layer.n_units)
         if layer.accumulation == "manhattan":
-            self._manhattan(loaded, X, out)
+            self._manhattan(loaded, X, out, units)
         elif layer.accumulation == "product":
-            self.xp.matmul(X, loaded.units.T, out=out)
-            self._map(out, "tanh", bias=loaded.bias)
+            self._multiply(X, loaded.units, out, units)
+            self._map(out, units, "tanh", bias=loaded.bias)
         else:
-            self._sqeuclidean(loaded, X, out)
+            self._sqeuclidean(loaded, X, out, units)
         return out
+
+    def _multiply(self, X, W, out, units):
+        """out[:, units] = X W[units]'"""
+        if units.stop - units.start == out.shape[1]:
+            self.xp.matmul(X, W.T, out=out)
+        else:
+            out[:, units] = self.xp.matmul(X, W[units].T)
 
     def to_device(self, array):
         return self.xp.asarray(array)
@@ -174,15 +222,16 @@ class CudaEngine(Engine):
         kept = self.to_host(kept)
         return kept[1 : kept[0] + 1]
 
-    def _manhattan(self, loaded, X, out):
+    def _manhattan(self, loaded, X, out, units):
         from .kernels import cuda as kernels
 
         layer, hidden = loaded.layer, out.dtype.type
-        item, tile = _item_and_tile(layer)
+        item, tile = _item(layer), loaded.tile
         kernel = kernels.manhattan(item, tile)
         rows = self._pack(X, item, tile.rows, tile.step)
         n_items, affine = _n_items(X.shape[1], item), layer.affine
-        grid = rows.shape[1] // tile.rows, loaded.units.shape[1] // tile.units
+        first = units.start // tile.units
+        grid = rows.shape[1] // tile.rows, _n_parts(units.stop, tile.units) - first
         part = PART if item == np.float32 else n_items
         for begin in range(0, n_items, part):
             end = min(begin + part, n_items)
@@ -190,11 +239,11 @@ class CudaEngine(Engine):
             if end < n_items:
                 numbers = 1, 0, -np.inf
             self._launch(
-                kernel, grid, tile.threads, rows, loaded.units, out, begin, end,
+                kernel, grid, tile.threads, rows, loaded.units, out, first, begin, end,
                 *map(hidden, numbers),
             )  # fmt: skip
         if layer.kernel == "gaussian":
-            self._map(out, "gaussian", -0.5 / layer.radius**2)
+            self._map(out, units, "gaussian", -0.5 / layer.radius**2)
 
     def _pack(self, X, item, multiple, step):
         from .kernels import cuda as kernels
@@ -206,38 +255,39 @@ class CudaEngine(Engine):
         self._launch(kernels.pack(item), grid, (side, 8), X, packed)
         return packed
 
-    def _sqeuclidean(self, loaded, X, out):
+    def _sqeuclidean(self, loaded, X, out, units):
         from .kernels import cuda as kernels
 
         layer, dtype = loaded.layer, out.dtype.type
         X = X - loaded.centre
-        self.xp.matmul(X, loaded.units.T, out=out)
+        self._multiply(X, loaded.units, out, units)
         is_gaussian = layer.kernel == "gaussian"
         is_root = layer.metric == "euclidean" and not is_gaussian  # it would square the root
         affine = layer.triangle if layer.kernel == "triangular" else layer.affine
         numbers = CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
         self._launch(
-            kernels.expand(out.dtype), self._finish_grid(out, 1), kernels.THREADS,
-            out, X, loaded.units, _squares(self.xp, X), loaded.norms, *map(dtype, numbers), is_root,
+            kernels.expand(out.dtype), self._finish_grid(out, units, 1), kernels.THREADS,
+            out, X, loaded.units, _squares(self.xp, X), loaded.norms, units.start, units.stop,
+            *map(dtype, numbers), is_root,
         )  # fmt: skip
         if is_gaussian and layer.metric == "euclidean":
-            self._map(out, "exp")
+            self._map(out, units, "exp")
         elif is_gaussian:
-            self._map(out, "gaussian", -0.5 / layer.radius**2)
+            self._map(out, units, "gaussian", -0.5 / layer.radius**2)
 
-    def _map(self, H, name, scale=1.0, bias=None):
+    def _map(self, H, units, name, scale=1.0, bias=None):
         from .kernels import cuda as kernels
 
         width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
         bias = self.xp.zeros((1, H.shape[1]), H.dtype) if bias is None else bias
         kernel = kernels.map_rows(name, H.dtype, width)
-        grid = self._finish_grid(H, width)
-        self._launch(kernel, grid, kernels.THREADS, H, bias, H.dtype.type(scale))
+        grid, scale = self._finish_grid(H, units, width), H.dtype.type(scale)
+        self._launch(kernel, grid, kernels.THREADS, H, bias, units.start, units.stop, scale)
 
-    def _finish_grid(self, H, width):
+    def _finish_grid(self, H, units, width):
         from .kernels import cuda as kernels
 
-        across = _n_parts(H.shape[1], kernels.THREADS * width)
+        across = _n_parts(units.stop - units.start, kernels.THREADS * width)
         return across, min(_n_parts(len(H), _FINISH_ROWS), 65_535)
 
     def _launch(self, kernel, grid, block, *args):
@@ -310,11 +360,8 @@ def _try(cupy, index):
     return None
 
 
-def _item_and_tile(layer):
-    from .kernels.cuda import TILES
-
-    item = np.dtype(np.uint32) if layer.units.dtype == np.uint8 else layer.units.dtype
-    return item, TILES[item]
+def _item(layer):
+    return np.dtype(np.uint32) if layer.units.dtype == np.uint8 else layer.units.dtype
 
 
 def _n_items(n_features, item):

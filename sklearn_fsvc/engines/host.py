@@ -1,6 +1,7 @@
 """What all engines on the host share: its memory and its cores."""
 
 import os
+import platform
 import time
 from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -10,6 +11,7 @@ from functools import cache
 import joblib
 import numpy as np
 
+from ..version import __version__
 from .base import Engine, Sink, Stopwatch
 
 # Where the system does not say how much memory it has.
@@ -49,6 +51,40 @@ def n_threads():
     cores = joblib.cpu_count(only_physical_cores=True)
     share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return min(cores, int(share)) if share.isdigit() and int(share) > 0 else cores
+
+
+def thread_choices():
+    """Numbers of threads worth measuring, the physical cores first."""
+    cores, logical = joblib.cpu_count(only_physical_cores=True), joblib.cpu_count()
+    powers = (2**i for i in range(logical.bit_length()))
+    return tuple(dict.fromkeys((cores, *powers, logical)))
+
+
+def allowed_threads(n):
+    """`n` threads, or a worker's share of the cores where that is less."""
+    share = n_threads()
+    return n if share == joblib.cpu_count(only_physical_cores=True) else min(n, share)
+
+
+@cache
+def processor():
+    """The name of the processor."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def host_identity(engine, compiler):
+    """What a measurement on this host depends on: see `Engine.identity`."""
+    return {
+        "engine": engine,
+        "device": processor(),
+        "cores": str(joblib.cpu_count(only_physical_cores=True)),
+        "compiler": compiler,
+        "package": __version__,
+    }
 
 
 def map_rows(function, n_rows, n_threads, multiple=1):
@@ -104,6 +140,9 @@ class HostEngine(Engine):
 
     def memory(self):
         return host_memory()
+
+    def statistics_dtype(self, layer):
+        return layer.hidden_dtype
 
     def row_bytes(self, layer):
         return 0

@@ -1,10 +1,11 @@
 """Compiled loops on the CPU, by numba."""
 
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 
-from .host import HostEngine, map_rows, n_threads
+from .host import HostEngine, allowed_threads, host_identity, map_rows, thread_choices
 
 # Work under which a second thread costs more than it brings, in synapses.
 _SERIAL = 2**21
@@ -20,6 +21,8 @@ class _Loaded:
     layer: object
     panels: np.ndarray  # (n_panels, items, lanes)
     kernel: object
+    tile: tuple  # rows, panels, items
+    threads: int
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
     epilogue: tuple  # one, scale, offset (n_panels, lanes), floor
@@ -37,6 +40,25 @@ class JitEngine(HostEngine):
             return f"numba cannot be imported ({error}); pip install --upgrade numba"
         return None
 
+    def identity(self):
+        return host_identity(self.name, f"numba {version('numba')}, llvmlite {version('llvmlite')}")
+
+    def knobs(self, layer):
+        from .kernels.simd import CHUNK, SHAPES, TALL
+
+        # One instruction a term needs its units sooner than two.
+        is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
+        shapes = dict.fromkeys((TALL, *SHAPES)) if is_short else SHAPES
+        return {
+            "M": (2048, 1024, 4096),
+            "asymmetry": (1, 2, 4),
+            "block": tuple(shapes),
+            "tile_rows": (128, 32, 64, 256),
+            "tile_units": (2048, 256, 512, 8192),
+            "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),
+            "threads": thread_choices(),
+        }
+
     def loaded_bytes(self, layer):
         # The units, the panels, padded, and while they are made one more copy.
         return 3 * layer.units.nbytes + 4096 * layer.n_features
@@ -44,18 +66,20 @@ class JitEngine(HostEngine):
     def load(self, layer):
         from .kernels import cpu
 
-        item = _item(layer)
-        panels = _pack(layer.units, item)
+        item, settings = _item(layer), self.settings(layer)
+        panels = _pack(layer.units, item, settings["block"][1])
         dtype = layer.hidden_dtype.type
         affine = layer.affine
         offset = _by_panel(np.broadcast_to(affine.offset, layer.n_units), panels, dtype)
-        kernel, row_sums = _choose(cpu, layer, item)
+        kernel, row_sums = _choose(cpu, layer, item, settings["block"])
         unit_sums = tuple(_by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
         one = panels.dtype.type(1)
         epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor))
-        return _Loaded(layer, panels, kernel, row_sums, unit_sums, epilogue)
+        tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
+        threads = allowed_threads(settings["threads"])
+        return _Loaded(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue)
 
-    def hidden(self, loaded, X, out=None):
+    def hidden(self, loaded, X, out=None, units=None):
         layer = loaded.layer
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
@@ -63,22 +87,26 @@ class JitEngine(HostEngine):
         if not layer.is_finished:
             step = max(64, _FINISH // layer.n_units)
 
+        units = units or slice(0, layer.n_units)
+
         def evaluate(rows):
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
-                _run(loaded, X[tile], out[tile])
-                layer.finish(out[tile], np)
+                _run(loaded, X[tile], out[tile], units)
+                layer.finish(out[tile, units], np)
 
-        threads = n_threads() if len(X) * layer.units.size > _SERIAL else 1
-        map_rows(evaluate, len(X), threads, multiple=64)
+        work = len(X) * (units.stop - units.start) * layer.n_features
+        map_rows(evaluate, len(X), loaded.threads if work > _SERIAL else 1, multiple=64)
         return out
 
 
-def _run(loaded, X, out):
-    items = _items_of_rows(X, loaded.panels.dtype)
-    sums = loaded.row_sums(X)
-    X = _read_only(items)
-    _call(loaded.kernel, X, loaded.panels, sums, loaded.unit_sums, loaded.epilogue, out)
+def _run(loaded, X, out, units):
+    lanes = loaded.panels.shape[2]
+    _call(
+        loaded.kernel, _read_only(_items_of_rows(X, loaded.panels.dtype)), loaded.panels,
+        units.start // lanes, -(-units.stop // lanes), loaded.row_sums(X), loaded.unit_sums,
+        loaded.epilogue, out, loaded.tile,
+    )  # fmt: skip
 
 
 def _call(kernel, *args):
@@ -109,16 +137,16 @@ def _item(layer):
     return np.dtype({"vnni": "u4", "sad": "u8", "portable": "u1"}[uint8_instruction()])
 
 
-def _choose(cpu, layer, item):
+def _choose(cpu, layer, item, shape):
     """The kernel for this layer, and the function that sums rows for it."""
-    if layer.units.dtype == np.uint8:
-        return {
-            "u4": (cpu.manhattan_bytes_min, _byte_sums),
-            "u8": (cpu.manhattan_bytes_sad, _no_sums),
-            "u1": (cpu.manhattan_bytes_portable, _no_sums),
-        }[item.str[1:]]
-    kernel = getattr(cpu, f"{layer.accumulation}_{item}")
-    return kernel, _sums_and_limits if layer.accumulation == "manhattan" else _no_sums
+    if item == np.uint8:
+        return cpu.bytes_portable, _no_sums
+    if item == np.uint64:
+        return cpu.kernel("bytes_sad", item, shape), _no_sums
+    if item == np.uint32:
+        return cpu.kernel("bytes_min", item, shape), _byte_sums
+    row_sums = _sums_and_limits if layer.accumulation == "manhattan" else _no_sums
+    return cpu.kernel(layer.accumulation, item, shape), row_sums
 
 
 def _no_sums(X):
@@ -150,15 +178,11 @@ def _read_only(X):
     return X
 
 
-def _lanes(item):
-    from .kernels.simd import TARGET, VECTORS
-
-    return VECTORS * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
-
-
-def _pack(units, item):
+def _pack(units, item, vectors):
     """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
-    lanes = _lanes(item)
+    from .kernels.simd import TARGET
+
+    lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
     n_panels = -(-len(units) // lanes)
     items = _items_of_rows(units, item)
     panels = _aligned((n_panels, items.shape[1], lanes), item)

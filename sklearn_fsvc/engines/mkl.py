@@ -56,7 +56,7 @@ def why_unavailable():
 
 
 def multiply(X, W, out):
-    """out = X W' (cblas_sgemm or cblas_dgemm)."""
+    """out = X W' (cblas_sgemm or cblas_dgemm); rows of `out` may lie apart."""
     library, _ = _open()
     single = X.dtype == np.float32
     gemm = library.cblas_sgemm if single else library.cblas_dgemm
@@ -64,7 +64,8 @@ def multiply(X, W, out):
     (rows, n), m = X.shape, len(W)
     gemm(
         _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
-        real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out), m,
+        real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out),
+        out.strides[0] // out.itemsize,
     )  # fmt: skip
 
 
@@ -73,10 +74,12 @@ def _pointer(array):
 
 
 def _tanh(A, out):
-    """vsTanh or vdTanh, for contiguous arrays; in place is allowed."""
+    """vsTanh or vdTanh; in place is allowed, and rows may lie apart."""
     library, _ = _open()
     function = library.vsTanh if A.dtype == np.float32 else library.vdTanh
-    function(ctypes.c_int(A.size), _pointer(A), _pointer(out))
+    whole = A.flags.c_contiguous and out.flags.c_contiguous
+    for a, o in [(A, out)] if whole else zip(A, out, strict=True):
+        function(ctypes.c_int(a.size), _pointer(a), _pointer(o))
     return out
 
 

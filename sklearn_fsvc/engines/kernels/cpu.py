@@ -1,7 +1,7 @@
 """Compiled loops of the `jit` engine: rows x units, block by block.
 
-The arguments are those of a block in `simd`. Every kernel releases the GIL, allocates
-next to nothing and is cached on disk.
+The arguments are those of a block in `simd`, with the panels to walk over and the tile in
+which to do so. Every kernel releases the GIL, allocates next to nothing and is cached on disk.
 
 A kernel serves one dtype, and X is always given as read-only, so that each has but one
 signature. numba numbers the signatures of a function in its cache, and two processes that
@@ -9,84 +9,66 @@ compile different ones at the same time may give both the same number: each woul
 run the other's code, and be wrong without a word.
 """
 
+from functools import cache
+from types import FunctionType
+
 import numpy as np
 from numba import njit
 
-from .simd import (
-    CHUNK,
-    ROWS,
-    bytes_min_block,
-    bytes_sad_block,
-    manhattan_block,
-    product_block,
-    sqeuclidean_block,
-)
-
-# Rows that meet one panel of units before the next panel is fetched.
-STRIP = 128
+from .simd import CHUNK, block
 
 jit = njit(nogil=True, cache=True)
 
-
-# Inlined, so that it has no symbol. As a function of its own it would have the same one for
-# every block that is compiled in a process of its own, and of two such kernels loaded from
-# the cache the second would run the first one's loop.
-@njit(inline="always")
-def _run(block, X, panels, rows, units, epilogue, out):
-    for first in range(0, len(X), STRIP):
-        for p in range(len(panels)):
-            for i in range(first, min(first + STRIP, len(X)), ROWS):
-                block(X, i, min(ROWS, len(X) - i), panels, p, rows, units, epilogue, out)
+# The rows of a block, and the block: every kernel has its own.
+ROWS, BLOCK = 1, None
 
 
-@jit
-def manhattan_float32(X, panels, rows, units, epilogue, out):
-    _run(manhattan_block, X, panels, rows, units, epilogue, out)
+def _walk(X, panels, begin, end, rows, units, epilogue, out, tile):
+    """Panels `begin` to `end`, tile by tile, each block by block.
+
+    A tile is some rows that meet some panels before the next tile is begun, `step` items at
+    a time: so panels and rows are still in cache when they are met again.
+    """
+    tile_rows, tile_panels, step = tile
+    n_rows, n_items = X.shape
+    slots = 1 if n_items <= step else -(-tile_rows // ROWS)
+    totals = np.empty((slots, ROWS, panels.shape[2]), panels.dtype)
+    for group in range(begin, end, tile_panels):
+        for first in range(0, n_rows, tile_rows):
+            last = min(first + tile_rows, n_rows)
+            for p in range(group, min(group + tile_panels, end)):
+                for k in range(0, n_items, step):
+                    for i in range(first, last, ROWS):
+                        BLOCK(
+                            X, i, min(ROWS, last - i), panels, p, rows, units, epilogue, out,
+                            k, min(k + step, n_items), totals, (i - first) // ROWS,
+                        )  # fmt: skip
 
 
-@jit
-def manhattan_float64(X, panels, rows, units, epilogue, out):
-    _run(manhattan_block, X, panels, rows, units, epilogue, out)
+@cache
+def kernel(name, item, shape):
+    """The kernel that walks over blocks of one kind, for items of one dtype.
 
-
-@jit
-def sqeuclidean_float32(X, panels, rows, units, epilogue, out):
-    _run(sqeuclidean_block, X, panels, rows, units, epilogue, out)
-
-
-@jit
-def sqeuclidean_float64(X, panels, rows, units, epilogue, out):
-    _run(sqeuclidean_block, X, panels, rows, units, epilogue, out)
-
-
-@jit
-def product_float32(X, panels, rows, units, epilogue, out):
-    _run(product_block, X, panels, rows, units, epilogue, out)
-
-
-@jit
-def product_float64(X, panels, rows, units, epilogue, out):
-    _run(product_block, X, panels, rows, units, epilogue, out)
-
-
-@jit
-def manhattan_bytes_min(X, panels, rows, units, epilogue, out):
-    _run(bytes_min_block, X, panels, rows, units, epilogue, out)
+    A copy of `_walk` with a name and globals of its own. Its name keeps it apart in numba's
+    cache, and for the linker: two kernels of one name, loaded from the cache, are both the
+    first one's loop. As a closure over the block it could not be cached at all, for numba
+    would compare the block by its random number.
+    """
+    own = f"{name}_{item}_{shape[0]}x{shape[1]}"
+    names = {**globals(), "ROWS": shape[0], "BLOCK": block(name, shape)}
+    function = FunctionType(_walk.__code__, names, own)
+    function.__qualname__ = own
+    return jit(function)
 
 
 @jit
-def manhattan_bytes_sad(X, panels, rows, units, epilogue, out):
-    _run(bytes_sad_block, X, panels, rows, units, epilogue, out)
-
-
-@jit
-def manhattan_bytes_portable(X, panels, rows, units, epilogue, out):
+def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile):
     """One byte an item, no special instruction: what LLVM makes of a plain loop."""
     _, scale, offset, floor = epilogue
     lanes = panels.shape[2]
     sums = np.empty(lanes, np.int32)
     for i in range(len(X)):
-        for p in range(len(panels)):
+        for p in range(begin, end):
             sums[:] = 0
             for k in range(X.shape[1]):
                 x = np.int32(X[i, k])

@@ -10,8 +10,8 @@ Every output is the sum of its features in their order, whatever the tile.
 """
 
 import math
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,27 +24,38 @@ SQUARE = 32
 SETTLE_THREADS = 1024
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Outputs of a block, outputs of a thread, and items (features) a step."""
 
-    rows: int = 128
-    units: int = 128
-    thread_rows: int = 8
-    thread_units: int = 8
-    step: int = 8
-    blocks: int = 2  # that share a multiprocessor, which bounds their registers
+    rows: int
+    units: int
+    thread_rows: int
+    thread_units: int
+    step: int
+    blocks: int  # that share a multiprocessor, which bounds their registers
 
     @property
     def threads(self):
         return self.rows * self.units // (self.thread_rows * self.thread_units)
 
 
-# Chosen by measuring on an H200 (benchmarks/gpu.py). An item is a number, or four bytes.
+# The tiles to choose from, the best one on an H200 first. An item is a number, or four bytes.
+_WORDS = (
+    Tile(128, 128, 8, 8, 8, 2),
+    Tile(128, 128, 8, 8, 16, 2),
+    Tile(128, 64, 8, 8, 8, 3),
+    Tile(64, 64, 8, 8, 8, 6),
+    Tile(64, 64, 4, 4, 16, 4),
+)
 TILES = {
-    np.dtype(np.float32): Tile(),
-    np.dtype(np.float64): Tile(units=64, thread_units=4),
-    np.dtype(np.uint32): Tile(),
+    np.dtype(np.float32): (*_WORDS, Tile(256, 128, 8, 8, 16, 1)),
+    np.dtype(np.float64): (
+        Tile(128, 64, 8, 4, 8, 2),
+        Tile(128, 64, 8, 4, 16, 2),
+        Tile(64, 64, 8, 4, 8, 4),
+        Tile(64, 64, 4, 4, 8, 2),
+    ),
+    np.dtype(np.uint32): _WORDS,
 }
 
 
@@ -53,7 +64,8 @@ def manhattan(item, tile):
     """Kernel: H of sum |x - c| for packed rows and units.
 
     Launched with a block for each tile, ``grid = (rows / tile.rows, units / tile.units)``
-    rounded up; there may be more rows than the second axis of a grid holds.
+    rounded up; there may be more rows than the second axis of a grid holds. The first of
+    the units is `first_tile` tiles away from that of H.
     """
     item = np.dtype(item).type
     W = 16 // np.dtype(item).itemsize
@@ -123,7 +135,7 @@ def manhattan(item, tile):
                 sums[i, j] = add(x[i], c[j], sums[i, j])
 
     @jit(N_THREADS, tile.blocks)
-    def kernel(X, C, H, begin, end, scale, offset, floor):
+    def kernel(X, C, H, first_tile, begin, end, scale, offset, floor):
         # X (items, padded rows) IN, C (items, padded units) IN, H (rows, units) OUT.
         # Items begin..end are summed; with begin > 0 on top of what H holds.
         shared_x = cuda.shared.array((STEPS, ROWS), item)
@@ -131,7 +143,7 @@ def manhattan(item, tile):
         thread = np.uint32(cuda.threadIdx.x)
         across, down = thread % THREADS_X, thread // THREADS_X
         row0 = np.uint32(cuda.blockIdx.x) * np.uint32(ROWS)
-        unit0 = np.uint32(cuda.blockIdx.y) * np.uint32(UNITS)
+        unit0 = (np.uint32(first_tile) + np.uint32(cuda.blockIdx.y)) * np.uint32(UNITS)
         kx, ix = thread // LINE_X, thread % LINE_X * W
         kc, ic = thread // LINE_C, thread % LINE_C * W
         staged_x = cuda.local.array(STAGED_X, item)
@@ -255,8 +267,9 @@ def pack(item):
 def map_rows(name, dtype, width):
     """Kernel: ``H = function(H, unit's number)`` in place, `width` columns a thread.
 
-    Launched with THREADS threads a block, ``grid = (columns / (THREADS * width), rows)``
-    rounded up; fewer rows of blocks go round again.
+    In the columns from `first` to `last`, multiples of `width`. Launched with THREADS
+    threads a block, ``grid = (columns / (THREADS * width), rows)`` rounded up; fewer rows of
+    blocks go round again.
 
     Parameters
     ----------
@@ -281,11 +294,11 @@ def map_rows(name, dtype, width):
         return dtype(math.exp(scale * h))
 
     @jit(THREADS)
-    def kernel(H, B, scale):
+    def kernel(H, B, first, last, scale):
         # H (rows, units) IN OUT, B (1, units) IN
-        column = cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
+        column = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
         row = cuda.blockIdx.y
-        if column < H.shape[1]:
+        if column < last:
             if is_vector:
                 b = vector.load(B, (0, column), W, alignment=16)
                 while row < H.shape[0]:
@@ -318,11 +331,11 @@ def expand(dtype):
     STEP = THREADS
 
     @jit(THREADS)
-    def kernel(H, X, C, x_norms, c_norms, limit, scale, offset, floor, is_root):
+    def kernel(H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root):
         # H (rows, units) IN OUT, X (rows, n) IN, C (units, n) IN, norms (rows,), (units,) IN
-        unit = cuda.blockIdx.x * STEP + cuda.threadIdx.x
+        unit = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x
         row = cuda.blockIdx.y
-        while row < H.shape[0] and unit < H.shape[1]:
+        while row < H.shape[0] and unit < last:
             both = x_norms[row] + c_norms[unit]
             squared = both - dtype(2) * H[row, unit]
             # Written so that NaN, from infinite norms, counts as cancelled.

@@ -1,7 +1,7 @@
 """The inner loop of every CPU kernel, emitted as LLVM vector code.
 
-One block of ROWS rows against VECTORS vectors of units is held in registers; each
-step broadcasts one item of each row and combines it with the next item of all units:
+One block of some rows against some vectors of units is held in registers; each step
+broadcasts one item of each row and combines it with the next item of all units:
 
     sums[r, l] += term(x[r, k], panel[k, l])        k = 0, 1, 2 ...
 
@@ -29,8 +29,11 @@ A block is an intrinsic that numba's loops call with
     rows     per-row arrays            units      per-unit arrays, (n_panels, lanes) each
     epilogue one, scale, offset (n_panels, lanes), floor
     out      (rows, units)             receives max(floor, scale * sum + offset)
+    first, last                        the items to sum, `first` a multiple of CHUNK
+    totals   (slots, rows of a block, lanes)  slot   where the sums wait between two calls
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -81,10 +84,10 @@ def _host():
 
 
 TARGET = _host()
-# Units wide and rows few: a broadcast costs more than a vector load. 16 accumulators of
-# the 32 registers of AVX-512, 8 of the 16 of older processors.
-ROWS, VECTORS = (2, 8) if TARGET.width == 64 else (2, 4)
-GRID = tuple(product(range(ROWS), range(VECTORS)))
+# Rows and vectors of units of a block: 16 accumulators of the 32 registers of AVX-512, or 8 of
+# the 16 of older processors. Wide ones spare broadcasts, tall ones spare loads of units.
+WIDE, TALL = ((2, 8), (4, 4)) if TARGET.width == 64 else ((2, 4), (4, 2))
+SHAPES = (WIDE, TALL, *(((6, 4), (1, 8)) if TARGET.width == 64 else ((1, 4),)))
 # Items summed before the partial sum is added to the total: bounds the rounding error of
 # float32 on long rows.
 CHUNK = 512
@@ -101,6 +104,10 @@ def _suffix(vector):
 
 def _fma(b, x, y, z):
     return _call(b, f"llvm.fma.{_suffix(z.type)}", z.type, x, y, z)
+
+
+def _multiply_add(b, x, y, z):
+    return _fma(b, x, y, z) if TARGET.fma else b.fadd(z, b.fmul(x, y))
 
 
 def _minimum(b, acc, x, c, one):
@@ -121,7 +128,7 @@ def _square(b, acc, x, c, one):
 
 
 def _product(b, acc, x, c, one):
-    return _fma(b, x, c, acc) if TARGET.fma else b.fadd(acc, b.fmul(x, c))
+    return _multiply_add(b, x, c, acc)
 
 
 def _as_bytes(b, *vectors):
@@ -153,44 +160,91 @@ def _splat(b, vector, item):
 class _Block:
     """One block while its code is emitted; the arrays are numba's, the rest LLVM values."""
 
-    def __init__(self, b, item, X, i, valid, panels, p, rows, units, epilogue, out):
+    def __init__(
+        self, b, item, shape, X, i, valid, panels, p, rows, units, epilogue, out,
+        first, last, totals, slot,
+    ):  # fmt: skip
         self.b, self.X, self.i, self.valid, self.panels, self.p = b, X, i, valid, panels, p
         self.rows, self.units, self.out = rows, units, out
         self.one, self.scale, self.offset, self.floor = epilogue
+        self.first, self.last, self.totals, self.slot = first, last, totals, slot
+        self.n_rows, self.n_vectors = shape
+        self.grid = tuple(product(range(self.n_rows), range(self.n_vectors)))
         self.is_float = item not in (I32, I64)
         bits = item.width if not self.is_float else 32 if item == ir.FloatType() else 64
         self.size = bits // 8
         self.vector = ir.VectorType(item, TARGET.width // self.size)
+        self.zero = ir.Constant(self.vector, None)
         self.lanes = self.vector.count
         result = item if self.is_float else ir.FloatType()
         self.result = ir.VectorType(result, self.lanes)
 
+    @property
+    def n_items(self):
+        return self.b.extract_value(self.X.shape, 1)
+
+    @contextmanager
+    def finished(self, term):
+        """Sum the items from `first` to `last`; emits what is done with all sums.
+
+        Gives {(r, u): vector}. Where more items follow, the sums are put by instead.
+        """
+        b = self.b
+        total = {g: cgutils.alloca_once_value(b, self.zero) for g in self.grid}
+        with b.if_then(b.icmp_signed(">", self.first, I64(0)), likely=False):
+            for g in self.grid:
+                b.store(b.load(self._waiting(*g), align=self.size), total[g])
+        self._fetch_output()
+        self._add_items(term, self.first, self.last, total)
+        is_last = b.icmp_signed("==", self.last, self.n_items)
+        with b.if_else(is_last, likely=True) as (then, otherwise):
+            with otherwise:
+                for g in self.grid:
+                    b.store(b.load(total[g]), self._waiting(*g), align=self.size)
+            with then:
+                yield {g: b.load(total[g]) for g in self.grid}
+
+    def _fetch_output(self):
+        """Have the lines of H on their way into the cache while the sums are made."""
+        kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        prefetch = cgutils.get_or_insert_function(self.b.module, kind, "llvm.prefetch.p0i8")
+        for r, u in self.grid:
+            target = self.b.bitcast(self._output(r, u), I8.as_pointer())
+            self.b.call(prefetch, [target, I32(1), I32(3), I32(1)])
+
+    def _output(self, r, u):
+        """Pointer to where a vector of H belongs."""
+        row = self.b.mul(self._row_index(r), self.b.extract_value(self.out.shape, 1))
+        return self.b.gep(self.out.data, [self.b.add(row, self._lane(u))])
+
     def sums(self, term):
-        """{(r, u): vector}: the sums over all items, added up chunk by chunk."""
-        b, zero = self.b, ir.Constant(self.vector, None)
-        total = {g: cgutils.alloca_once_value(b, zero) for g in GRID}
-        part = {g: cgutils.alloca_once_value(b, zero) for g in GRID}
+        """{(r, u): vector}: the sums over all items."""
+        total = {g: cgutils.alloca_once_value(self.b, self.zero) for g in self.grid}
+        self._add_items(term, I64(0), self.n_items, total)
+        return {g: self.b.load(total[g]) for g in self.grid}
+
+    def _add_items(self, term, first, last, total):
+        """Add up the items chunk by chunk."""
+        b, add = self.b, self.b.fadd if self.is_float else self.b.add
+        part = {g: cgutils.alloca_once_value(b, self.zero) for g in self.grid}
         ones = _splat(b, self.vector, self.one) if self.is_float else None
-        n_items = b.extract_value(self.X.shape, 1)
-        add = b.fadd if self.is_float else b.add
-        with cgutils.for_range_slice(b, I64(0), n_items, I64(CHUNK)) as (start, _):
-            for g in GRID:
-                b.store(zero, part[g])
+        with cgutils.for_range_slice(b, first, last, I64(CHUNK)) as (start, _):
+            for g in self.grid:
+                b.store(self.zero, part[g])
             end = b.add(start, I64(CHUNK))
-            end = b.select(b.icmp_signed("<", end, n_items), end, n_items)
+            end = b.select(b.icmp_signed("<", end, last), end, last)
             with cgutils.for_range(b, end, start=start) as loop:
                 self._step(term, loop.index, part, ones)
-            for g in GRID:
+            for g in self.grid:
                 b.store(add(b.load(total[g]), b.load(part[g])), total[g])
-        return {g: b.load(total[g]) for g in GRID}
 
     def _step(self, term, k, part, ones):
-        b = self.b
-        c = [b.load(self._units(self.panels.data, k, u), align=self.size) for u in range(VECTORS)]
-        for r in range(ROWS):
+        b, vectors = self.b, range(self.n_vectors)
+        c = [b.load(self._units(self.panels.data, k, u), align=self.size) for u in vectors]
+        for r in range(self.n_rows):
             item = b.load(b.gep(self._row(r), [k]), align=1)
             x = _splat(b, self.vector, item)
-            for u in range(VECTORS):
+            for u in vectors:
                 b.store(term(b, b.load(part[r, u]), x, c[u], ones), part[r, u])
 
     def _row_index(self, r):
@@ -200,15 +254,26 @@ class _Block:
         return self.b.add(self.i, row)
 
     def _row(self, r):
-        n_items = self.b.extract_value(self.X.shape, 1)
-        return self.b.gep(self.X.data, [self.b.mul(self._row_index(r), n_items)])
+        return self.b.gep(self.X.data, [self.b.mul(self._row_index(r), self.n_items)])
+
+    def _lane(self, u):
+        """Number of the first unit of vector u among all units."""
+        return self.b.add(self._of_panels(self.p), I64(u * self.lanes))
+
+    def _of_panels(self, n):
+        return self.b.mul(n, I64(self.n_vectors * self.lanes))
+
+    def _waiting(self, r, u):
+        """Pointer to where the sums of a vector wait."""
+        row = self.b.add(self.b.mul(self.slot, I64(self.n_rows)), I64(r))
+        first = self.b.add(self._of_panels(row), I64(u * self.lanes))
+        return self.b.bitcast(self.b.gep(self.totals.data, [first]), self.vector.as_pointer())
 
     def _units(self, data, k, u):
         """Pointer to vector u of step k of the panel."""
         b = self.b
-        n_items = b.extract_value(self.panels.shape, 1)
-        step = b.add(b.mul(self.p, n_items), k)
-        first = b.add(b.mul(step, I64(VECTORS * self.lanes)), I64(u * self.lanes))
+        step = b.add(b.mul(self.p, b.extract_value(self.panels.shape, 1)), k)
+        first = b.add(self._of_panels(step), I64(u * self.lanes))
         return b.bitcast(b.gep(data, [first]), self.vector.as_pointer())
 
     def of_row(self, array, r, vector):
@@ -218,17 +283,16 @@ class _Block:
     def of_units(self, array, u, vector):
         """The numbers of the units of vector u."""
         b = self.b
-        first = b.add(b.mul(self.p, I64(VECTORS * self.lanes)), I64(u * self.lanes))
-        return b.load(b.bitcast(b.gep(array.data, [first]), vector.as_pointer()), align=4)
+        return b.load(b.bitcast(b.gep(array.data, [self._lane(u)]), vector.as_pointer()), align=4)
 
     def store(self, sums):
         """out = max(floor, scale * sum + offset) where rows and units exist."""
         b = self.b
         scale, floor = (_splat(b, self.result, v) for v in (self.scale, self.floor))
-        for u in range(VECTORS):
+        for u in range(self.n_vectors):
             offset = self.of_units(self.offset, u, self.result)
-            for r in range(ROWS):
-                h = b.fadd(b.fmul(scale, self._as_result(sums[r, u])), offset)
+            for r in range(self.n_rows):
+                h = _multiply_add(b, scale, self._as_result(sums[r, u]), offset)
                 h = b.select(b.fcmp_ordered(">", floor, h), floor, h)
                 with b.if_then(b.icmp_signed("<", I64(r), self.valid)):
                     self._store_vector(h, r, u)
@@ -242,12 +306,8 @@ class _Block:
         return self.b.sitofp(narrow, self.result)
 
     def _store_vector(self, h, r, u):
-        b = self.b
-        n_units = b.extract_value(self.out.shape, 1)
-        first = b.add(b.mul(self.p, I64(VECTORS * self.lanes)), I64(u * self.lanes))
-        index = b.add(b.mul(b.add(self.i, I64(r)), n_units), first)
-        target = b.gep(self.out.data, [index])
-        left = b.sub(n_units, first)
+        b, target = self.b, self._output(r, u)
+        left = b.sub(b.extract_value(self.out.shape, 1), self._lane(u))
         with b.if_else(b.icmp_signed(">=", left, I64(self.lanes))) as (whole, ragged):
             with whole:
                 b.store(h, b.bitcast(target, self.result.as_pointer()), align=4)
@@ -262,7 +322,8 @@ def _plain(term):
     """The sums are what is wanted."""
 
     def emit(block):
-        block.store(block.sums(term))
+        with block.finished(term) as sums:
+            block.store(sums)
 
     return emit
 
@@ -270,43 +331,50 @@ def _plain(term):
 def _from_byte_minima(block):
     b, vector = block.b, block.vector
     (row_sums,), (unit_sums,) = block.rows, block.units
-    sums = block.sums(_bytes_min)
-    for r, u in GRID:
-        both = b.add(block.of_row(row_sums, r, vector), block.of_units(unit_sums, u, vector))
-        sums[r, u] = b.sub(both, b.shl(sums[r, u], ir.Constant(vector, [1] * block.lanes)))
-    block.store(sums)
+    with block.finished(_bytes_min) as sums:
+        for r, u in block.grid:
+            both = b.add(block.of_row(row_sums, r, vector), block.of_units(unit_sums, u, vector))
+            twice = b.shl(sums[r, u], ir.Constant(vector, [1] * block.lanes))
+            sums[r, u] = b.sub(both, twice)
+        block.store(sums)
 
 
 def _from_minima(block):
     """sum x + sum c - 2 sum min(x, c); where that has cancelled, sum |x - c| after all."""
     b, vector = block.b, block.vector
     (row_sums, row_limits), (unit_sums, unit_limits) = block.rows, block.units
-    sums = block.sums(_minimum)
-    distance, lost = {}, {}
-    for r, u in GRID:
-        both = b.fadd(block.of_row(row_sums, r, vector), block.of_units(unit_sums, u, vector))
-        distance[r, u] = b.fsub(both, b.fadd(sums[r, u], sums[r, u]))
-        limit = b.fadd(block.of_row(row_limits, r, vector), block.of_units(unit_limits, u, vector))
-        # "not >=" rather than "<": NaN, from sums that overflow, counts as lost.
-        lost[r, u] = b.fcmp_unordered("<", distance[r, u], limit)
-    lanes = ir.IntType(block.lanes)
-    any_lost = b.icmp_unsigned("!=", b.bitcast(reduce(b.or_, lost.values()), lanes), lanes(0))
-    mended = {g: cgutils.alloca_once_value(b, d) for g, d in distance.items()}
-    with b.if_then(any_lost, likely=False):
-        exact = block.sums(_difference)
-        for g in GRID:
-            b.store(b.select(lost[g], exact[g], distance[g]), mended[g])
-    block.store({g: b.load(mended[g]) for g in GRID})
+    with block.finished(_minimum) as sums:
+        distance, lost = {}, {}
+        minus_two = ir.Constant(vector, [-2.0] * block.lanes)
+        for r, u in block.grid:
+            both = b.fadd(block.of_row(row_sums, r, vector), block.of_units(unit_sums, u, vector))
+            distance[r, u] = _multiply_add(b, sums[r, u], minus_two, both)
+            row_limit = block.of_row(row_limits, r, vector)
+            limit = b.fadd(row_limit, block.of_units(unit_limits, u, vector))
+            # "not >=" rather than "<": NaN, from sums that overflow, counts as lost.
+            lost[r, u] = b.fcmp_unordered("<", distance[r, u], limit)
+        lanes = ir.IntType(block.lanes)
+        any_lost = b.icmp_unsigned("!=", b.bitcast(reduce(b.or_, lost.values()), lanes), lanes(0))
+        mended = {g: cgutils.alloca_once_value(b, d) for g, d in distance.items()}
+        with b.if_then(any_lost, likely=False):
+            exact = block.sums(_difference)
+            for g in block.grid:
+                b.store(b.select(lost[g], exact[g], distance[g]), mended[g])
+        block.store({g: b.load(mended[g]) for g in block.grid})
 
 
 def _is_array(kind):
     return isinstance(kind, types.Array)
 
 
-def _intrinsic(emit):
+def _intrinsic(emit, shape):
     @intrinsic
-    def block(context, X, i, valid, panels, p, rows, units, epilogue, out):
-        signature = types.void(X, i, valid, panels, p, rows, units, epilogue, out)
+    def block(
+        context, X, i, valid, panels, p, rows, units, epilogue, out, first, last, totals, slot
+    ):
+        signature = types.void(
+            X, i, valid, panels, p, rows, units, epilogue, out, first, last, totals, slot
+        )
 
         def codegen(context, b, signature, args):
             def unpack(kind, value):
@@ -315,7 +383,7 @@ def _intrinsic(emit):
                 return make_array(kind)(context, b, value) if _is_array(kind) else value
 
             values = map(unpack, signature.args, args)
-            emit(_Block(b, ITEMS[X.dtype], *values))
+            emit(_Block(b, ITEMS[X.dtype], shape, *values))
             return context.get_dummy_value()
 
         return signature, codegen
@@ -323,8 +391,15 @@ def _intrinsic(emit):
     return block
 
 
-manhattan_block = _intrinsic(_from_minima)
-sqeuclidean_block = _intrinsic(_plain(_square))
-product_block = _intrinsic(_plain(_product))
-bytes_min_block = _intrinsic(_from_byte_minima)
-bytes_sad_block = _intrinsic(_plain(_bytes_sad))
+_EMITTERS = {
+    "manhattan": _from_minima,
+    "sqeuclidean": _plain(_square),
+    "product": _plain(_product),
+    "bytes_min": _from_byte_minima,
+    "bytes_sad": _plain(_bytes_sad),
+}
+
+
+def block(name, shape):
+    """The intrinsic of one of the five sums for blocks of a shape of SHAPES."""
+    return _intrinsic(_EMITTERS[name], shape)

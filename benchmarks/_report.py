@@ -1,0 +1,27 @@
+"""What the benchmarks share: their arguments, and how results are printed and kept."""
+
+import argparse
+import json
+from pathlib import Path
+
+from sklearn_fsvc.engines.host import processor
+
+
+def arguments(**extra):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    for name, options in extra.items():
+        parser.add_argument(f"--{name}", **options)
+    return parser.parse_args()
+
+
+def report(args, title, rows, **machine):
+    """Print rows (name, value) and keep them, with the machine, if asked to."""
+    print(f"\n{title}\n{'-' * len(title)}")
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:{width}}  {value:.4g}")
+    if args.json:
+        old = json.loads(args.json.read_text()) if args.json.exists() else {}
+        old[title] = dict(rows) | {"machine": processor()} | machine
+        args.json.write_text(json.dumps(old, indent=1) + "\n")

@@ -1,0 +1,128 @@
+"""What was measured on this machine, in files of the user's cache folder.
+
+A profile is one JSON file for an engine on a device. It holds what the measurement depended
+on, its *identity*, and the settings that were best for each kind of layer. Engines read it
+as they are entered; `tuning` writes it. A file that is corrupt or was measured under another
+compiler or version is ignored with a warning.
+"""
+
+import json
+import os
+import re
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+# Number of the layout of the file.
+FORMAT = 1
+# The variable that names another folder.
+FOLDER = "SKLEARN_FSVC_CACHE"
+
+
+def folder():
+    """Where profiles lie: what SKLEARN_FSVC_CACHE names, else the user's cache folder.
+
+    None where platformdirs, which knows that folder, is not installed.
+    """
+    if FOLDER in os.environ:
+        return Path(os.environ[FOLDER])
+    try:
+        from platformdirs import user_cache_path
+    except ImportError:
+        return None
+    return user_cache_path("sklearn_fsvc")
+
+
+def path_of(identity):
+    """The file of an engine on a device, or None: see `folder`.
+
+    Parameters
+    ----------
+    identity : dict of str to str
+        As `engines.base.Engine.identity` gives it.
+    """
+    place = folder()
+    if place is None:
+        return None
+    name = "-".join(identity[key] for key in ("engine", "device", "cores") if key in identity)
+    return place / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".json")
+
+
+def read(identity):
+    """Kind of layer -> settings, as they were measured for this identity; {} for none."""
+    path = path_of(identity)
+    try:
+        changed = path.stat().st_mtime_ns
+    except (AttributeError, OSError):  # no folder, no file
+        return {}
+    return _read(path, changed, tuple(identity.items()))
+
+
+@lru_cache(maxsize=16)
+def _read(path, changed, identity):
+    """The same, for a file that was last written at `changed`: parsed once, warned of once."""
+    identity = dict(identity)
+    try:
+        profile = json.loads(path.read_text())
+        layout, measured, settings = (profile[k] for k in ("format", "identity", "settings"))
+        settings = {
+            kind: {name: _value(value) for name, value in values.items()}
+            for kind, values in settings.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        warn_of(identity, f"it is corrupt ({type(error).__name__}: {error})")
+        return {}
+    if layout != FORMAT:
+        warn_of(identity, f"its layout is number {layout}, this version reads {FORMAT}")
+        return {}
+    if measured != identity:
+        keys = [k for k in identity if measured.get(k) != identity[k]]
+        was = ", ".join(f"{k} {measured.get(k)} and not {identity[k]}" for k in keys)
+        warn_of(identity, f"it was measured with {was}")
+        return {}
+    return settings
+
+
+def _value(value):
+    """JSON knows no tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def warn_of(identity, why):
+    """Warn that the profile, or a part of it, is ignored."""
+    warnings.warn(
+        f"{path_of(identity)} is ignored: {why}. Measure again by "
+        f"`python -m sklearn_fsvc tune --device {identity['engine']}`, or delete the file.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def write(identity, settings):
+    """Keep settings; those of other kinds of layers stay. The path of the file.
+
+    Raises
+    ------
+    RuntimeError
+        If the folder is not known, or nothing can be written there.
+    """
+    path = path_of(identity)
+    if path is None:
+        raise RuntimeError(
+            "Profiles lie in the user's cache folder, which platformdirs knows: "
+            f"pip install 'sklearn-fsvc[tune]', or set {FOLDER} to a folder."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what was ignored is replaced now
+        kept = {**read(identity), **settings}
+    text = json.dumps({"format": FORMAT, "identity": identity, "settings": kept}, indent=1)
+    new = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text + "\n")
+        new.replace(path)  # at once: a reader sees the old file or the new one
+    except OSError as error:
+        raise RuntimeError(
+            f"{path} cannot be written ({error}); set {FOLDER} to another folder."
+        ) from error
+    return path

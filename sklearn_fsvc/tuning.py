@@ -1,0 +1,177 @@
+"""The optimiser of basic layers: what is fastest here is measured, kept and used.
+
+For a device and a kind of layer, Dogaru & Dogaru (2017) look for the size M, the asymmetry
+As and the block with the least synaptic time, t_syn = t / (N m n), where N = M As rows meet
+m = M / As units of n features. `tune` does so for every knob of an engine, one after the
+other, and writes the profile that engines read as they are entered.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from . import profiles
+from .engines import AUTO_WORK, get_engine
+from .layers import KERNELS, METRICS, K, RBFLayer, TanhLayer
+from .readout import RidgeStatistics
+from .timing import medians
+
+# A value must be better than the one before by this factor: less is the machine's noise.
+GAIN = 0.97
+# float32 statistics lose digits; they must at least halve the time.
+GAIN_STATISTICS = 0.5
+
+KINDS = tuple(
+    f"{metric} {kernel} {dtype}"
+    for metric in METRICS
+    for kernel in KERNELS
+    for dtype in (["uint8"] if metric == "manhattan" else []) + ["float32", "float64"]
+) + ("tanh float32", "tanh float64")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was found for one kind of layer.
+
+    Attributes
+    ----------
+    settings : dict
+        Knob -> the best value.
+    default, best : float
+        t_syn in seconds by the default settings and by these, measured side by side.
+    """
+
+    settings: dict
+    default: float
+    best: float
+
+
+def tune(device="auto", kinds=KINDS, *, n_features=784, repeats=5, save=True, verbose=0):
+    """Measure which settings of an engine are fastest here, and keep them.
+
+    Parameters
+    ----------
+    device : str
+        As estimators take it; "auto" is a GPU if one works.
+    kinds : sequence of str
+        Kinds of layers, out of `KINDS`: formula and dtype.
+    n_features : int
+    repeats : int
+        Measurements of each value.
+    save : bool
+        Whether to write the profile of this machine.
+    verbose : int
+        Above 0, a line for each kind as it is found.
+
+    Returns
+    -------
+    dict of str to Tuned
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        If the device or a kind is not known, or does not work here; if the profile cannot
+        be written.
+
+    Examples
+    --------
+    >>> found = tune("jit", ["tanh float32"], n_features=8, repeats=1, save=False)
+    >>> sorted(found["tanh float32"].settings)
+    ['M', 'asymmetry', 'block', 'step', 'threads', 'tile_rows', 'tile_units']
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r} is not known; choose from {', '.join(KINDS)}.")
+    found = {}
+    with get_engine(device, AUTO_WORK) as engine:
+        identity = engine.identity()
+        if save:
+            profiles.write(identity, {})  # rather now than after minutes
+        for kind in kinds:
+            found[kind] = _tune_kind(engine, kind, n_features, repeats)
+            if verbose:
+                print(_line(engine, kind, found[kind]), flush=True)
+            if save:
+                profiles.write(identity, {kind: found[kind].settings})
+    return found
+
+
+def _tune_kind(engine, kind, n_features, repeats):
+    engine.tuned = {}
+    settings = engine.settings(example(kind, 1, 1)[1])
+    default = dict(settings)
+    for name, values in engine.knobs(example(kind, 1, 1)[1]).items():
+        is_statistics = name == "statistics"
+        time = _statistics_time if is_statistics else _synaptic_time
+        found = time(engine, kind, n_features, repeats, [{**settings, name: v} for v in values])
+        found = dict(zip(values, found, strict=True))
+        best, gain = min(found, key=found.get), GAIN_STATISTICS if is_statistics else GAIN
+        if found[best] < gain * found[settings[name]]:
+            settings[name] = best
+    before, after = _synaptic_time(engine, kind, n_features, repeats + 2, [default, settings])
+    engine.tuned = {}
+    return Tuned(settings, before, after)
+
+
+def _synaptic_time(engine, kind, n_features, repeats, candidates):
+    """t_syn of each of the candidate settings, side by side."""
+    functions, synapses, arrays = {}, {}, {}
+    for i, settings in enumerate(candidates):
+        shape = settings["M"] * settings["asymmetry"], settings["M"] // settings["asymmetry"]
+        if shape not in arrays:
+            X, layer = example(kind, *shape, n_features)
+            H = engine.xp.empty(shape, layer.hidden_dtype)
+            arrays[shape] = engine.to_device(X), layer, H
+        X, layer, H = arrays[shape]
+        engine.tuned = {kind: settings}
+        functions[i] = partial(engine.hidden, engine.load(layer), X, H)
+        synapses[i] = H.size * n_features
+    calls = 4 if engine.xp is not np else 1
+    times = medians(functions, repeats, stopwatch=engine.stopwatch, calls=calls)
+    return [times[i] / synapses[i] for i in functions]
+
+
+def _statistics_time(engine, kind, n_features, repeats, candidates):
+    """Seconds to add a square tile of H to the statistics of a readout."""
+    functions = {}
+    for i, settings in enumerate(candidates):
+        dtype = settings["statistics"]
+        statistics = RidgeStatistics(settings["M"], 1, engine.xp, dtype)
+        H = engine.xp.ones((settings["M"], settings["M"]), np.float32)
+        functions[i] = partial(statistics.update, H, engine.xp.ones((settings["M"], 1)))
+    return list(medians(functions, repeats, stopwatch=engine.stopwatch).values())
+
+
+def example(kind, n_rows, n_units, n_features=1, seed=0):
+    """Random rows, and a layer of that kind for them.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features)
+    layer : RBFLayer or TanhLayer
+    """
+    rng = np.random.default_rng(seed)
+    *formula, dtype = kind.split()
+    X, units = (
+        rng.integers(0, 256, (n, n_features), np.uint8).astype(dtype) for n in (n_rows, n_units)
+    )
+    if formula == ["tanh"]:
+        scale = np.dtype(dtype).type(256 * n_features**0.5)
+        return X, TanhLayer(units / scale, np.zeros(n_units, dtype))
+    metric, kernel = formula
+    # The base of the triangle is at the typical distance.
+    typical = {"manhattan": 85 * n_features, "sqeuclidean": 10923 * n_features}
+    typical["euclidean"] = typical["sqeuclidean"] ** 0.5
+    return X, RBFLayer(units, typical[metric] / K, metric, kernel)
+
+
+def _line(engine, kind, tuned):
+    changed = {
+        name: value
+        for name, value in tuned.settings.items()
+        if value != engine.knobs(example(kind, 1, 1)[1])[name][0]
+    }
+    what = ", ".join(f"{name} {value}" for name, value in changed.items()) or "the defaults"
+    gain = tuned.default / tuned.best
+    return f"{engine.name:7} {kind:31} {tuned.best * 1e12:8.4g} ps  {gain:5.2f} x default  {what}"
