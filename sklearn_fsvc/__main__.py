@@ -1,15 +1,16 @@
-"""python -m sklearn_fsvc {info, demo}"""
+"""python -m sklearn_fsvc {info, demo, tune, bench}"""
 
 import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from . import __version__
-from .engines import AUTO_WORK, CPU, ENGINES, gpu_works
+from . import profiles
+from .engines import AUTO_WORK, CPU, ENGINES, get_engine, gpu_works
 from .engines.blas import blas_name
 from .engines.host import n_threads
 from .tiling import format_bytes
+from .version import __version__
 
 # What the GPU needs, under the names that its wheels have.
 _GPU = ("numba-cuda-mlir", "cupy-cuda13x", "cupy-cuda12x")
@@ -75,6 +76,48 @@ def demo(args):
     run(args.data, args.output, args.n_hidden, args.device, args.verbose)
 
 
+def tune(args):
+    """Measure which settings are fastest on this machine, and keep them."""
+    from .tuning import KINDS
+    from .tuning import tune as measure
+
+    devices = [args.device] if args.device else ["cpu", *(["cuda"] if gpu_works() else [])]
+    for device in devices:
+        measure(
+            device, args.kind or KINDS, n_features=args.features, repeats=args.repeats, verbose=1
+        )
+        with get_engine(device) as engine:
+            print(f"kept in {profiles.path_of(engine.identity())}")
+
+
+def bench(args):
+    """The tables and figures of the ISEEE 2017 paper, measured here."""
+    from .bench import bench as measure
+
+    measure([args.experiment], args.device, args.quick, args.output)
+
+
+def _add_tune(commands):
+    options = commands.add_parser("tune", help=tune.__doc__)
+    options.add_argument("--device", help="the CPU's fastest engine and a GPU by default")
+    options.add_argument("--kind", action="append", help='such as "tanh float32"; all by default')
+    options.add_argument("--features", type=int, default=784, help="features (%(default)s)")
+    options.add_argument("--repeats", type=int, default=5, help="measurements (%(default)s)")
+
+
+def _add_bench(commands):
+    from .bench import EXPERIMENTS
+
+    options = commands.add_parser(
+        "bench", help=bench.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"{n:10} {e.options['title']}" for n, e in EXPERIMENTS.items()),
+    )  # fmt: skip
+    options.add_argument("experiment", choices=[*EXPERIMENTS, "all"], metavar="experiment")
+    options.add_argument("--device", default="auto")
+    options.add_argument("--quick", action="store_true", help="all of them in two minutes")
+    options.add_argument("--output", default="bench", help="folder for the files (%(default)s)")
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m sklearn_fsvc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -85,8 +128,10 @@ def main(argv=None):
     options.add_argument("--n-hidden", type=int, help="hidden units of each network")
     options.add_argument("--device", default="auto")
     options.add_argument("--verbose", type=int, default=0)
+    _add_tune(commands)
+    _add_bench(commands)
     args = parser.parse_args(argv)
-    info() if args.command == "info" else demo(args)
+    {"info": lambda _: info(), "demo": demo, "tune": tune, "bench": bench}[args.command](args)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,8 @@ def stream(
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     tile_rows : int, optional
-        Rows that suit the consumer; by default those of a basic layer.
+        Rows that suit the consumer; by default those of a basic layer, for all tiles that
+        are allocated together.
     consumer_bytes, consumer_row_bytes : int
         What the consumer allocates, in all and for each row of a tile.
     what, verbose
@@ -85,9 +86,9 @@ def stream(
     n_rows = len(X) if rows is None else len(rows)
     hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
     basic = basic_layer(engine, layer)
-    if tile_rows is None:
-        tile_rows = basic.rows
     sink = engine.sink(out) if out is not None else _Consumer(engine.xp, layer, consume)
+    if tile_rows is None:
+        tile_rows = max(1, basic.rows // max(1, sink.n_buffers))
     # Rows wait in their own dtype, the next ones too, and are widened.
     input_bytes = layer.n_features * (engine.n_ahead * X.dtype.itemsize + layer.units.itemsize)
     row_bytes = sink.n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)

@@ -157,8 +157,9 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
         rng.integers(0, 256, (n, n_features), np.uint8).astype(dtype) for n in (n_rows, n_units)
     )
     if formula == ["tanh"]:
-        scale = np.dtype(dtype).type(256 * n_features**0.5)
-        return X, TanhLayer(units / scale, np.zeros(n_units, dtype))
+        if np.issubdtype(dtype, np.floating):
+            units /= np.dtype(dtype).type(256 * n_features**0.5)
+        return X, TanhLayer(units, np.zeros(n_units, dtype))
     metric, kernel = formula
     # The base of the triangle is at the typical distance.
     typical = {"manhattan": 85 * n_features, "sqeuclidean": 10923 * n_features}

@@ -14,6 +14,11 @@ ROOT = Path(sklearn_fsvc.__file__).parent
 LAYERS = [
     "__main__",
     "demo",
+    "bench.__init__",
+    "bench.experiments",
+    "bench.methods",
+    "bench.results",
+    "bench.paper",
     "__init__",
     "tuning",
     "classifiers",

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import contract
+import naive
+from sklearn_fsvc.bench import methods, paper
 from sklearn_fsvc.centers import NoveltyRule, novel_rows
 from sklearn_fsvc.engines import cuda, get_engine
 from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc.tuning import example
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
@@ -78,3 +81,12 @@ def test_novelty_is_that_of_the_host(engine, rng, radius, overlap):
     expected, _ = novel_rows(get_engine("jit"), X, np.arange(60), rule)
     np.testing.assert_array_equal(found, expected)
     assert 10 < len(found) < 60
+
+
+@pytest.mark.parametrize("kind", ["manhattan triangular uint8", "tanh float64"])
+def test_the_kernel_of_the_paper_is_right(kind):
+    X, layer = example(kind, 9, 7, 5)
+    *arrays, parameter = methods._by_features(kind, 9, 7, 5)
+    H = np.full((9, 7), np.nan)
+    paper.kernel(kind.split()[0], "int" in kind)[(3, 2), (4, 4)](*arrays, H, parameter)
+    np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-6)

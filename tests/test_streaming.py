@@ -3,8 +3,9 @@ import pytest
 
 import naive
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.streaming import compute_dtype, stream, take_rows
+from sklearn_fsvc.engines.jit import JitEngine
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.streaming import basic_layer, compute_dtype, stream, take_rows
 
 
 @pytest.fixture
@@ -101,3 +102,58 @@ def test_progress_is_printed(job, capsys):
     assert "[Test fit] 50 of 50 rows" in capsys.readouterr().out
     stream(engine, layer, X, lambda part, H: None, what="Test fit")
     assert capsys.readouterr().out == ""
+
+
+class SmallBasicLayers(JitEngine):
+    """Basic layers of 256 x 256 outputs; `parts` are those that were evaluated."""
+
+    def __init__(self):
+        self.parts = []
+
+    def settings(self, layer):
+        return {**super().settings(layer), "M": 256, "asymmetry": 1}
+
+    def hidden(self, loaded, X, out=None, units=None):
+        self.parts.append((len(X), units.start, units.stop))
+        return super().hidden(loaded, X, out, units)
+
+
+@pytest.fixture(params=["triangular", "gaussian", "tanh"])
+def large(request, rng):
+    """A layer of more units, and more rows, than a basic layer has."""
+    X, units = rng.random((1000, 7)), rng.random((600, 7))
+    if request.param == "tanh":
+        return TanhLayer(units, rng.random(600)), X
+    return RBFLayer(units, 1.0, kernel=request.param), X
+
+
+def whole(layer, X):
+    engine = get_engine("jit")
+    return engine.hidden(engine.load(layer), X)
+
+
+def test_a_large_layer_is_cut_into_basic_layers(large):
+    engine, (layer, X) = SmallBasicLayers(), large
+    _, H = collect(engine, layer, X)
+    assert basic_layer(engine, layer).grid(len(X), layer.n_units) == (3, 4)
+    columns = [(0, 256), (256, 512), (512, 600)]
+    assert engine.parts == [(n, *c) for n in (256, 256, 256, 232) for c in columns]
+    np.testing.assert_array_equal(H, whole(layer, X))
+
+
+def test_a_tile_is_cut_into_basic_layers(large):
+    """A consumer's tile of all rows is no larger piece of work for the engine."""
+    engine, (layer, X) = SmallBasicLayers(), large
+    parts, H = collect(engine, layer, X, tile_rows=1000)
+    assert parts == [slice(0, 1000)]
+    assert len(engine.parts) == 12
+    assert max(n for n, *_ in engine.parts) == 256
+    np.testing.assert_array_equal(H, whole(layer, X))
+
+
+def test_basic_layers_are_written_where_H_stays(large):
+    engine, (layer, X) = SmallBasicLayers(), large
+    H = np.full((1000, 600), np.nan)
+    stream(engine, layer, X, out=H)
+    assert len(engine.parts) == 12
+    np.testing.assert_array_equal(H, whole(layer, X))

@@ -1,10 +1,12 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_fsvc.tiling import format_bytes, parse_memory, rows_per_tile
+from sklearn_fsvc.tiling import BasicLayer, format_bytes, parse_memory, rows_per_tile
 
 sizes = st.integers(1, 10**12)
+small = st.integers(1, 60)
 
 
 @given(n_rows=sizes, row=sizes, fixed=st.integers(0, 10**12), budget=sizes, preferred=sizes)
@@ -56,3 +58,44 @@ def test_format_keeps_four_digits(n):
     number, unit = format_bytes(n).split()
     size = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
     assert abs(float(number) * size - n) <= 0.05001 * size
+
+
+def test_the_layer_of_the_paper():
+    """Dogaru & Dogaru 2017: 8000 units and 10,000 samples by M = 4096."""
+    basic = BasicLayer.of(4096, asymmetry=1, n_units=8000)
+    assert basic.grid(n_rows=10_000, n_units=8000) == (2, 3)
+    parts = list(basic.parts(10_000, 8000))
+    assert parts[0] == (slice(0, 4096), slice(0, 4096))
+    assert parts[-1] == (slice(8192, 10_000), slice(4096, 8000))
+    assert len(parts) == 6
+
+
+@pytest.mark.parametrize(
+    ("asymmetry", "rows", "units"), [(1, 2048, 2048), (2, 4096, 1024), (4, 8192, 512)]
+)
+def test_asymmetry_takes_units_and_gives_rows(asymmetry, rows, units):
+    assert BasicLayer.of(2048, asymmetry, n_units=8000) == BasicLayer(rows, units)
+
+
+@given(M=small, asymmetry=small, n_units=sizes)
+def test_a_basic_layer_has_M_squared_outputs_whatever_the_units(M, asymmetry, n_units):
+    asymmetry = min(M, asymmetry)
+    basic = BasicLayer.of(M, asymmetry, n_units)
+    assert basic.units == min(n_units, M // asymmetry)
+    assert basic.rows * basic.units <= M**2 < (basic.rows + 1) * basic.units
+
+
+@given(rows=small, units=small, n_rows=small, n_units=small)
+def test_basic_layers_cover_every_output_once(rows, units, n_rows, n_units):
+    basic, H = BasicLayer(rows, units), np.zeros((n_rows, n_units), int)
+    parts = list(basic.parts(n_rows, n_units))
+    for part in parts:
+        assert 0 < H[part].shape[0] <= rows
+        assert 0 < H[part].shape[1] <= units
+        assert all(0 <= s.start < s.stop <= n for s, n in zip(part, H.shape, strict=True))
+        H[part] += 1
+    assert (H == 1).all()
+    across, down = basic.grid(n_rows, n_units)
+    assert across == len({units.start for _, units in parts})
+    assert down == len({rows.start for rows, _ in parts})
+    assert across * down == len(parts)

@@ -104,7 +104,7 @@ class CudaEngine(Engine):
         }
 
     def knobs(self, layer):
-        knobs = {"M": (4096, 2048, 8192), "asymmetry": (1, 2, 4)}
+        knobs = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
             from .kernels.cuda import TILES
 

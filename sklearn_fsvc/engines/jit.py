@@ -96,7 +96,7 @@ class JitEngine(HostEngine):
                 layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        map_rows(evaluate, len(X), loaded.threads if work > _SERIAL else 1, multiple=64)
+        map_rows(evaluate, len(X), loaded.threads if work > _SERIAL else 1, multiple=8)
         return out
 
 

@@ -1,0 +1,392 @@
+"""The experiments of the paper, and of its survey, on the machine at hand.
+
+Sizes are the paper's: N rows of n features meet m units; M^2 = m N is the size of a layer and
+As its asymmetry, N = M As and m = M / As. t_syn is the time a synapse, t / (N m n).
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from ..engines import ENGINES, get_engine
+from ..engines.host import n_threads, processor
+from ..streaming import basic_layer, take_rows
+from ..tiling import BasicLayer, format_bytes
+from ..tuning import example
+from . import paper
+from .methods import Method, Refused, numpy_product, ours, paper_kernel, paper_loop, scipy_cdist
+from .results import Results
+
+RBF, MUL = "manhattan triangular", "tanh"
+_LAYERS = {RBF: "RBF", MUL: "MUL"}
+_BLOCKS = (4, 8, 16, 32, 64)
+# And one for which there is no memory.
+_SIZES = (256, 512, 1024, 2048, 4096, 8192)
+_DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
+
+
+@dataclass
+class Run:
+    """What all experiments of one call share.
+
+    Attributes
+    ----------
+    engine : Engine or None
+        Where ours is computed, entered; None stands for a GPU that there is not.
+    quick : bool
+        Smaller layers, fewer measurements.
+    """
+
+    engine: object
+    quick: bool = False
+    _base: dict = field(default_factory=dict)
+
+    @property
+    def is_gpu(self):
+        return self.engine is None or self.engine.xp is not np
+
+    @cached_property
+    def device(self):
+        return self.engine.identity()["device"] if self.engine else "none"
+
+    @property
+    def M(self):
+        """A size at which this device is at its best, or not far from it."""
+        return (1024 if self.quick else 2048) * (4 if self.is_gpu else 1)
+
+    @property
+    def n(self):
+        return 256 if self.quick else 784
+
+    def engines(self):
+        """The engine, and where it is the host's, the others there."""
+        others = [e() for name, e in ENGINES.items() if name not in ("cuda", "jit")]
+        others = [e for e in others if e.why_unavailable() is None]
+        return [self.engine] if self.is_gpu else [self.engine, *others]
+
+    def methods(self, formula):
+        """Ours by every engine, and the paper's kernel where there is a GPU."""
+        methods = [
+            ours(e) for e in self.engines() if formula == MUL or e.name not in ("blas", "mkl")
+        ]
+        return methods + ([paper_kernel(self.engine, 16)] if self.is_gpu else [])
+
+    def base(self, kind, N, m, n):
+        """t_syn of the paper's @jit loop in float32, measured once for each size."""
+        key = kind.rpartition(" ")[0], N, m, n
+        if key not in self._base:
+            self._base[key] = paper_loop().t_syn(f"{key[0]} float32", N, m, n, self.quick)
+        return self._base[key]
+
+    def measure(self, results, method, kind, N, m, n, compare=True, **fields):
+        """Add the cell of one method; the speed-up is over the paper's @jit loop."""
+        formula, _, dtype = kind.rpartition(" ")
+        cell = {
+            "device": self.device, "layer": _LAYERS[formula], "method": method.name,
+            "dtype": dtype, "N": N, "m": m, "n": n, "threads": n_threads(), **fields,
+        }  # fmt: skip
+        try:
+            t_syn = method.t_syn(kind, N, m, n, self.quick)
+        except Refused as why:
+            results.add(**cell, error=str(why))
+            return None
+        except Exception as error:  # the cell says which
+            results.add(**cell, error=type(error).__name__)
+            return None
+        speed_up = self.base(kind, N, m, n) / t_syn if compare else None
+        cell |= {"seconds": t_syn * N * m * n, "t_syn_ps": t_syn * 1e12, "speed_up": speed_up}
+        results.add(**cell)
+        return t_syn
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A function ``fill(run, results)`` and what its results are called."""
+
+    fill: object
+    options: dict
+
+    def __call__(self, run, command=""):
+        results = Results(**self.options, command=command)
+        self.fill(run, results)
+        return results
+
+
+EXPERIMENTS = {}
+
+
+def experiment(name, title, column, paper="", values=("t_syn_ps", "speed_up")):
+    """Put a function into EXPERIMENTS."""
+
+    def register(fill):
+        options = {"name": name, "title": title, "column": column, "values": values}
+        EXPERIMENTS[name] = Experiment(fill, {**options, "paper": paper})
+        return fill
+
+    return register
+
+
+def _blocks(run, results, formula):
+    kind = f"{formula} float32"
+    sizes = _SIZES[1:4] if run.quick else (*_SIZES, 262_144 if run.is_gpu else 65_536)
+    knobs = run.engine.knobs(example(kind, 1, 1)[1])
+    name = next((k for k in ("tile", "tile_rows") if k in knobs), None)
+    methods = [ours(run.engine)]
+    if name:
+        methods = [
+            ours(run.engine, f"{run.engine.name}, {_label(name, value)}", **{name: value})
+            for value in sorted(knobs[name])
+        ]
+    if run.is_gpu:
+        methods = [paper_kernel(run.engine, B) for B in _BLOCKS] + methods
+    for method in methods:
+        for M in sizes:
+            run.measure(results, method, kind, M, M, run.n, M=M)
+
+
+def _label(name, value):
+    if name == "tile_rows":
+        return f"B = {value} rows"
+    return "B = {} x {}, {} x {} a thread, step {}".format(*value)
+
+
+@experiment(
+    "table1", "Table I: RBF layer, over the block B and the size M", "M",
+    "the larger M, the better, until the memory ends.",
+    ("seconds", "t_syn_ps", "speed_up"),
+)  # fmt: skip
+def table1(run, results):
+    _blocks(run, results, RBF)
+
+
+@experiment(
+    "table2", "Table II: MUL layer, over the block B and the size M", "M",
+    "the larger M, the better, until the memory ends.",
+    ("seconds", "t_syn_ps", "speed_up"),
+)  # fmt: skip
+def table2(run, results):
+    _blocks(run, results, MUL)
+
+
+@experiment(
+    "asymmetry", "As from 1 to 16: N = M As rows meet m = M / As units", "As",
+    "As is one of the three things that its optimiser looks for.",
+)  # fmt: skip
+def asymmetry(run, results):
+    for formula in (RBF, MUL):
+        for method in run.methods(formula):
+            for As in (1, 2, 4, 8, 16):
+                N, m = run.M * As, run.M // As
+                run.measure(results, method, f"{formula} float32", N, m, run.n, M=run.M, As=As)
+
+
+def _over_features(run, results, methods, formula, dtypes=("float32",)):
+    sizes = (16, 128, 512) if run.quick else (16, 32, 64, 128, 256, 512, 784, 1024, 2048, 4096)
+    for dtype in dtypes:
+        for method in methods:
+            named = replace(method, name=f"{method.name}, {dtype}")
+            for n in sizes:
+                M = run.M if n <= 1024 else run.M // 2
+                run.measure(results, named, f"{formula} {dtype}", M, M, n, M=M)
+
+
+_NEEDED = "t_syn falls with n and is at its best for n > 200"
+
+
+@experiment("figure5", "Figure 5: t_syn against n, on a GPU", "n", _NEEDED)
+def figure5(run, results):
+    gpu = run if run.is_gpu else Run(None, run.quick)
+    for formula in (RBF, MUL):
+        _over_features(gpu, results, [_on_gpu(run, ours), _on_gpu(run, paper_kernel, 16)], formula)
+    _over_features(gpu, results, [_on_gpu(run, ours)], RBF, ("uint8", "float64"))
+
+
+def _on_gpu(run, method, *args):
+    """The method on the GPU of this run, or one whose cells say that there is none."""
+
+    def refuse(*_):
+        raise Refused("no GPU: --device cuda")
+
+    return method(run.engine, *args) if run.is_gpu else Method("GPU", refuse)
+
+
+@experiment("figure6", "Figure 6: t_syn against n, compiled loops on the CPU", "n", _NEEDED)
+def figure6(run, results):
+    with get_engine("jit") as engine:
+        host = Run(engine, run.quick)
+        for formula in (RBF, MUL):
+            _over_features(host, results, [ours(engine), paper_loop()], formula)
+        _over_features(host, results, [ours(engine)], RBF, ("uint8", "float64"))
+
+
+@experiment(
+    "figure7", "Figure 7: t_syn against n, MUL layer by the BLAS of NumPy and by MKL", "n",
+    f"MKL, at {paper.T_SYN['MKL, float32']} ps in float32, is not far from the GPU.",
+)  # fmt: skip
+def figure7(run, results):
+    with get_engine("jit") as engine:
+        host = Run(engine, run.quick)
+        methods = [ours(e) for e in host.engines()]
+        _over_features(host, results, methods, MUL, ("float32", "float64"))
+
+
+@experiment(
+    "table3", "Table III: n from 16 to 65,536 as M shrinks", "n",
+    "with more features a smaller M fits; t_syn stays near its best.",
+)  # fmt: skip
+def table3(run, results):
+    room = (2**22 if run.quick else 2**25) * (4 if run.is_gpu else 1)
+    for formula in (RBF, MUL):
+        for method in run.methods(formula):
+            for n in (16, 256, 4096, 65_536) if run.quick else tuple(4**i for i in range(2, 9)):
+                M = min(2 * run.M, 2 ** int(np.log2(room / n)))
+                run.measure(results, method, f"{formula} float32", M, M, n, M=M)
+
+
+@experiment(
+    "table4", "Table IV: types of data", "dtype",
+    "float32 is the type of choice on its GPU and under MKL.", ("t_syn_ps",),
+)  # fmt: skip
+def table4(run, results):
+    for formula in (RBF, MUL):
+        for dtype in _DTYPES:
+            methods = [_converting(e, dtype) for e in run.engines()[: 1 if formula == RBF else 3]]
+            methods += [paper_kernel(run.engine, 16)] if run.is_gpu else [paper_loop()]
+            for method in methods:
+                M = run.M // 2
+                run.measure(results, method, f"{formula} {dtype}", M, M, run.n, compare=False, M=M)
+
+
+def _converting(engine, dtype):
+    """Ours as an estimator uses it: what is no type of a layer is made one, each time."""
+
+    def prepare(kind, N, m, n):
+        formula = kind.rpartition(" ")[0]
+        takes = ("uint8", "float32", "float64") if formula == RBF else ("float32", "float64")
+        layer_dtype = dtype if dtype in takes else "float32" if dtype == "uint8" else "float64"
+        X, layer = example(f"{formula} {layer_dtype}", N, m, n)
+        given, H = engine.to_device(X.astype(dtype)), engine.xp.empty((N, m), layer.hidden_dtype)
+        loaded = engine.load(layer)
+
+        def function():
+            engine.hidden(loaded, take_rows(given, slice(None), X.dtype), H)
+
+        return function, N * m * n
+
+    return replace(ours(engine), prepare=prepare)
+
+
+@experiment(
+    "table5", "Table V: platforms", "layer",
+    ", ".join(f"{name} {ps:,} ps" for name, ps in paper.T_SYN.items()) + ".",
+)  # fmt: skip
+def table5(run, results):
+    for formula in (RBF, MUL):
+        methods = [paper_loop(), scipy_cdist(), numpy_product()]
+        if run.is_gpu:
+            methods += [paper_kernel(run.engine, B) for B in (16, 32)]
+        with get_engine("jit") as jit:
+            methods += [ours(e) for e in Run(jit).engines() if formula == MUL or e is jit]
+            methods += [ours(run.engine)] if run.is_gpu else []
+            kinds = [f"{formula} float32"] + ([f"{formula} uint8"] if formula == RBF else [])
+            for kind in kinds:
+                for method in methods:
+                    named = replace(method, name=f"{method.name}, {kind.split()[-1]}")
+                    run.measure(results, named, kind, run.M, run.M, run.n, M=run.M)
+
+
+@experiment(
+    "figure4", "Figure 4: one run, from host to host", "device",
+    "8000 neurons and 10,000 samples make 2 x 3 basic layers of M = 4096.", ("value",),
+)  # fmt: skip
+def figure4(run, results):
+    n, N, m = run.n, *((2000, 1600) if run.quick else (10_000, 8000))
+    kind = f"{RBF} float32"
+    X, layer = example(kind, N, m, n)
+    host = get_engine("jit")
+    add = partial(results.add, device=run.device, dtype="float32", N=N, m=m, n=n)
+    basic = basic_layer(run.engine, layer)
+    for name, of in (("measured M", basic), ("M = 4096", BasicLayer.of(4096, 1, m))):
+        across, down = of.grid(N, m)
+        add(method=f"basic layers, {name}", value=f"{across} x {down} of {of.units} x {of.rows}")
+    H = {}
+    seconds = {}
+    for engine in dict.fromkeys((run.engine, host)):
+        watch = engine.stopwatch()
+        loaded, there = engine.load(layer), engine.to_device(X)
+        engine.hidden(loaded, there[:64])  # compiled before the clock starts
+        watch.lap("before")
+        there = engine.to_device(X)
+        watch.lap("transfer in, s")
+        out = engine.hidden(loaded, there)
+        watch.lap("layer, s")
+        H[engine.name] = engine.to_host(out)
+        watch.lap("transfer out, s")
+        seconds[engine.name] = watch.totals()
+        del out, there
+    for name, stages in seconds.items():
+        for stage in ("transfer in, s", "layer, s", "transfer out, s"):
+            add(method=f"{name}, {stage}", value=stages[stage])
+    n_bytes = X.nbytes + layer.units.nbytes + H[host.name].nbytes
+    add(method="arrays", value=format_bytes(n_bytes))
+    loop = run.base(kind, N, m, n) * N * m * n
+    add(method="paper @jit, s (from some of its rows)", value=loop)
+    for name, stages in seconds.items():
+        add(method=f"speed-up of {name} over the paper's @jit", value=loop / stages["layer, s"])
+    if run.is_gpu:
+        both = H[run.engine.name], H[host.name]
+    else:
+        with get_engine("blas") as blas:
+            rows = slice(0, 200)  # differences by NumPy take a while
+            both = blas.hidden(blas.load(layer), X[rows]), H[host.name][rows]
+    add(method="largest difference between engines", value=float(np.abs(both[0] - both[1]).max()))
+
+
+@experiment(
+    "threads", "Threads: 1, 2, 4, 8 and the physical cores", "threads",
+    "not in the paper; surveys find little beyond the physical cores.",
+)  # fmt: skip
+def threads(run, results):
+    with get_engine("jit") as engine:
+        for formula in (RBF, MUL):
+            for count in sorted({1, 2, 4, 8, n_threads()}):
+                method = ours(engine, f"jit, {processor()}", threads=count)
+                M = Run(engine, run.quick).M
+                run.measure(results, method, f"{formula} float32", M, M, run.n, M=M, threads=count)
+
+
+@experiment(
+    "prefetch", "Share of copy and compute, with and without prefetch, %", "stage",
+    "not in the paper; it copies, computes and copies back in turn.", ("value",),
+)  # fmt: skip
+def prefetch(run, results):
+    engine, n, m = run.engine, 784, 1024
+    rows = (20_000 if run.quick else 60_000) * (8 if run.is_gpu else 1)
+    X, layer = example("tanh float32", rows, m, n)
+    X = X.astype(np.uint8)
+    loaded, step = engine.load(layer), rows // 8
+    H = engine.xp.empty((step, m), np.float32)
+    in_turn = partial(map, engine.to_device)
+    ways = {"prefetch": engine.uploads, "no prefetch": in_turn}
+    if not run.is_gpu:
+        results.add(
+            device=run.device, method="prefetch", stage="compute", error="rows are there already"
+        )
+        del ways["prefetch"]
+    for name, uploads in ways.items():
+        for _ in range(2):  # the first time pinned memory is made
+            watch = engine.stopwatch()
+            for block in uploads(X[i : i + step] for i in range(0, rows, step)):
+                block = take_rows(block, slice(None), np.float32)
+                watch.lap("copy and widen")
+                engine.hidden(loaded, block, H)
+                watch.lap("compute")
+            stages = watch.totals()
+        total = sum(stages.values())
+        stages["all"] = total
+        for stage, taken in stages.items():
+            results.add(
+                device=run.device, dtype="uint8", N=rows, m=m, n=n, method=name, stage=stage,
+                seconds=taken, value=100 * taken / total,
+            )  # fmt: skip

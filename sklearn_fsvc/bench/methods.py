@@ -1,0 +1,142 @@
+"""Ways to evaluate a layer, each ready to be timed: ours, the paper's, and other libraries.
+
+A method is made for one place. ``prepare(kind, N, m, n)`` gives a function that evaluates a
+random layer of that kind once, and the synapses (rows x units x features) that it works off.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..engines.host import HostStopwatch, n_threads
+from ..layers import K
+from ..timing import medians
+from ..tuning import example
+from . import paper
+
+# Synapses of one call of the paper's loop: it runs on so many rows as these make.
+_LOOP = 4e7
+
+
+class Refused(Exception):
+    """A cell of a table that cannot be measured; the message says why."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is timed.
+
+    Attributes
+    ----------
+    name : str
+    prepare : callable
+        ``prepare(kind, N, m, n)`` -> (function, synapses). Raises `Refused`.
+    stopwatch : callable
+        As `timing.medians` takes it.
+    calls : int
+        Calls timed as one.
+    """
+
+    name: str
+    prepare: Callable
+    stopwatch: Callable = HostStopwatch
+    calls: int = 1
+
+    def t_syn(self, kind, N, m, n, quick=False):
+        """Seconds a synapse: the median of some calls, in a second or so."""
+        function, synapses = self.prepare(kind, N, m, n)
+        repeats, seconds = (3, 0.5) if quick else (9, 3)
+        times = medians({"": function}, repeats, seconds, self.stopwatch, self.calls)
+        return times[""] / synapses
+
+
+def ours(engine, name=None, threads=None, **settings):
+    """The layer by an engine of ours, with some of its settings given."""
+
+    def prepare(kind, N, m, n):
+        itemsize = np.dtype(kind.split()[-1]).itemsize
+        _check_memory(engine, 3 * (N + m) * n * itemsize + 2 * N * m * max(4, itemsize))
+        X, layer = example(kind, N, m, n)
+        before = engine.tuned
+        try:
+            engine.tuned = {kind: {**engine.settings(layer), **settings}}
+            loaded = engine.load(layer)
+        finally:
+            engine.tuned = before
+        if threads:
+            loaded = replace(loaded, threads=threads)
+        X, H = engine.to_device(X), engine.xp.empty((N, m), layer.hidden_dtype)
+        return lambda: engine.hidden(loaded, X, H), N * m * n
+
+    calls = 1 if engine.xp is np else 4
+    return Method(name or engine.name, prepare, engine.stopwatch, calls)
+
+
+def paper_loop():
+    """The paper's @jit loop, one thread of the host."""
+
+    def prepare(kind, N, m, n):
+        *formula, dtype = kind.split()
+        n_rows = min(N, max(1, int(_LOOP / (m * n))))
+        X, units, parameter = _by_features(kind, N, m, n)
+        H = np.empty((n_rows, m), np.float64 if dtype == "float64" else np.float32)
+        loop = paper.loop(formula[0], "int" in dtype)
+        return lambda: loop(X, units, H, parameter, n_rows), n_rows * m * n
+
+    return Method("paper @jit", prepare)
+
+
+def paper_kernel(engine, block):
+    """The paper's kernel on the GPU, with blocks of `block` x `block` threads."""
+
+    def prepare(kind, N, m, n):
+        *formula, dtype = kind.split()
+        if block**2 > paper.MOST_THREADS:
+            raise Refused("too many threads")
+        itemsize = np.dtype(dtype).itemsize
+        _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))
+        X, units, parameter = _by_features(kind, N, m, n)
+        X, units = engine.to_device(X), engine.to_device(units)
+        H = engine.xp.empty((N, m), np.float64 if dtype == "float64" else np.float32)
+        kernel = paper.kernel(formula[0], "int" in dtype)
+        grid = -(-N // block), -(-m // block)
+        arguments = kernel, grid, (block, block), X, units, H, float(parameter)
+        return lambda: engine._launch(*arguments), N * m * n
+
+    return Method(f"paper kernel, B = {block}", prepare, engine.stopwatch, calls=2)
+
+
+def scipy_cdist():
+    def prepare(kind, N, m, n):
+        from scipy.spatial.distance import cdist
+
+        if kind.startswith("tanh"):
+            raise Refused("no product")
+        N, m = min(N, 1024), min(m, 1024)
+        X, layer = example(kind, N, m, n)
+        return lambda: cdist(X, layer.units, "cityblock"), N * m * n
+
+    return Method("SciPy cdist", prepare)
+
+
+def numpy_product():
+    def prepare(kind, N, m, n):
+        if not kind.startswith("tanh"):
+            raise Refused("no distance")
+        X, layer = example(kind, N, m, n)
+        return lambda: np.tanh(X @ layer.units.T + layer.bias), N * m * n
+
+    return Method(f"NumPy, {n_threads()} threads", prepare)
+
+
+def _by_features(kind, N, m, n):
+    """X (n, N), units (n, m) and the number of the formula: the base of the triangle, or 0."""
+    X, layer = example(kind, N, m, n)
+    parameter = 0.0 if kind.startswith("tanh") else K * layer.radius
+    return np.ascontiguousarray(X.T), np.ascontiguousarray(layer.units.T), parameter
+
+
+def _check_memory(engine, n_bytes):
+    if n_bytes > engine.memory()[0]:
+        raise Refused("too little memory")

@@ -1,0 +1,176 @@
+"""The results of an experiment: as a table to read, as CSV, as a picture."""
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import paper
+
+FIELDS = (
+    "experiment", "device", "layer", "method", "stage", "dtype", "M", "As", "N", "m", "n",
+    "threads", "seconds", "t_syn_ps", "speed_up", "value", "error",
+)  # fmt: skip
+_TITLES = {"t_syn_ps": "t_syn, ps", "seconds": "time, s", "speed_up": "speed-up", "value": ""}
+# Words in the name of a method, and what stands for it in the paper.
+_PLATFORMS = (
+    (("cuda", "kernel"), "GPU (GTX 750)"),
+    (("blas", "mkl", "NumPy"), "MKL, float32"),
+    (("jit",), "@jit"),
+)
+
+
+@dataclass
+class Results:
+    """Cells of one experiment.
+
+    Attributes
+    ----------
+    name, title : str
+    column : str
+        The field that runs across the table and along the picture.
+    values : tuple of str
+        The fields shown; the picture shows the first.
+    paper : str
+        What the paper found, in a sentence.
+    cells : list of dict
+        Field -> value; `error` says why there is none.
+    command : str
+        What made them.
+    """
+
+    name: str
+    title: str
+    column: str
+    values: tuple = ("t_syn_ps", "speed_up")
+    paper: str = ""
+    cells: list = field(default_factory=list)
+    command: str = ""
+
+    def add(self, **cell):
+        self.cells.append({"experiment": self.name, **cell})
+
+    def _label(self, cell):
+        """Name of the row or the line that a cell belongs to."""
+        names = (name for name in ("layer", "method") if name in cell and name != self.column)
+        return " ".join(str(cell[name]) for name in names)
+
+    def rows(self, value):
+        """[(label of the row, {column: text})], in the order in which they came."""
+        rows = {}
+        for cell in self.cells:
+            shown = f"* {cell['error']}" if cell.get("error") else _text(cell.get(value))
+            rows.setdefault(self._label(cell), {})[cell[self.column]] = shown
+        return list(rows.items())
+
+    def text(self):
+        """The table, for people to read."""
+        columns = list(dict.fromkeys(cell[self.column] for cell in self.cells))
+        lines = [self.title, "=" * len(self.title)]
+        for value in self.values:
+            head = [f"{_TITLES[value]}  {self.column} =", *map(str, columns), "in 2017"]
+            table = [
+                [label, *(row.get(c, "") for c in columns), _published(label, value)]
+                for label, row in self.rows(value)
+            ]
+            lines += [*_aligned([head, *table]), ""]
+        return "\n".join([*lines, f"The paper, 2017: {self.paper}", ""])
+
+    def write_csv(self, folder):
+        """One line a cell, after a comment with the command; the path."""
+        path = Path(folder) / f"{self.name}.csv"
+        with path.open("w", newline="") as file:
+            file.write(f"# {self.command}\n")
+            used = [name for name in FIELDS if any(name in cell for cell in self.cells)]
+            writer = csv.DictWriter(file, used, restval="", lineterminator="\n")
+            writer.writeheader()
+            for cell in self.cells:
+                writer.writerow({k: _text(v, 6) for k, v in cell.items()})
+        return path
+
+    def draw(self, path):
+        """The picture: lines where the columns are numbers, else bars. None without numbers."""
+        from matplotlib.figure import Figure
+
+        value, series = self.values[0], {}
+        for cell in self.cells:
+            if isinstance(cell.get(value), int | float):
+                series.setdefault(self._label(cell), []).append((cell[self.column], cell[value]))
+        if not series:
+            return None
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.subplots()
+        numeric = all(isinstance(cell[self.column], int) for cell in self.cells)
+        (_draw_lines if numeric else _draw_bars)(axes, series)
+        axes.set(title=self.title, xlabel=self.column, ylabel=_TITLES[value])
+        axes.grid(alpha=0.3, axis="y")
+        figure.legend(loc="outside right upper", fontsize="small")
+        figure.savefig(path, dpi=120)
+        return path
+
+
+def _draw_lines(axes, series):
+    for label, points in series.items():
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
+    columns = sorted({x for points in series.values() for x, _ in points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(columns, columns, rotation=45 if len(columns) > 8 else 0)
+    axes.minorticks_off()
+
+
+def _draw_bars(axes, series):
+    places = list(dict.fromkeys(column for points in series.values() for column, _ in points))
+    width = 0.8 / len(series)
+    for i, (label, points) in enumerate(series.items()):
+        at = [places.index(column) + (i + 0.5) * width - 0.4 for column, _ in points]
+        axes.bar(at, [height for _, height in points], width, label=label)
+    axes.set_xticks(range(len(places)), places)
+    heights = [height for points in series.values() for _, height in points]
+    if max(heights) > 20 * min(heights):
+        axes.set_yscale("log")
+
+
+def _published(label, value):
+    """What the paper reports at best for such a method, where it does."""
+    if value == "speed_up":
+        return paper.SPEED_UP if "cuda" in label or "kernel" in label else ""
+    if value != "t_syn_ps":
+        return ""
+    for words, what in _PLATFORMS:
+        if any(word in label for word in words):
+            return f"{paper.T_SYN[what]:,}"
+    return ""
+
+
+def _aligned(table):
+    """Lines of text: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for first, *others in table:
+        cells = (f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
+
+
+def _text(value, digits=4):
+    if isinstance(value, float):
+        return f"{value:.{digits}g}" if value < 10**digits else f"{value:.0f}"
+    return "" if value is None else str(value)
+
+
+def read_csv(path, **options):
+    """Results from a file of `write_csv`; the options are those that a file does not hold."""
+    with Path(path).open(newline="") as file:
+        command = file.readline().removeprefix("# ").strip()
+        cells = [
+            {name: _parsed(text) for name, text in row.items() if text != ""}
+            for row in csv.DictReader(file)
+        ]
+    return Results(cells=cells, command=command, **options)
+
+
+def _parsed(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

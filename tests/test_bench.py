@@ -1,0 +1,143 @@
+"""The experiments of the paper: that they measure what they say, on layers too small to time."""
+
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc.bench import EXPERIMENTS, bench, experiments, methods, paper
+from sklearn_fsvc.bench.methods import Refused, ours, paper_kernel, paper_loop
+from sklearn_fsvc.bench.results import Results, read_csv
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.tuning import example
+
+KINDS = ["manhattan triangular float32", "manhattan triangular uint8", "tanh float64"]
+# Why a cell may be empty on a machine without a GPU.
+REASONS = {
+    "no GPU: --device cuda", "no product", "no distance", "rows are there already",
+    "NotImplementedError",  # numba knows no arithmetic of float16 on the CPU
+}  # fmt: skip
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(experiments.Run, "M", 64)
+    monkeypatch.setattr(experiments.Run, "n", 8)
+    monkeypatch.setattr(experiments, "_SIZES", (16, 32, 48, 64))
+    monkeypatch.setattr(methods, "_LOOP", 1e4)
+    monkeypatch.setattr(methods, "medians", first_call)
+
+
+def first_call(functions, repeats, seconds, stopwatch, calls):
+    for function in functions.values():
+        function()
+    return dict.fromkeys(functions, 2e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loop_of_the_paper_is_right(kind):
+    X, layer = example(kind, 9, 7, 5)
+    by_features = methods._by_features(kind, 9, 7, 5)
+    assert by_features[0].shape == (5, 9)
+    H = np.full((9, 7), np.nan)
+    paper.loop(kind.split()[0], "int" in kind)(by_features[0], by_features[1], H, by_features[2], 8)
+    np.testing.assert_allclose(H[:8], naive.hidden(layer, X)[:8], atol=1e-6)
+    assert np.isnan(H[8]).all()
+
+
+@pytest.mark.parametrize(
+    "method", [paper_loop(), ours(get_engine("jit")), ours(get_engine("blas"))]
+)
+def test_t_syn_is_the_time_of_a_synapse(tiny, method):
+    seen = []
+
+    def counted(kind, N, m, n):
+        function, synapses = method.prepare(kind, N, m, n)
+        return lambda: seen.append(function()), synapses
+
+    synapses = method.prepare("tanh float32", 40, 30, 20)[1]
+    assert synapses == (30 * 20 * 16 if method.name == "paper @jit" else 40 * 30 * 20)
+    t_syn = methods.replace(method, prepare=counted).t_syn("tanh float32", 40, 30, 20)
+    assert t_syn == pytest.approx(2e-6 / synapses)
+    assert len(seen) == 1
+
+
+def test_ours_uses_the_settings_it_is_given(monkeypatch):
+    engine = get_engine("jit")
+    loaded = []
+    monkeypatch.setattr(engine, "hidden", lambda *args: loaded.append(args[0]))
+    kind = "manhattan triangular float32"
+    ours(engine, tile_rows=32).prepare(kind, 10, 10, 4)[0]()
+    ours(engine, threads=8).prepare(kind, 10, 10, 4)[0]()
+    assert [one.tile[0] for one in loaded] == [
+        32,
+        engine.settings(example(kind, 1, 1)[1])["tile_rows"],
+    ]
+    assert loaded[1].threads == 8
+    assert not engine.tuned
+
+
+def test_cells_say_why_they_are_empty(monkeypatch):
+    engine = get_engine("jit")
+    with pytest.raises(Refused, match="too many threads"):
+        paper_kernel(engine, 64).prepare("tanh float32", 10, 10, 4)
+    monkeypatch.setattr(engine, "memory", lambda: (1000, 1000))
+    for method in (paper_kernel(engine, 4), ours(engine)):
+        with pytest.raises(Refused, match="too little memory"):
+            method.prepare("tanh float32", 10, 10, 4)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiment(tiny, tmp_path, capsys, name):
+    (results,) = bench([name], "jit", quick=True, output=tmp_path)
+    said = capsys.readouterr().out
+    assert results.title in said
+    assert results.cells
+    for cell in results.cells:
+        filled = any(cell.get(value) is not None for value in results.values)
+        assert filled or cell["error"] in REASONS, cell
+        assert cell["experiment"] == name
+        assert results.column in cell
+    assert results.command == f"python -m sklearn_fsvc bench {name} --device jit --quick"
+    again = read_csv(tmp_path / f"{name}.csv", **EXPERIMENTS[name].options)
+    assert again.text().split() == results.text().split()
+    assert again.command == results.command
+    assert (tmp_path / f"{name}.png").exists() == (name != "figure5")
+
+
+def test_speed_up_is_over_the_loop_of_the_paper(tiny, monkeypatch):
+    monkeypatch.setattr(
+        methods.Method, "t_syn", lambda self, *_: {"paper @jit": 6.0}.get(self.name, 2.0)
+    )
+    run, results = experiments.Run(get_engine("jit")), Results("x", "X", "M")
+    run.measure(results, ours(run.engine), "manhattan triangular uint8", 8, 4, 2, M=8)
+    (cell,) = results.cells
+    assert cell["speed_up"] == 3
+    assert cell["t_syn_ps"] == 2e12
+    assert cell["seconds"] == 2 * 8 * 4 * 2
+
+
+def test_the_run_of_figure_4_is_cut_as_the_paper_says(tiny, tmp_path):
+    run = experiments.Run(get_engine("jit"))
+    results = EXPERIMENTS["figure4"](run)
+    assert results.cells[1]["value"] == "2 x 3 of 4096 x 4096"
+
+
+def test_unknown_experiment(tmp_path):
+    with pytest.raises(ValueError, match="name='table9' is no experiment; choose from table1"):
+        bench(["table9"], output=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_table_and_picture(tmp_path):
+    results = Results("x", "A title", "n", ("t_syn_ps",), paper="so it was.", command="python")
+    results.add(layer="RBF", method="jit", n=16, t_syn_ps=12.345678)
+    results.add(layer="RBF", method="jit", n=128, error="too little memory")
+    results.add(layer="RBF", method="cuda:0", n=128, t_syn_ps=0.25)
+    lines = results.text().splitlines()
+    assert lines[0] == "A title"
+    assert lines[2].split() == ["t_syn,", "ps", "n", "=", "16", "128", "in", "2017"]
+    assert lines[3].split() == ["RBF", "jit", "12.35", "*", "too", "little", "memory", "46,000"]
+    assert lines[4].split() == ["RBF", "cuda:0", "0.25", "130"]
+    assert len({len(line) for line in lines[2:5]}) == 1
+    assert results.draw(tmp_path / "x.png").stat().st_size > 5000
+    assert Results("x", "X", "n").draw(tmp_path / "y.png") is None
