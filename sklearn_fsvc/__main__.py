@@ -101,7 +101,10 @@ def _add_tune(commands):
     options = commands.add_parser("tune", help=tune.__doc__)
     options.add_argument("--device", help="the CPU's fastest engine and a GPU by default")
     options.add_argument("--kind", action="append", help='such as "tanh float32"; all by default')
-    options.add_argument("--features", type=int, default=784, help="features (%(default)s)")
+    options.add_argument(
+        "--features", type=int, nargs="+", default=[128, 784],
+        help="numbers of features to be fast for (128 784)",
+    )  # fmt: skip
     options.add_argument("--repeats", type=int, default=5, help="measurements (%(default)s)")
 
 

@@ -6,9 +6,12 @@ as they are entered; `tuning` writes it. A file that is corrupt or was measured 
 compiler or version is ignored with a warning.
 """
 
+import copy
 import json
 import os
 import re
+import tempfile
+import uuid
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -24,8 +27,8 @@ def folder():
 
     None where platformdirs, which knows that folder, is not installed.
     """
-    if FOLDER in os.environ:
-        return Path(os.environ[FOLDER])
+    if os.environ.get(FOLDER):
+        return Path(os.environ[FOLDER]).expanduser()
     try:
         from platformdirs import user_cache_path
     except ImportError:
@@ -55,7 +58,7 @@ def read(identity):
         changed = path.stat().st_mtime_ns
     except (AttributeError, OSError):  # no folder, no file
         return {}
-    return _read(path, changed, tuple(identity.items()))
+    return copy.deepcopy(_read(path, changed, tuple(identity.items())))
 
 
 @lru_cache(maxsize=16)
@@ -64,20 +67,22 @@ def _read(path, changed, identity):
     identity = dict(identity)
     try:
         profile = json.loads(path.read_text())
-        layout, measured, settings = (profile[k] for k in ("format", "identity", "settings"))
+        layout = profile["format"]
+        if layout != FORMAT:
+            warn_of(identity, f"its layout is number {layout}, this version reads {FORMAT}")
+            return {}
+        measured, settings = profile["identity"], profile["settings"]
+        measured = dict(measured.items())
         settings = {
             kind: {name: _value(value) for name, value in values.items()}
             for kind, values in settings.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         warn_of(identity, f"it is corrupt ({type(error).__name__}: {error})")
         return {}
-    if layout != FORMAT:
-        warn_of(identity, f"its layout is number {layout}, this version reads {FORMAT}")
-        return {}
     if measured != identity:
-        keys = [k for k in identity if measured.get(k) != identity[k]]
-        was = ", ".join(f"{k} {measured.get(k)} and not {identity[k]}" for k in keys)
+        keys = [k for k in {**identity, **measured} if measured.get(k) != identity.get(k)]
+        was = ", ".join(f"{k} {measured.get(k)} and not {identity.get(k)}" for k in keys)
         warn_of(identity, f"it was measured with {was}")
         return {}
     return settings
@@ -98,6 +103,17 @@ def warn_of(identity, why):
     )
 
 
+def check_writable(identity):
+    """Raise RuntimeError where a profile cannot be written."""
+    path = _known_path(identity)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
 def write(identity, settings):
     """Keep settings; those of other kinds of layers stay. The path of the file.
 
@@ -106,23 +122,33 @@ def write(identity, settings):
     RuntimeError
         If the folder is not known, or nothing can be written there.
     """
+    path = _known_path(identity)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what was ignored is replaced now
+        kept = {**read(identity), **settings}
+    text = json.dumps({"format": FORMAT, "identity": identity, "settings": kept}, indent=1)
+    new = path.with_suffix(f".{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text + "\n")
+        new.replace(path)  # at once: a reader sees the old file or the new one
+    except OSError as error:
+        if path.parent.is_dir():
+            new.unlink(missing_ok=True)
+        raise _not_written(path, error) from error
+    _read.cache_clear()
+    return path
+
+
+def _known_path(identity):
     path = path_of(identity)
     if path is None:
         raise RuntimeError(
             "Profiles lie in the user's cache folder, which platformdirs knows: "
             f"pip install 'sklearn-fsvc[tune]', or set {FOLDER} to a folder."
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what was ignored is replaced now
-        kept = {**read(identity), **settings}
-    text = json.dumps({"format": FORMAT, "identity": identity, "settings": kept}, indent=1)
-    new = path.with_suffix(f".{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text + "\n")
-        new.replace(path)  # at once: a reader sees the old file or the new one
-    except OSError as error:
-        raise RuntimeError(
-            f"{path} cannot be written ({error}); set {FOLDER} to another folder."
-        ) from error
     return path
+
+
+def _not_written(path, error):
+    return RuntimeError(f"{path} cannot be written ({error}); set {FOLDER} to another folder.")

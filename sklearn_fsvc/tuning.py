@@ -6,14 +6,18 @@ m = M / As units of n features. `tune` does so for every knob of an engine, one 
 other, and writes the profile that engines read as they are entered.
 """
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 
 from . import profiles
 from .engines import AUTO_WORK, get_engine
 from .layers import KERNELS, METRICS, K, RBFLayer, TanhLayer
+from .parameters import check_count
 from .readout import RidgeStatistics
 from .timing import medians
 
@@ -39,7 +43,8 @@ class Tuned:
     settings : dict
         Knob -> the best value.
     default, best : float
-        t_syn in seconds by the default settings and by these, measured side by side.
+        t_syn in seconds by the default settings and by these, measured side by side: the
+        geometric mean over the numbers of features.
     """
 
     settings: dict
@@ -47,7 +52,7 @@ class Tuned:
     best: float
 
 
-def tune(device="auto", kinds=KINDS, *, n_features=784, repeats=5, save=True, verbose=0):
+def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=True, verbose=0):
     """Measure which settings of an engine are fastest here, and keep them.
 
     Parameters
@@ -56,7 +61,8 @@ def tune(device="auto", kinds=KINDS, *, n_features=784, repeats=5, save=True, ve
         As estimators take it; "auto" is a GPU if one works.
     kinds : sequence of str
         Kinds of layers, out of `KINDS`: formula and dtype.
-    n_features : int
+    n_features : int or sequence of int
+        What is best for all of these together is looked for: the geometric mean of t_syn.
     repeats : int
         Measurements of each value.
     save : bool
@@ -80,14 +86,16 @@ def tune(device="auto", kinds=KINDS, *, n_features=784, repeats=5, save=True, ve
     >>> sorted(found["tanh float32"].settings)
     ['M', 'asymmetry', 'block', 'step', 'threads', 'tile_rows', 'tile_units']
     """
+    kinds, found = tuple(kinds), {}
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"kind={kind!r} is not known; choose from {', '.join(KINDS)}.")
-    found = {}
-    with get_engine(device, AUTO_WORK) as engine:
+    several = [n_features] if isinstance(n_features, Integral) else n_features
+    n_features = [check_count("n_features", n) for n in several]
+    with _old_profile_ignored(), get_engine(device, AUTO_WORK) as engine:
         identity = engine.identity()
         if save:
-            profiles.write(identity, {})  # rather now than after minutes
+            profiles.check_writable(identity)  # rather now than after minutes
         for kind in kinds:
             found[kind] = _tune_kind(engine, kind, n_features, repeats)
             if verbose:
@@ -95,6 +103,14 @@ def tune(device="auto", kinds=KINDS, *, n_features=784, repeats=5, save=True, ve
             if save:
                 profiles.write(identity, {kind: found[kind].settings})
     return found
+
+
+@contextmanager
+def _old_profile_ignored():
+    """No warning of a profile that is to be measured again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* is ignored: ", RuntimeWarning)
+        yield
 
 
 def _tune_kind(engine, kind, n_features, repeats):
@@ -115,7 +131,12 @@ def _tune_kind(engine, kind, n_features, repeats):
 
 
 def _synaptic_time(engine, kind, n_features, repeats, candidates):
-    """t_syn of each of the candidate settings, side by side."""
+    """t_syn of each of the candidate settings, side by side: geometric means over n."""
+    logs = [np.log(_synaptic_times(engine, kind, n, repeats, candidates)) for n in n_features]
+    return list(map(float, np.exp(np.mean(logs, axis=0))))
+
+
+def _synaptic_times(engine, kind, n_features, repeats, candidates):
     functions, synapses, arrays = {}, {}, {}
     for i, settings in enumerate(candidates):
         shape = settings["M"] * settings["asymmetry"], settings["M"] // settings["asymmetry"]
@@ -158,7 +179,8 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
     )
     if formula == ["tanh"]:
         if np.issubdtype(dtype, np.floating):
-            units /= np.dtype(dtype).type(256 * n_features**0.5)
+            units -= np.dtype(dtype).type(127.5)
+            units /= np.dtype(dtype).type(10923 * n_features**0.5)
         return X, TanhLayer(units, np.zeros(n_units, dtype))
     metric, kernel = formula
     # The base of the triangle is at the typical distance.

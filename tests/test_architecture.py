@@ -18,6 +18,7 @@ LAYERS = [
     "bench.experiments",
     "bench.methods",
     "bench.results",
+    "bench.paper_kernel",
     "bench.paper",
     "__init__",
     "tuning",

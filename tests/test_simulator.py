@@ -10,7 +10,7 @@ import pytest
 
 import contract
 import naive
-from sklearn_fsvc.bench import methods, paper
+from sklearn_fsvc.bench import methods
 from sklearn_fsvc.centers import NoveltyRule, novel_rows
 from sklearn_fsvc.engines import cuda, get_engine
 from sklearn_fsvc.layers import RBFLayer
@@ -20,6 +20,7 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
+from sklearn_fsvc.bench.paper_kernel import kernel
 from sklearn_fsvc.engines.kernels import cuda as kernels
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
@@ -88,5 +89,5 @@ def test_the_kernel_of_the_paper_is_right(kind):
     X, layer = example(kind, 9, 7, 5)
     *arrays, parameter = methods._by_features(kind, 9, 7, 5)
     H = np.full((9, 7), np.nan)
-    paper.kernel(kind.split()[0], "int" in kind)[(3, 2), (4, 4)](*arrays, H, parameter)
+    kernel(kind.split()[0], "int" in kind)[(3, 2), (4, 4)](*arrays, H, parameter)
     np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-6)

@@ -6,6 +6,7 @@ random layer of that kind once, and the synapses (rows x units x features) that 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -96,13 +97,13 @@ def paper_kernel(engine, block):
             raise Refused("too many threads")
         itemsize = np.dtype(dtype).itemsize
         _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))
+        from .paper_kernel import kernel as make
+
+        kernel, grid = make(formula[0], "int" in dtype), (-(-N // block), -(-m // block))
         X, units, parameter = _by_features(kind, N, m, n)
-        X, units = engine.to_device(X), engine.to_device(units)
         H = engine.xp.empty((N, m), np.float64 if dtype == "float64" else np.float32)
-        kernel = paper.kernel(formula[0], "int" in dtype)
-        grid = -(-N // block), -(-m // block)
-        arguments = kernel, grid, (block, block), X, units, H, float(parameter)
-        return lambda: engine._launch(*arguments), N * m * n
+        arguments = engine.to_device(X), engine.to_device(units), H, float(parameter)
+        return partial(engine._launch, kernel, grid, (block, block), *arguments), N * m * n
 
     return Method(f"paper kernel, B = {block}", prepare, engine.stopwatch, calls=2)
 

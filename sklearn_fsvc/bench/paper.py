@@ -27,7 +27,7 @@ def loop(formula, is_integer):
     """
     from numba import njit
 
-    distance, tanh = njit(_distance(is_integer)), math.tanh
+    difference, tanh = njit(distance(is_integer)), math.tanh
 
     def fill_mul(X, units, H, bias, n_rows):
         for i in range(n_rows):
@@ -42,43 +42,13 @@ def loop(formula, is_integer):
             for j in range(units.shape[1]):
                 total = 0.0
                 for k in range(units.shape[0]):
-                    total += distance(X[k, i], units[k, j])
+                    total += difference(X[k, i], units[k, j])
                 H[i, j] = max(0.0, 1.0 - total / base)
 
     return njit(fill_mul if formula == "tanh" else fill_rbf)
 
 
-@cache
-def kernel(formula, is_integer):
-    """The kernel on the GPU: a thread an output, launched with blocks of B x B threads."""
-    from ..engines.kernels.language import cuda, device
-
-    distance = device(_distance(is_integer))
-
-    @cuda.jit
-    def mul(X, units, H, bias):
-        # X (n, N) IN, units (n, m) IN, H (N, m) OUT
-        i, j = cuda.grid(2)
-        if i < H.shape[0] and j < H.shape[1]:
-            total = 0.0
-            for k in range(X.shape[0]):
-                total += X[k, i] * units[k, j]
-            H[i, j] = math.tanh(total + bias)
-
-    @cuda.jit
-    def rbf(X, units, H, base):
-        # X (n, N) IN, units (n, m) IN, H (N, m) OUT
-        i, j = cuda.grid(2)
-        if i < H.shape[0] and j < H.shape[1]:
-            total = 0.0
-            for k in range(X.shape[0]):
-                total += distance(X[k, i], units[k, j])
-            H[i, j] = max(0.0, 1.0 - total / base)
-
-    return mul if formula == "tanh" else rbf
-
-
-def _distance(is_integer):
+def distance(is_integer):
     """|x - c| of two numbers; a difference of unsigned ones would wrap around."""
     if is_integer:
         return lambda x, c: abs(np.int64(x) - np.int64(c))

@@ -83,6 +83,8 @@ class Engine(ABC):
                 why = f"for {layer.kind}, {name}={settings[name]!r} is none of {values}"
                 profiles.warn_of(self.identity(), why)
                 settings[name] = values[0]
+            # The choice itself, for 128.0 == 128.
+            settings[name] = values[values.index(settings[name])]
         return settings
 
     @abstractmethod

@@ -62,8 +62,8 @@ def thread_choices():
 
 def allowed_threads(n):
     """`n` threads, or a worker's share of the cores where that is less."""
-    share = n_threads()
-    return n if share == joblib.cpu_count(only_physical_cores=True) else min(n, share)
+    share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return min(n, int(share)) if share.isdigit() and int(share) > 0 else n
 
 
 @cache
