@@ -179,8 +179,8 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
     )
     if formula == ["tanh"]:
         if np.issubdtype(dtype, np.floating):
-            units -= np.dtype(dtype).type(127.5)
-            units /= np.dtype(dtype).type(10923 * n_features**0.5)
+            # Products with weights of this size spread over the bend of tanh.
+            units = ((units - 127.5) / (10923 * n_features**0.5)).astype(dtype)
         return X, TanhLayer(units, np.zeros(n_units, dtype))
     metric, kernel = formula
     # The base of the triangle is at the typical distance.

@@ -358,7 +358,7 @@ def threads(run, results):
 
 @experiment(
     "prefetch", "Share of copy and compute, with and without prefetch, %", "stage",
-    "not in the paper; it copies, computes and copies back in turn.", ("value",),
+    "not in the paper; it copies, computes and copies back in turn.", ("value", "seconds"),
 )  # fmt: skip
 def prefetch(run, results):
     engine, n, m = run.engine, 784, 1024

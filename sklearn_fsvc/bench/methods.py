@@ -47,7 +47,7 @@ class Method:
     def t_syn(self, kind, N, m, n, quick=False):
         """Seconds a synapse: the median of some calls, in a second or so."""
         function, synapses = self.prepare(kind, N, m, n)
-        repeats, seconds = (3, 0.5) if quick else (9, 3)
+        repeats, seconds = (3, 0.5) if quick else (9, 1)
         times = medians({"": function}, repeats, seconds, self.stopwatch, self.calls)
         return times[""] / synapses
 

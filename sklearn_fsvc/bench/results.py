@@ -10,7 +10,7 @@ FIELDS = (
     "experiment", "device", "layer", "method", "stage", "dtype", "M", "As", "N", "m", "n",
     "threads", "seconds", "t_syn_ps", "speed_up", "value", "error",
 )  # fmt: skip
-_TITLES = {"t_syn_ps": "t_syn, ps", "seconds": "time, s", "speed_up": "speed-up", "value": ""}
+_TITLES = {"t_syn_ps": "t_syn, ps", "seconds": "time, s", "speed_up": "speed-up", "value": "value"}
 # Words in the name of a method, and what stands for it in the paper.
 _PLATFORMS = (
     (("cuda", "kernel"), "GPU (GTX 750)"),
