@@ -29,6 +29,7 @@ from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.host import n_threads
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.streaming import basic_layer
 from sklearn_fsvc.timing import medians
 
 N, M, FEATURES = 16_384, 8192, 784
@@ -138,7 +139,7 @@ def transform(args, engine, cupy):
         "link out": 4 * n * m / _link(engine, cupy, inwards=False),
         "filling a fresh array": _fill_seconds(4 * n * m),
     }
-    way_out = _way_out_seconds(engine, n, m)
+    way_out = _way_out_seconds(engine, layer, n)
     rows = [(f"bound by {name}, s", seconds) for name, seconds in bounds.items()]
     host = _median(lambda: projector.transform(X), 3)
     there = cupy.asarray(X)
@@ -208,13 +209,14 @@ def _fill_seconds(n_bytes):
     return best
 
 
-def _way_out_seconds(engine, n, m):
+def _way_out_seconds(engine, layer, n):
     """Seconds of a transform without its kernels: tiles leave over the link into pinned
     memory, and all cores copy them to a fresh array."""
-    best, step = np.inf, engine.tile_bytes // (4 * m)
+    best, basic, m = np.inf, basic_layer(engine, layer), layer.n_units
     for _ in range(3):
         start = time.perf_counter()
         sink = engine.sink(np.empty((n, m), np.float32))
+        step = basic.rows // sink.n_buffers
         for i in range(0, n, step):
             part = slice(i, min(i + step, n))
             sink.buffer(part)

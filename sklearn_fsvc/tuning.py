@@ -180,7 +180,8 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
     if formula == ["tanh"]:
         if np.issubdtype(dtype, np.floating):
             # Products with weights of this size spread over the bend of tanh.
-            units = ((units - 127.5) / (10923 * n_features**0.5)).astype(dtype)
+            centred = units.astype(np.float64) - 127.5
+            units = (centred / (10923 * n_features**0.5)).astype(dtype)
         return X, TanhLayer(units, np.zeros(n_units, dtype))
     metric, kernel = formula
     # The base of the triangle is at the typical distance.

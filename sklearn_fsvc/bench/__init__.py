@@ -32,6 +32,11 @@ def bench(names, device="auto", quick=False, output="bench", draw=None):
     ------
     ValueError, RuntimeError
         If an experiment or the device is not known, or the device does not work here.
+
+    Examples
+    --------
+    >>> EXPERIMENTS["table5"].options["title"]
+    'Table V: platforms'
     """
     names = list(EXPERIMENTS) if "all" in names else list(names)
     for name in names:
