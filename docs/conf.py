@@ -1,6 +1,10 @@
 """Sphinx: `pip install '.[docs]' && sphinx-build docs docs/_build`."""
 
+from pathlib import Path
+
 from sklearn_fsvc import __version__
+from sklearn_fsvc.bench import EXPERIMENTS
+from sklearn_fsvc.bench.results import read_csv
 
 project = "sklearn_fsvc"
 author = "the sklearn_fsvc developers"
@@ -15,3 +19,11 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "ignore_pattern": r"_data\.py",
 }
+
+# The pictures of paper.rst, from the numbers that are kept.
+pictures = Path(__file__).parent / "pictures"
+pictures.mkdir(exist_ok=True)
+for path in (Path(__file__).parent.parent / "benchmarks/results/paper").glob("*/*.csv"):
+    results = read_csv(path, **EXPERIMENTS[path.stem].options)
+    results.title += f" ({path.parent.name.replace('_', ', ')})"
+    results.draw(pictures / f"{path.parent.name}_{path.stem}.png")

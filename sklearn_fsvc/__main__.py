@@ -27,9 +27,20 @@ def info():
     for name, engine in ENGINES.items():
         reason = engine().why_unavailable()
         print(f"  {name:8}{'works: ' + _details(name) if reason is None else 'no: ' + reason}")
+        if reason is None:
+            print(f"          {_profile(name)}")
     print(f"  cpu     is {CPU}")
     large = "cuda" if gpu_works() else CPU
     print(f"  auto    is {CPU}, and {large} from {AUTO_WORK:.0e} rows x units x features on")
+
+
+def _profile(name):
+    """Which settings the engine uses here."""
+    with get_engine(name) as engine:
+        path, n_kinds = profiles.path_of(engine.identity()), len(engine.tuned)
+    if not n_kinds:
+        return "default settings; python -m sklearn_fsvc tune measures this machine"
+    return f"settings measured here for {n_kinds} kinds of layers, {path}"
 
 
 def _version(package):

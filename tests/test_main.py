@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_fsvc import demo
+from sklearn_fsvc import demo, profiles
 from sklearn_fsvc.__main__ import main
-from sklearn_fsvc.engines import ENGINES
+from sklearn_fsvc.engines import ENGINES, get_engine
 
 
 def test_info(capsys):
@@ -17,6 +17,30 @@ def test_info(capsys):
     for name in ENGINES:
         assert f"\n  {name}" in text
     assert "uint8 by" in text
+
+
+def test_info_says_which_settings_are_used(capsys):
+    main(["info"])
+    assert "settings measured" not in capsys.readouterr().out
+    path = profiles.write(get_engine("jit").identity(), {"tanh float32": {"M": 1024}})
+    main(["info"])
+    assert f"settings measured here for 1 kinds of layers, {path}" in capsys.readouterr().out
+
+
+def test_tune(capsys):
+    kind = "tanh float32"
+    main(["tune", "--device", "jit", "--kind", kind, "--features", "4", "6", "--repeats", "1"])
+    said = capsys.readouterr().out
+    path = profiles.path_of(get_engine("jit").identity())
+    assert f"kept in {path}" in said
+    assert kind in said
+    assert list(profiles.read(get_engine("jit").identity())) == [kind]
+
+
+def test_bench(capsys, tmp_path):
+    main(["bench", "figure5", "--device", "jit", "--quick", "--output", str(tmp_path / "out")])
+    assert "no GPU: --device cuda" in capsys.readouterr().out
+    assert (tmp_path / "out" / "figure5.csv").exists()
 
 
 def test_info_says_why_an_engine_does_not_work(capsys, monkeypatch):

@@ -4,13 +4,20 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from . import paper
 
 FIELDS = (
     "experiment", "device", "layer", "method", "stage", "dtype", "M", "As", "N", "m", "n",
     "threads", "seconds", "t_syn_ps", "speed_up", "value", "error",
 )  # fmt: skip
-_TITLES = {"t_syn_ps": "t_syn, ps", "seconds": "time, s", "speed_up": "speed-up", "value": "value"}
+_TITLES = {
+    "t_syn_ps": "t_syn, ps",
+    "seconds": "time, s",
+    "speed_up": "speed-up",
+    "value": "share, % or what it says",
+}
 # Words in the name of a method, and what stands for it in the paper.
 _PLATFORMS = (
     (("cuda", "kernel"), "GPU (GTX 750)"),
@@ -60,7 +67,7 @@ class Results:
         for cell in self.cells:
             shown = f"* {cell['error']}" if cell.get("error") else _text(cell.get(value))
             rows.setdefault(self._label(cell), {})[cell[self.column]] = shown
-        return list(rows.items())
+        return [(label, row) for label, row in rows.items() if any(row.values())]
 
     def text(self):
         """The table, for people to read."""
@@ -97,14 +104,20 @@ class Results:
                 series.setdefault(self._label(cell), []).append((cell[self.column], cell[value]))
         if not series:
             return None
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        columns = dict.fromkeys(cell[self.column] for cell in self.cells)
+        numeric = all(isinstance(column, int) for column in columns)
+        height = 5.5 if numeric else 1.5 + len(series) * (0.15 + 0.12 * len(columns))
+        figure = Figure(figsize=(8, height), layout="constrained")
         axes = figure.subplots()
-        numeric = all(isinstance(cell[self.column], int) for cell in self.cells)
-        (_draw_lines if numeric else _draw_bars)(axes, series)
-        axes.set(title=self.title, xlabel=self.column, ylabel=_TITLES[value])
-        axes.grid(alpha=0.3, axis="y")
-        figure.legend(loc="outside right upper", fontsize="small")
-        figure.savefig(path, dpi=120)
+        axes.set_title(self.title)
+        if numeric:
+            _draw_lines(axes, series)
+            axes.set(xlabel=self.column, ylabel=_TITLES[value])
+        else:
+            _draw_bars(axes, series)
+            axes.set_xlabel(_TITLES[value])
+        figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+        figure.savefig(path, dpi=100)
         return path
 
 
@@ -113,21 +126,37 @@ def _draw_lines(axes, series):
         axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=label)
     columns = sorted({x for points in series.values() for x, _ in points})
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
     axes.set_xticks(columns, columns, rotation=45 if len(columns) > 8 else 0)
-    axes.minorticks_off()
+    axes.xaxis.minorticks_off()
+    axes.set_yscale("log")
+    _plain_ticks(axes.yaxis, [y for points in series.values() for _, y in points])
 
 
 def _draw_bars(axes, series):
+    """A group of bars for each label, a colour for each column."""
     places = list(dict.fromkeys(column for points in series.values() for column, _ in points))
-    width = 0.8 / len(series)
-    for i, (label, points) in enumerate(series.items()):
-        at = [places.index(column) + (i + 0.5) * width - 0.4 for column, _ in points]
-        axes.bar(at, [height for _, height in points], width, label=label)
-    axes.set_xticks(range(len(places)), places)
-    heights = [height for points in series.values() for _, height in points]
-    if max(heights) > 20 * min(heights):
-        axes.set_yscale("log")
+    height = 0.8 / len(places)
+    for i, place in enumerate(places):
+        lengths = [dict(points).get(place, np.nan) for points in series.values()]
+        at = np.arange(len(series)) + (i + 0.5) * height - 0.4
+        axes.barh(at, lengths, height, label=place)
+    axes.set_yticks(range(len(series)), series)
+    axes.invert_yaxis()
+    lengths = [length for points in series.values() for _, length in points]
+    if max(lengths) > 20 * min(lengths):
+        axes.set_xscale("log")
+        _plain_ticks(axes.xaxis, lengths)
+
+
+def _plain_ticks(axis, values):
+    """Numbers as they are said, and some of them wherever the values lie."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    few = max(values) < 200 * min(values)
+    axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if few else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    axis.grid(alpha=0.3)
 
 
 def _published(label, value):

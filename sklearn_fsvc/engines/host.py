@@ -43,19 +43,24 @@ def _control_group_limit():
     return None if text == "max" else int(text)
 
 
+def n_cores():
+    """Physical cores of this process, in a worker too."""
+    return joblib.cpu_count(only_physical_cores=True)
+
+
 def n_threads():
     """Threads worth starting: the physical cores of this process, or its share of them.
 
     Inside a joblib worker process the share is what joblib set in OMP_NUM_THREADS.
     """
-    cores = joblib.cpu_count(only_physical_cores=True)
+    cores = n_cores()
     share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return min(cores, int(share)) if share.isdigit() and int(share) > 0 else cores
 
 
 def thread_choices():
     """Numbers of threads worth measuring, the physical cores first."""
-    cores, logical = joblib.cpu_count(only_physical_cores=True), joblib.cpu_count()
+    cores, logical = n_cores(), joblib.cpu_count()
     powers = (2**i for i in range(logical.bit_length()))
     return tuple(dict.fromkeys((cores, *powers, logical)))
 
@@ -81,7 +86,7 @@ def host_identity(engine, compiler):
     return {
         "engine": engine,
         "device": processor(),
-        "cores": str(joblib.cpu_count(only_physical_cores=True)),
+        "cores": str(n_cores()),
         "compiler": compiler,
         "package": __version__,
     }

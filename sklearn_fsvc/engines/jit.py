@@ -5,8 +5,17 @@ from importlib.metadata import version
 
 import numpy as np
 
-from .host import HostEngine, allowed_threads, host_identity, map_rows, thread_choices
+from .host import (
+    HostEngine,
+    allowed_threads,
+    host_identity,
+    map_rows,
+    n_cores,
+    thread_choices,
+)
 
+# More cores than these want larger layers, for it takes longer to wake their threads.
+_FEW_CORES = 4
 # Work under which a second thread costs more than it brings, in synapses.
 _SERIAL = 2**21
 # Elements of H finished while they are still in cache, where a function is left to apply.
@@ -50,7 +59,7 @@ class JitEngine(HostEngine):
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
         shapes = dict.fromkeys((TALL, *SHAPES)) if is_short else SHAPES
         return {
-            "M": (2048, 1024, 4096),
+            "M": (2048, 1024, 4096) if n_cores() <= _FEW_CORES else (4096, 2048, 8192),
             "asymmetry": (1, 2, 4),
             "block": tuple(shapes),
             "tile_rows": (128, 32, 64, 256),
