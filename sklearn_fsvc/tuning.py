@@ -127,6 +127,9 @@ def _tune_kind(engine, kind, n_features, repeats):
             settings[name] = best
     before, after = _synaptic_time(engine, kind, n_features, repeats + 2, [default, settings])
     engine.tuned = {}
+    if after > GAIN * before:  # each won by itself, all together they do not
+        statistics = {k: v for k, v in settings.items() if k == "statistics"}
+        return Tuned({**default, **statistics}, before, before)
     return Tuned(settings, before, after)
 
 

@@ -131,6 +131,21 @@ def test_a_small_gain_is_noise(fake, cost, value):
     assert tune_kind(save=False).settings["M"] == value
 
 
+def test_winners_that_lose_together_are_not_kept(fake):
+    measured = []
+
+    def slower_at_the_end(settings):
+        measured.append(settings["M"])
+        cost = 1.1 if len(measured) > n_before else 0.5
+        return cost if settings["M"] == 1024 else 1
+
+    n_before = sum(map(len, knobs().values()))
+    fake(slower_at_the_end)
+    found = tune_kind(save=False)
+    assert found.settings == defaults()
+    assert found.best == found.default
+
+
 def test_a_time_is_that_of_a_synapse(fake):
     """A larger basic layer that takes as much longer as it is larger is no slower."""
     fake(lambda settings: 6e-9)
