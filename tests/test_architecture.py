@@ -16,6 +16,7 @@ LAYERS = [
     "demo",
     "bench.__init__",
     "bench.experiments",
+    "bench.run",
     "bench.methods",
     "bench.results",
     "bench.paper_kernel",

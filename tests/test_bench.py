@@ -7,6 +7,7 @@ import naive
 from sklearn_fsvc.bench import EXPERIMENTS, bench, experiments, methods, paper
 from sklearn_fsvc.bench.methods import Refused, ours, paper_kernel, paper_loop
 from sklearn_fsvc.bench.results import Results, read_csv
+from sklearn_fsvc.bench.run import Run
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.tuning import example
 
@@ -20,8 +21,8 @@ REASONS = {
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(experiments.Run, "M", 64)
-    monkeypatch.setattr(experiments.Run, "n", 8)
+    monkeypatch.setattr(Run, "M", 64)
+    monkeypatch.setattr(Run, "n", 8)
     monkeypatch.setattr(experiments, "_SIZES", (16, 32, 48, 64))
     monkeypatch.setattr(methods, "_LOOP", 1e4)
     monkeypatch.setattr(methods, "medians", first_call)
@@ -108,7 +109,7 @@ def test_speed_up_is_over_the_loop_of_the_paper(tiny, monkeypatch):
     monkeypatch.setattr(
         methods.Method, "t_syn", lambda self, *_: {"paper @jit": 6.0}.get(self.name, 2.0)
     )
-    run, results = experiments.Run(get_engine("jit")), Results("x", "X", "M")
+    run, results = Run(get_engine("jit")), Results("x", "X", "M")
     run.measure(results, ours(run.engine), "manhattan triangular uint8", 8, 4, 2, M=8)
     (cell,) = results.cells
     assert cell["speed_up"] == 3
@@ -117,7 +118,7 @@ def test_speed_up_is_over_the_loop_of_the_paper(tiny, monkeypatch):
 
 
 def test_the_run_of_figure_4_is_cut_as_the_paper_says(tiny, tmp_path):
-    run = experiments.Run(get_engine("jit"))
+    run = Run(get_engine("jit"))
     results = EXPERIMENTS["figure4"](run)
     (cut,) = [c["value"] for c in results.cells if c["method"] == "basic layers of M = 4096"]
     assert cut == "2 x 3 of 4096 x 4096"

@@ -31,6 +31,7 @@ def cases():
     """name -> (kernel, types of its arguments)"""
     from numba_cuda_mlir.numba_cuda import types as t
 
+    from sklearn_fsvc.bench import paper_kernel
     from sklearn_fsvc.engines.kernels import cuda as k
 
     def array(dtype, ndim=2):
@@ -52,6 +53,9 @@ def cases():
         lines, vectors, numbers = [array(dtype)] * 3, [array(dtype, 1)] * 2, [dtype] * 4
         kernel = k.expand("f8" if dtype is f8 else "f4")
         yield f"expand {dtype}", kernel, (*lines, *vectors, t.int64, t.int64, *numbers, t.boolean)
+    for formula, dtype in (("manhattan", u1), ("manhattan", f4), ("tanh", f4)):
+        kernel = paper_kernel.kernel(formula, dtype is u1)
+        yield f"paper's {formula} {dtype}", kernel, (array(dtype), array(dtype), array(f4), f8)
     yield "settle", k.settle(), (array(f4), array(f8, 1), f8, array(t.int32, 1))
 
 
@@ -64,7 +68,7 @@ def test_nothing_is_spilled(monkeypatch, tmp_path, capability):
     chip = "sm_{}{}".format(*capability)
     spills = {}
     for name, kernel, signature in cases():
-        bounds = kernel.targetoptions["launch_bounds"]
+        bounds = kernel.targetoptions.get("launch_bounds")
         ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=capability, launch_bounds=bounds)
         (tmp_path / "kernel.ptx").write_text(ptx)
         said = subprocess.run(

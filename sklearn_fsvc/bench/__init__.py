@@ -5,7 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..engines import AUTO_WORK, get_engine
-from .experiments import EXPERIMENTS, Run
+from . import experiments  # noqa: F401  (fills EXPERIMENTS)
+from .run import EXPERIMENTS, Run
 
 
 def bench(names, device="auto", quick=False, output="bench", draw=None):

@@ -22,34 +22,35 @@ MOST_THREADS = 1024
 def loop(formula, is_integer):
     """The loop on the CPU: ``loop(X, units, H, parameter, n_rows)`` fills rows of H.
 
-    X (n, N) and units (n, m) lie feature by feature. The parameter is the bias of all units,
-    or the base of the triangle.
+    X (n, N) and units (n, m) lie feature by feature. The parameter is that of `finish`.
     """
     from numba import njit
 
-    difference, tanh = njit(distance(is_integer)), math.tanh
+    add, end = njit(term(formula, is_integer)), njit(finish(formula))
 
-    def fill_mul(X, units, H, bias, n_rows):
+    @njit
+    def fill(X, units, H, parameter, n_rows):
         for i in range(n_rows):
             for j in range(units.shape[1]):
                 total = 0.0
                 for k in range(units.shape[0]):
-                    total += X[k, i] * units[k, j]
-                H[i, j] = tanh(total + bias)
+                    total += add(X[k, i], units[k, j])
+                H[i, j] = end(total, parameter)
 
-    def fill_rbf(X, units, H, base, n_rows):
-        for i in range(n_rows):
-            for j in range(units.shape[1]):
-                total = 0.0
-                for k in range(units.shape[0]):
-                    total += difference(X[k, i], units[k, j])
-                H[i, j] = max(0.0, 1.0 - total / base)
-
-    return njit(fill_mul if formula == "tanh" else fill_rbf)
+    return fill
 
 
-def distance(is_integer):
-    """|x - c| of two numbers; a difference of unsigned ones would wrap around."""
+def term(formula, is_integer):
+    """What is summed over the features. The difference of unsigned bytes would wrap around."""
+    if formula == "tanh":
+        return lambda x, w: x * w
     if is_integer:
         return lambda x, c: abs(np.int64(x) - np.int64(c))
     return lambda x, c: abs(x - c)
+
+
+def finish(formula):
+    """The output of a unit: tanh of the sum and a bias, or the triangle of a base."""
+    if formula == "tanh":
+        return lambda total, bias: math.tanh(total + bias)
+    return lambda total, base: max(0.0, 1.0 - total / base)

@@ -80,7 +80,9 @@ class Results:
                 for label, row in self.rows(value)
             ]
             lines += [*_aligned([head, *table]), ""]
-        return "\n".join([*lines, f"The paper, 2017: {self.paper}", ""])
+        if self.paper:
+            lines += [f"The paper, 2017: {self.paper}", ""]
+        return "\n".join(lines)
 
     def write_csv(self, folder):
         """One line a cell, after a comment with the command; the path."""
