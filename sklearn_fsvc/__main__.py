@@ -145,7 +145,15 @@ def main(argv=None):
     _add_tune(commands)
     _add_bench(commands)
     args = parser.parse_args(argv)
-    {"info": lambda _: info(), "demo": demo, "tune": tune, "bench": bench}[args.command](args)
+    if args.command == "info":
+        info()
+    elif args.command == "demo":
+        demo(args)
+    else:
+        try:
+            {"tune": tune, "bench": bench}[args.command](args)
+        except (RuntimeError, ValueError) as error:  # what these raise is for the user
+            raise SystemExit(f"{args.command}: {error}") from error
 
 
 if __name__ == "__main__":

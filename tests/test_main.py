@@ -37,6 +37,13 @@ def test_tune(capsys):
     assert list(profiles.read(get_engine("jit").identity())) == [kind]
 
 
+def test_what_cannot_be_done_is_said_in_a_line():
+    with pytest.raises(SystemExit, match="tune: kind='x' is not known"):
+        main(["tune", "--device", "jit", "--kind", "x"])
+    with pytest.raises(SystemExit, match="bench: device='gpu' is not known"):
+        main(["bench", "table1", "--device", "gpu"])
+
+
 def test_bench(capsys, tmp_path):
     main(["bench", "figure5", "--device", "jit", "--quick", "--output", str(tmp_path / "out")])
     assert "no GPU: --device cuda" in capsys.readouterr().out

@@ -70,7 +70,7 @@ class Engine(ABC):
         """name -> the values that a setting may have, the default first.
 
         Every engine has `M` and `asymmetry`, from which `tiling.BasicLayer` is made; `M`
-        over `asymmetry` is a multiple of 256. No setting changes what is computed.
+        over `asymmetry` is a multiple of 256. No setting changes H.
         """
 
     def settings(self, layer):

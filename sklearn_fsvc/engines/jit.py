@@ -1,6 +1,7 @@
 """Compiled loops on the CPU, by numba."""
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -50,7 +51,7 @@ class JitEngine(HostEngine):
         return None
 
     def identity(self):
-        return host_identity(self.name, f"numba {version('numba')}, llvmlite {version('llvmlite')}")
+        return host_identity(self.name, _compiler())
 
     def knobs(self, layer):
         from .kernels.simd import CHUNK, SHAPES, TALL
@@ -107,6 +108,11 @@ class JitEngine(HostEngine):
         work = len(X) * (units.stop - units.start) * layer.n_features
         map_rows(evaluate, len(X), loaded.threads if work > _SERIAL else 1, multiple=8)
         return out
+
+
+@cache
+def _compiler():
+    return f"numba {version('numba')}, llvmlite {version('llvmlite')}"
 
 
 def _run(loaded, X, out, units):
