@@ -92,12 +92,15 @@ def host_identity(engine, compiler):
     }
 
 
-def map_rows(function, n_rows, n_threads, multiple=1):
+def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     """Call ``function(rows)`` on slices that cover the rows, on `n_threads` threads.
 
-    The calling thread works too, and each thread takes the next slice when it is free.
+    The calling thread works too, and each thread takes the next slice when it is free: four
+    for each thread, fewer where `most_parts` says so.
     """
     n_parts = 1 if n_threads == 1 else 4 * n_threads
+    if most_parts is not None:
+        n_parts = max(min(n_parts, most_parts), n_threads)
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
     parts = deque(slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
 

@@ -19,6 +19,8 @@ from .host import (
 _FEW_CORES = 4
 # Work under which a second thread costs more than it brings, in synapses.
 _SERIAL = 2**21
+# Work that is worth a slice of its own: between slices threads wait for the interpreter.
+_PART = 2**26
 # Elements of H finished while they are still in cache, where a function is left to apply.
 _FINISH = 2**17
 # A distance under this part of sum |x| + sum |c| is summed again from the differences.
@@ -106,7 +108,8 @@ class JitEngine(HostEngine):
                 layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        map_rows(evaluate, len(X), loaded.threads if work > _SERIAL else 1, multiple=8)
+        threads = loaded.threads if work > _SERIAL else 1
+        map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
 

@@ -1,0 +1,30 @@
+import threading
+
+import pytest
+
+from sklearn_fsvc.engines.host import map_rows
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(("most_parts", "most"), [(None, 12), (0, 3), (5, 5)])
+def test_every_row_comes_once(n_rows, n_threads, most_parts, most):
+    parts = []
+    map_rows(parts.append, n_rows, n_threads, multiple=8, most_parts=most_parts)
+    parts.sort(key=lambda part: part.start)
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(n_rows))
+    assert all(part.start % 8 == 0 for part in parts)
+    assert len(parts) <= (most if n_threads > 1 else 1)
+
+
+def test_all_threads_work():
+    together = threading.Barrier(3, timeout=10)
+    map_rows(lambda part: together.wait(), 24, 3, multiple=8, most_parts=0)
+
+
+def test_an_error_in_a_thread_is_raised():
+    def fail(part):
+        raise ValueError(part.start)
+
+    with pytest.raises(ValueError, match=r"\d"):
+        map_rows(fail, 100, 3)
