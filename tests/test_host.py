@@ -7,7 +7,7 @@ from sklearn_fsvc.engines.host import map_rows
 
 @pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize(("most_parts", "most"), [(None, 12), (0, 3), (5, 5)])
+@pytest.mark.parametrize(("most_parts", "most"), [(None, 12), (0, 3), (8, 6)])
 def test_every_row_comes_once(n_rows, n_threads, most_parts, most):
     parts = []
     map_rows(parts.append, n_rows, n_threads, multiple=8, most_parts=most_parts)

@@ -98,9 +98,10 @@ def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     The calling thread works too, and each thread takes the next slice when it is free: four
     for each thread, fewer where `most_parts` says so.
     """
-    n_parts = 1 if n_threads == 1 else 4 * n_threads
+    each = 1 if n_threads == 1 else 4
     if most_parts is not None:
-        n_parts = max(min(n_parts, most_parts), n_threads)
+        each = max(1, min(each, most_parts // n_threads))
+    n_parts = each * n_threads
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
     parts = deque(slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
 
