@@ -313,7 +313,7 @@ def _other_process(left):
 def main(args):
     chosen = args.only.split(",")
     with get_engine("cuda") as engine:
-        gpu = engine.xp.cuda.runtime.getDeviceProperties(engine.index)["name"].decode()
+        gpu = engine.identity()["device"]
         for benchmark in (layers, mnist, transform, pipeline, limits):
             if benchmark.__name__ in chosen:
                 title, rows = benchmark(args, engine, engine.xp)

@@ -73,7 +73,7 @@ def _gpus():
     for index in range(runtime.getDeviceCount()):
         with ENGINES["cuda"](index) as engine:
             free, total = engine.memory()
-            name = runtime.getDeviceProperties(index)["name"].decode()
+            name = engine.identity()["device"]
         lines.append(f"{engine.name} {name}, {format_bytes(free)} free of {format_bytes(total)}")
     return "\n          ".join(lines)
 

@@ -114,10 +114,10 @@ def _old_profile_ignored():
 
 
 def _tune_kind(engine, kind, n_features, repeats):
-    engine.tuned = {}
-    settings = engine.settings(example(kind, 1, 1)[1])
-    default = dict(settings)
-    for name, values in engine.knobs(example(kind, 1, 1)[1]).items():
+    engine.tuned, layer = {}, example(kind, 1, 1)[1]
+    default = engine.settings(layer)
+    settings = dict(default)
+    for name, values in engine.knobs(layer).items():
         is_statistics = name == "statistics"
         time = _statistics_time if is_statistics else _synaptic_time
         found = time(engine, kind, n_features, repeats, [{**settings, name: v} for v in values])

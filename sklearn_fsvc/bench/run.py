@@ -76,16 +76,12 @@ class Run:
         }  # fmt: skip
         try:
             t_syn = method.t_syn(kind, N, m, n, self.quick)
-        except Refused as why:
-            results.add(**cell, error=str(why))
-            return None
         except Exception as error:  # the cell says which
-            results.add(**cell, error=type(error).__name__)
-            return None
-        speed_up = self.base(kind, N, m, n) / t_syn if compare else None
-        cell |= {"seconds": t_syn * N * m * n, "t_syn_ps": t_syn * 1e12, "speed_up": speed_up}
+            cell["error"] = str(error) if isinstance(error, Refused) else type(error).__name__
+        else:
+            speed_up = self.base(kind, N, m, n) / t_syn if compare else None
+            cell |= {"seconds": t_syn * N * m * n, "t_syn_ps": t_syn * 1e12, "speed_up": speed_up}
         results.add(**cell)
-        return t_syn
 
 
 @dataclass(frozen=True)

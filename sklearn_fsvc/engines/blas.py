@@ -8,7 +8,6 @@ distance is no product: it is computed by blocks that stay in cache.
 import os
 from abc import abstractmethod
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 
@@ -105,7 +104,9 @@ class MklEngine(ProductEngine):
         return mkl.why_unavailable()
 
     def identity(self):
-        return host_identity(self.name, f"mkl {version('mkl')}")
+        from . import mkl
+
+        return host_identity(self.name, mkl.version())
 
     @property
     def functions(self):

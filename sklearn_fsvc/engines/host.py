@@ -53,9 +53,7 @@ def n_threads():
 
     Inside a joblib worker process the share is what joblib set in OMP_NUM_THREADS.
     """
-    cores = n_cores()
-    share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return min(cores, int(share)) if share.isdigit() and int(share) > 0 else cores
+    return allowed_threads(n_cores())
 
 
 def thread_choices():

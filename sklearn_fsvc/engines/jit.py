@@ -98,7 +98,6 @@ class JitEngine(HostEngine):
         step = max(1, len(X))
         if not layer.is_finished:
             step = max(64, _FINISH // layer.n_units)
-
         units = units or slice(0, layer.n_units)
 
         def evaluate(rows):

@@ -55,6 +55,15 @@ def why_unavailable():
     return _open()[1]
 
 
+@cache
+def version():
+    """The name and version that the library gives itself, wherever it was installed from."""
+    library, _ = _open()
+    text = ctypes.create_string_buffer(200)
+    library.MKL_Get_Version_String(text, len(text))
+    return text.value.decode().strip()
+
+
 def multiply(X, W, out):
     """out = X W' (cblas_sgemm or cblas_dgemm); rows of `out` may lie apart."""
     library, _ = _open()
