@@ -17,16 +17,21 @@ from sklearn_fsvc.demo import load_images
 GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.8)
 
 
+def read_letter(folder):
+    """X, y of 16,000 letters, and of the other 4,000."""
+    table = np.loadtxt(folder / "letter" / "letter.csv.gz", str, delimiter=",", skiprows=1)
+    label = next(j for j, text in enumerate(table[0]) if text.isalpha())
+    X, y = np.delete(table, label, axis=1).astype(float), table[:, label]
+    return X[:16_000], y[:16_000], X[16_000:], y[16_000:]
+
+
 def data_sets(folder):
     X, y, X_test, y_test, _ = load_images(folder)
     X, y = X[:10_000], y[:10_000]
     yield "MNIST uint8", (X, y, X_test, y_test), 1000
     floats = (X / np.float32(255), y, X_test / np.float32(255), y_test)
     yield "MNIST / 255", floats, 1000
-    table = np.loadtxt(folder / "letter" / "letter.csv.gz", str, delimiter=",", skiprows=1)
-    label = next(j for j, text in enumerate(table[0]) if text.isalpha())
-    X, y = np.delete(table, label, axis=1).astype(float), table[:, label]
-    yield "letter", (X[:16_000], y[:16_000], X[16_000:], y[16_000:]), 2000
+    yield "letter", read_letter(folder), 2000
     for name, units in (("optd64", 600), ("iris", 20)):
         with np.load(folder / "fsvc" / f"{name}.npz") as file:
             X, y, X_test, y_test = (file[k] for k in ("X_train", "y_train", "X_test", "y_test"))

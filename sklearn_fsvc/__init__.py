@@ -2,6 +2,7 @@
 
 from .classifiers import RBFClassifier, TanhClassifier
 from .projectors import RBFProjector, TanhProjector
+from .search import HiddenSizeSearchCV
 from .version import __version__ as __version__
 
-__all__ = ["RBFClassifier", "RBFProjector", "TanhClassifier", "TanhProjector"]
+__all__ = ["HiddenSizeSearchCV", "RBFClassifier", "RBFProjector", "TanhClassifier", "TanhProjector"]

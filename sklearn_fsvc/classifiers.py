@@ -1,233 +1,19 @@
-"""RBFClassifier and TanhClassifier: validate, choose the layer, stream, solve, decide."""
-
-from abc import abstractmethod
+"""RBFClassifier and TanhClassifier: how each chooses its layer and trains its readout."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import centers, weights
-from .arrays import check_rows, on_gpu, to_host
-from .engines import get_engine
-from .layers import DTYPES, RBFLayer, TanhLayer
-from .linalg import algebra
-from .parameters import (
-    check_choice,
-    check_count,
-    check_positive,
-    check_positive_or_auto,
-    unchanged_on_error,
-)
-from .readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
-from .streaming import budget, compute_dtype, keep_rows, n_synapses, stream
-from .tiling import check_fits
+from .base import HiddenLayerClassifier
+from .layers import RBFLayer, TanhLayer
+from .parameters import check_choice, check_count, check_positive_or_auto
+from .readout import LMS_BLOCK, lms_update, untrained
+from .ridge import one_hot
+from .streaming import stream
 
 READOUTS = ("ridge", "lms", "none")
 
 
-class _HiddenLayerClassifier(ClassifierMixin, BaseEstimator):
-    """One hidden layer that is not trained, and a linear readout of it."""
-
-    @abstractmethod
-    def _check_parameters(self):
-        """Raise for a constructor parameter that cannot be used."""
-
-    @abstractmethod
-    def _choose_layer(self, engine, X, codes, weight, max_memory):
-        """The hidden layer, and the row numbers in the order of presentation, if any.
-
-        Sets the fitted attributes that describe the layer.
-        """
-
-    @abstractmethod
-    def _layer(self):
-        """The layer that the fitted attributes describe."""
-
-    @abstractmethod
-    def _train(self, engine, layer, X, codes, weight, order, max_memory):
-        """Coefficients (n_classes, n_units) and intercepts (n_classes,), in float64."""
-
-    def fit(self, X, y, sample_weight=None):
-        """Choose the hidden layer and train the readout.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            float32, float64 and uint8 are taken as they are, other dtypes become float64.
-            A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
-            array of CuPy, torch or another library of DLPack on it; so may y.
-        y : array-like of shape (n_samples,)
-            Class labels, of two classes or more.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows in the readout. A row of weight 0 is as good as absent.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For input or parameters that cannot be used; the estimator is left as it was.
-        RuntimeError
-            If ``device`` does not work here, with the reason.
-        """
-        with unchanged_on_error(self):
-            self._fit(X, y, sample_weight)
-        return self
-
-    def _fit(self, X, y, sample_weight):
-        self._check_parameters()
-        with get_engine(self.device, n_synapses(X, self.n_hidden)) as engine:
-            self._fit_on(engine, X, y, sample_weight)
-
-    def _fit_on(self, engine, X, y, sample_weight):
-        X, y = self._check_rows_and_labels(engine, X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        weight = self._row_weights(X, codes, sample_weight)
-        present = np.unique(codes if weight is None else codes[weight > 0])
-        if len(present) < 2:
-            raise ValueError(
-                f"y holds one class, {self.classes_[present[0]]}, in rows of positive weight; "
-                "a classifier needs two or more."
-            )
-        self.device_ = engine.name
-        X, max_memory = keep_rows(engine, X, self.max_memory)
-        layer, order = self._choose_layer(engine, X, codes, weight, max_memory)
-        W, b = self._train(engine, layer, X, codes, weight, order, max_memory)
-        W, b = engine.to_host(W), engine.to_host(b)
-        if not (np.isfinite(W).all() and np.isfinite(b).all()):
-            raise ValueError(self._diverged())
-        if len(W) == 2:  # one score, positive for the second class
-            W, b = W[1:] - W[:1], b[1:] - b[:1]
-        dtype = layer.hidden_dtype
-        self.coef_, self.intercept_ = W.astype(dtype), b.astype(dtype)
-
-    def _check_rows_and_labels(self, engine, X, y):
-        if not on_gpu(X):
-            return validate_data(self, X, to_host(y), dtype=list(DTYPES))
-        X = check_rows(self, engine, X, reset=True)
-        y = column_or_1d(to_host(y), warn=True)
-        check_consistent_length(range(len(X)), y)
-        return X, y
-
-    def _class_weights(self, codes):
-        """One weight a class, in the order of `classes_`."""
-        return compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[codes]
-        )
-
-    def _row_weights(self, X, codes, sample_weight):
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        weight *= self._class_weights(codes)[codes]
-        if not weight.any():
-            raise ValueError("sample_weight and class_weight leave no row a weight above 0.")
-        return weight
-
-    def _diverged(self):
-        return f"The readout of {type(self).__name__} is not finite; scale the features of X."
-
-    def _train_ridge(self, engine, layer, X, codes, weight, max_memory):
-        n_classes, m, xp = len(self.classes_), layer.n_units, engine.xp
-        dtype = engine.statistics_dtype(layer)
-        statistics = None
-
-        def consume(part, H):
-            nonlocal statistics
-            if statistics is None:
-                statistics = RidgeStatistics(m, n_classes, xp, dtype)
-            Y = _one_hot(codes[part], n_classes, xp)
-            statistics.update(H, Y, None if weight is None else weight[part])
-
-        # Tiles as tall as four times the units: a product adds to all of the statistics,
-        # so its rows should outnumber theirs.
-        tile_rows = max(4 * m, 1024)
-        widened = m * dtype.itemsize if dtype != layer.hidden_dtype else 0
-        gram_bytes = algebra(xp).gram_bytes(m, dtype)
-        solution = RidgeStatistics.solution_bytes(m, xp)
-        check_fits("the solution of the readout", solution, budget(engine, max_memory))
-        stream(
-            engine, layer, X, consume, max_memory=max_memory, tile_rows=tile_rows,
-            consumer_bytes=RidgeStatistics.nbytes(m) + gram_bytes,
-            consumer_row_bytes=40 * n_classes + widened,
-            what=f"{type(self).__name__} fit", verbose=self.verbose,
-        )  # fmt: skip
-        return statistics.solve(self.alpha)
-
-    def decision_function(self, X):
-        """Scores of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes one score, positive where the second is answered.
-        """
-        with self._entered(X) as engine:
-            X = check_rows(self, engine, X, reset=False)
-            layer = self._layer_for(X)
-            scores = np.empty((len(X), len(self.coef_)), layer.hidden_dtype)
-            self._stream_scores(engine, layer, X, scores.__setitem__)
-        return scores[:, 0] if len(self.coef_) == 1 else scores
-
-    def predict(self, X):
-        """The class with the largest score, the first one of equals.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        with self._entered(X) as engine:
-            X = check_rows(self, engine, X, reset=False)
-            codes = np.empty(len(X), np.intp)
-
-            def decide(part, scores):
-                is_binary = scores.shape[1] == 1
-                codes[part] = scores[:, 0] > 0 if is_binary else scores.argmax(axis=1)
-
-            self._stream_scores(engine, self._layer_for(X), X, decide)
-        return self.classes_[codes]
-
-    def _entered(self, X):
-        check_is_fitted(self)
-        return get_engine(self.device, n_synapses(X, self.coef_.shape[1]))
-
-    def _layer_for(self, X):
-        layer = self._layer()
-        return layer.astype(compute_dtype(layer.units.dtype, X.dtype))
-
-    @abstractmethod
-    def _stream_scores(self, engine, layer, X, consume):
-        """``consume(rows, scores)`` until all rows have their scores (rows, scores)."""
-
-    def _stream_layer(self, engine, layer, X, consume, rows=None):
-        stream(
-            engine, layer, X, consume, max_memory=self.max_memory, rows=rows,
-            consumer_row_bytes=24 * (len(self.coef_) + 1),
-            what=f"{type(self).__name__} predict", verbose=self.verbose,
-        )  # fmt: skip
-
-
-def _one_hot(codes, n_classes, xp=np):
-    return (xp.asarray(codes)[:, None] == xp.arange(n_classes)).astype(np.float64)
-
-
-class RBFClassifier(_HiddenLayerClassifier):
+class RBFClassifier(HiddenLayerClassifier):
     """Classifier with a hidden layer of RBF units on selected training rows.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
@@ -267,8 +53,14 @@ class RBFClassifier(_HiddenLayerClassifier):
         "lms" starts from the untrained readout and corrects it row by row,
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activities of the centres of each class.
-    alpha : float, default=1.0
-        Ridge penalty; the intercept is not penalised.
+    alpha : float, "loo" or array-like of float, default=1.0
+        Ridge penalty; the intercept is not penalised. Of several, the one with the least
+        leave-one-out error is taken, in one more pass over the rows; "loo" tries 17 from
+        1e-5 to 1e3.
+    probability : bool, default=False
+        Whether to have `predict_proba`: decision values in a softmax, whose temperature
+        scikit-learn's `CalibratedClassifierCV` fits to leave-one-out decision values. They
+        take one more pass over the rows, and no more fits. Only with the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
@@ -305,6 +97,13 @@ class RBFClassifier(_HiddenLayerClassifier):
         The radii that were used; `selection_radius_` is None for random centres.
     coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
     intercept_ : ndarray of shape (n_classes,) or (1,)
+    alpha_ : float
+        The ridge penalty that was used; only with the ridge readout, as are the next three.
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+        The penalties and their leave-one-out errors, the mean over rows of
+        ``|y - score|^2``; only where they were needed.
+    calibrator_ : CalibratedClassifierCV
+        Makes probabilities of decision values; only with ``probability=True``.
     n_iter_ : int
         Passes of the readout over the rows.
     device_ : str
@@ -343,8 +142,8 @@ class RBFClassifier(_HiddenLayerClassifier):
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="per_class", metric="manhattan", kernel="triangular", readout="ridge",
-        alpha=1.0, learning_rate="auto", max_iter=10, class_weight=None, shuffle=True,
-        random_state=None, device="auto", max_memory=None, verbose=0,
+        alpha=1.0, probability=False, learning_rate="auto", max_iter=10, class_weight=None,
+        shuffle=True, random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.radius = radius
@@ -355,6 +154,7 @@ class RBFClassifier(_HiddenLayerClassifier):
         self.kernel = kernel
         self.readout = readout
         self.alpha = alpha
+        self.probability = probability
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -367,7 +167,12 @@ class RBFClassifier(_HiddenLayerClassifier):
     def _check_parameters(self):
         centers.check_parameters(self, "n_hidden", centers.SELECTIONS)
         check_choice("readout", self.readout, READOUTS)
-        check_positive("alpha", self.alpha, or_zero=True)
+        self._check_readout()
+        if self.probability and self.readout != "ridge":
+            raise ValueError(
+                f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
+                'use readout="ridge", or probability=False.'
+            )
         check_count("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
 
@@ -383,11 +188,32 @@ class RBFClassifier(_HiddenLayerClassifier):
         self.n_support_ = np.bincount(codes[rows], minlength=len(self.classes_))
         return layer, order
 
+    _unit_attributes = ("centers_", "center_labels_", "support_")
+
+    @property
+    def _shared_parameters(self):
+        sized, selects = self.n_hidden is not None, self.selection_radius is not None
+        shared = {"alpha"}
+        if sized and (selects or self.selection == "random"):
+            shared.add("n_hidden")
+        if sized or selects:  # else the radius selects the centres, too
+            shared.add("radius")
+        return shared
+
+    def _set_readout(self, W, b, dtype):
+        super()._set_readout(W, b, dtype)
+        self.n_iter_ = self.max_iter if self.readout == "lms" else 1
+
+    def _leading(self, n_units):
+        model = super()._leading(n_units)
+        codes = np.searchsorted(self.classes_, model.center_labels_)
+        model.n_support_ = np.bincount(codes, minlength=len(self.classes_))
+        return model
+
     def _layer(self):
         return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
 
     def _train(self, engine, layer, X, codes, weight, order, max_memory):
-        self.n_iter_ = self.max_iter if self.readout == "lms" else 1
         if self.readout == "ridge":
             return self._train_ridge(engine, layer, X, codes, weight, max_memory)
         n_classes = len(self.classes_)
@@ -412,7 +238,7 @@ class RBFClassifier(_HiddenLayerClassifier):
 
         def learn(part, H):
             rows = order[part]
-            Y = _one_hot(codes[rows], n_classes, xp)
+            Y = one_hot(codes[rows], n_classes, xp)
             lms_update(W, H, Y, rate, None if weight is None else xp.asarray(weight[rows]), xp)
 
         rate = self.learning_rate
@@ -454,25 +280,22 @@ class RBFClassifier(_HiddenLayerClassifier):
             consume(part, scores[:, :-1] + b)
 
         self._stream_layer(engine, layer, X, score)
-        outside = np.concatenate(outside)
-        if len(outside):
-            self._stream_nearest(engine, layer, X, outside, consume)
+        self._settle_outside(engine, layer, X, np.concatenate(outside), consume)
 
-    def _stream_nearest(self, engine, layer, X, rows, consume):
+    def _settle_outside(self, engine, layer, X, rows, consume):
         """Scores of rows outside every unit: the target of the nearest centre's class."""
+        if not len(rows):
+            return
         codes = np.searchsorted(self.classes_, self.center_labels_)
-        targets = _one_hot(codes, len(self.classes_))
-        if len(self.coef_) == 1:
-            targets = targets[:, 1:] - targets[:, :1]
-        distance = RBFLayer(layer.units, metric=self.metric, kernel="distance")
+        targets = self._one_score_for_two(one_hot(codes, len(self.classes_)))
 
         def answer(part, D):
             consume(rows[part], targets[engine.to_host(D.argmin(axis=1))])
 
-        self._stream_layer(engine, distance, X, answer, rows=rows)
+        self._stream_layer(engine, layer.distances, X, answer, rows=rows)
 
 
-class TanhClassifier(_HiddenLayerClassifier):
+class TanhClassifier(HiddenLayerClassifier):
     """Classifier with a hidden layer of random tanh units and a ridge readout.
 
     The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
@@ -493,8 +316,9 @@ class TanhClassifier(_HiddenLayerClassifier):
         units.
     bias : bool, default=True
         Uniform in [-1, 1]; without it, 0.
-    alpha : float, default=1.0
-        Ridge penalty; the intercept is not penalised.
+    alpha : float, "loo" or array-like of float, default=1.0
+    probability : bool, default=False
+        As for `RBFClassifier`.
     class_weight : dict, "balanced" or None, default=None
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same model on every device.
@@ -510,6 +334,10 @@ class TanhClassifier(_HiddenLayerClassifier):
         Biases of the hidden units.
     coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
     intercept_ : ndarray of shape (n_classes,) or (1,)
+    alpha_ : float
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+    calibrator_ : CalibratedClassifierCV
+        As for `RBFClassifier`.
     device_ : str
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -534,13 +362,15 @@ class TanhClassifier(_HiddenLayerClassifier):
 
     def __init__(
         self, n_hidden=1000, *, scale="auto", weights="gaussian", bias=True, alpha=1.0,
-        class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
+        probability=False, class_weight=None, random_state=None, device="auto",
+        max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
         self.weights = weights
         self.bias = bias
         self.alpha = alpha
+        self.probability = probability
         self.class_weight = class_weight
         self.random_state = random_state
         self.device = device
@@ -550,7 +380,7 @@ class TanhClassifier(_HiddenLayerClassifier):
     def _check_parameters(self):
         check_count("n_hidden", self.n_hidden)
         weights.check_parameters(self)
-        check_positive("alpha", self.alpha, or_zero=True)
+        self._check_readout()
 
     def _choose_layer(self, engine, X, codes, weight, max_memory):
         layer = weights.fit_layer(self, X, weight, self.n_hidden)
@@ -559,6 +389,13 @@ class TanhClassifier(_HiddenLayerClassifier):
 
     def _train(self, engine, layer, X, codes, weight, order, max_memory):
         return self._train_ridge(engine, layer, X, codes, weight, max_memory)
+
+    _unit_attributes = ("components_", "hidden_intercept_")
+    _shared_parameters = frozenset({"n_hidden", "alpha"})
+
+    @property
+    def _layer_needs_rows(self):
+        return isinstance(self.scale, str)
 
     def _layer(self):
         return TanhLayer(self.components_, self.hidden_intercept_)

@@ -130,6 +130,20 @@ class RBFLayer(_Layer):
                 self.triangle.apply(A, xp)
         return A
 
+    @property
+    def distances(self):
+        """The layer whose outputs are the distances behind this one's."""
+        return RBFLayer(self.units, metric=self.metric, kernel="distance")
+
+    def of_distances(self, D, out, xp):
+        """The outputs for distances `D`, in `out`: what layers on the same units share is D."""
+        if self.kernel == "triangular":
+            scale = D.dtype.type(self.triangle.scale)
+            return xp.maximum(xp.add(xp.multiply(D, scale, out=out), 1, out=out), 0, out=out)
+        xp.multiply(D, D, out=out)
+        xp.multiply(out, D.dtype.type(-0.5 / self.radius**2), out=out)
+        return xp.exp(out, out=out)
+
     def part(self, units):
         """The layer of a slice of the units."""
         return replace(self, units=self.units[units])

@@ -20,6 +20,16 @@ class HostAlgebra:
         return n_units * n_units * (dtype.itemsize % 8)
 
     @staticmethod
+    def cross(H, B):
+        """H'B, for C-ordered H.
+
+        By SciPy's BLAS, as all here: NumPy has another one, whose threads, for a while
+        after each call, wait busily and take the cores from this one's.
+        """
+        gemm = linalg.get_blas_funcs("gemm", (H, B))
+        return gemm(1.0, H.T, B)
+
+    @staticmethod
     def add_gram(total, H):
         """total += H'H by syrk, half the work of a product. float64 is added in place."""
         syrk = linalg.get_blas_funcs("syrk", (H,))
@@ -35,19 +45,32 @@ class HostAlgebra:
         syr(factor, v, lower=1, a=matrix, overwrite_a=1)
 
     @staticmethod
-    def solve_positive(A, right):
-        """A w = right by Cholesky, in A's place; None where A is too ill-conditioned."""
+    def cholesky(A, margin=1.0):
+        """The lower factor L of A = L L', in A's place; None where A is too ill-conditioned.
+
+        That is, where its reciprocal condition is less than `margin` times the epsilon.
+        """
         # At least the 1-norm of A and at most twice, for the upper triangle is 0.
         (lange,) = linalg.get_lapack_funcs(("lange",), (A,))
         norm = lange("1", A) + lange("I", A)
         potrf, pocon = linalg.get_lapack_funcs(("potrf", "pocon"), (A,))
-        factor, info = potrf(A, lower=1, overwrite_a=1, clean=0)
+        L, info = potrf(A, lower=1, overwrite_a=1, clean=1)
         if info != 0:
             return None
-        reciprocal, _ = pocon(factor, norm, uplo="L")
-        if reciprocal <= np.finfo(A.dtype).eps:
-            return None
-        return linalg.cho_solve((factor, True), right, check_finite=False)
+        reciprocal, _ = pocon(L, norm, uplo="L")
+        return L if reciprocal > margin * np.finfo(A.dtype).eps else None
+
+    @staticmethod
+    def solve_lower(L, right, transposed=False):
+        """L w = right, or L' w = right, of a lower triangular matrix."""
+        (trtrs,) = linalg.get_lapack_funcs(("trtrs",), (L, right))
+        return trtrs(L, right, lower=1, trans=int(transposed))[0]
+
+    @staticmethod
+    def invert_lower(L):
+        """The inverse of a lower triangular matrix, in its place, with zeros above."""
+        (trtri,) = linalg.get_lapack_funcs(("trtri",), (L,))
+        return trtri(L, lower=1, overwrite_c=1)[0]
 
     @staticmethod
     def eigh(A):
@@ -70,6 +93,10 @@ class CuPyAlgebra:
         return 2 * n_units * n_units * (dtype.itemsize % 8)
 
     @staticmethod
+    def cross(H, B):
+        return H.T @ B
+
+    @staticmethod
     def add_gram(total, H):
         import cupy
         from cupy import cublas
@@ -87,26 +114,32 @@ class CuPyAlgebra:
         cublas.ger(factor, v, v, matrix)
 
     @staticmethod
-    def solve_positive(A, right):
+    def cholesky(A, margin=1.0):
         import cupy
-        from cupyx.scipy.linalg import solve_triangular
 
         largest = float(A.diagonal().sum())  # at least the largest eigenvalue
-        upper = cupy.linalg.cholesky(A).T  # F-ordered, which the solver takes as it is
-
-        def solve(b):
-            half = solve_triangular(upper, b, trans="T")
-            return solve_triangular(upper, half)
-
+        L = cupy.linalg.cholesky(A)
         # cuSOLVER estimates no condition: inverse iteration finds the smallest eigenvalue.
         v = cupy.asarray(np.random.RandomState(0).standard_normal((len(A), 1)))
         for _ in range(3):
             v /= cupy.linalg.norm(v)
-            v = solve(v)
+            v = CuPyAlgebra.solve_lower(L, CuPyAlgebra.solve_lower(L, v), transposed=True)
         smallest = 1 / float(cupy.linalg.norm(v))
-        if not smallest > np.finfo(A.dtype).eps * largest:  # or NaN: not positive at all
-            return None
-        return solve(right)
+        # Or NaN: not positive at all.
+        return L if smallest > margin * np.finfo(A.dtype).eps * largest else None
+
+    @staticmethod
+    def solve_lower(L, right, transposed=False):
+        from cupyx.scipy.linalg import solve_triangular
+
+        # The transpose is F-ordered, which the solver takes as it is.
+        return solve_triangular(L.T, right, trans="N" if transposed else "T")
+
+    @staticmethod
+    def invert_lower(L):
+        import cupy
+
+        return CuPyAlgebra.solve_lower(L, cupy.eye(len(L)))
 
     @staticmethod
     def eigh(A):

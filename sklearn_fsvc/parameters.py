@@ -25,10 +25,35 @@ def check_positive(name, value, *, or_zero=False):
     return float(value)
 
 
+# What alpha="loo" chooses from.
+LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
+
+
+def penalties(alpha):
+    """The ridge penalties that `alpha` stands for, and whether one has to be chosen."""
+    if isinstance(alpha, str) and alpha == "loo":
+        return LOO_ALPHAS, True
+    if isinstance(alpha, str):
+        raise ValueError(f'alpha={alpha!r} is not known; give a number, several, or "loo".')
+    if not np.iterable(alpha):
+        return (check_positive("alpha", alpha, or_zero=True),), False
+    alphas = tuple(check_positive("alpha", each, or_zero=True) for each in alpha)
+    if not alphas:
+        raise ValueError(f'alpha={alpha!r} is empty; give a number, several, or "loo".')
+    return alphas, True
+
+
 def check_positive_or_auto(name, value):
     """`value` if it is "auto", or a finite number above zero."""
     is_auto = isinstance(value, str) and value == "auto"
     return value if is_auto else check_positive(name, value)
+
+
+def check_flag(name, value):
+    """`value`, if it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} must be True or False.")
+    return bool(value)
 
 
 def check_count(name, value):

@@ -5,6 +5,7 @@ namespace `xp` that `linalg.algebra` knows. Coefficients come back as NumPy arra
 """
 
 import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,6 +14,41 @@ from .linalg import algebra
 
 # Rows of H that the LMS recursion settles in one triangular solve.
 LMS_BLOCK = 256
+
+
+class Solution(NamedTuple):
+    """A ridge readout.
+
+    Attributes
+    ----------
+    W : array of shape (n_outputs, n_units)
+    b : array of shape (n_outputs,)
+    problem : str
+        What was wrong with the equations, "" if nothing.
+    """
+
+    W: Any
+    b: Any
+    problem: str = ""
+
+
+class Whitening(NamedTuple):
+    """A basis in which the normal matrices of several penalties are diagonal.
+
+    ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred ``A`` of the
+    statistics.
+
+    Attributes
+    ----------
+    basis : array of shape (n_units, n_directions)
+    scale : array of shape (n_directions, n_penalties)
+    problems : list of str
+        For each penalty, as `Solution.problem`.
+    """
+
+    basis: Any
+    scale: Any
+    problems: list
 
 
 class RidgeStatistics:
@@ -60,21 +96,24 @@ class RidgeStatistics:
     def update(self, H, Y, weight=None):
         """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.
 
-        H is scaled in place where there are weights.
+        H may be scaled in place where there are weights.
         """
         xp = self.xp
-        self.n += len(H) if weight is None else float(weight.sum())
+        n = len(H) if weight is None else float(weight.sum())
         ones = xp.ones(len(H))
+        H = H.astype(max(H.dtype, self.dtype), copy=False)
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
             H *= ones[:, None].astype(H.dtype)
             Y = Y * ones[:, None]
         left = xp.column_stack([ones, Y]).astype(H.dtype)
-        sums = (left.T @ H).astype(np.float64)
-        algebra(xp).add_gram(self.gram, H.astype(max(H.dtype, self.dtype), copy=False))
+        sums = algebra(xp).cross(H, left).astype(np.float64)
+        # Where there is no memory for all this, nothing has been added yet.
+        algebra(xp).add_gram(self.gram, H)
+        self.n += n
         self.rounding = max(self.rounding, float(np.finfo(H.dtype).eps))
-        self.h += sums[0]
-        self.hy += sums[1:].T
+        self.h += sums[:, 0]
+        self.hy += sums[:, 1:]
         self.y += ones @ Y
         return self
 
@@ -108,6 +147,11 @@ class RidgeStatistics:
         matrix[diagonal, diagonal] += alpha
         return matrix
 
+    @property
+    def right(self):
+        """Right-hand side of the centred normal equations, (n_units, n_outputs)."""
+        return self.hy - self.xp.outer(self.h, self.y) / self.n
+
     def solve(self, alpha):
         """Minimise sum w |y - W h - b|^2 + alpha |W|^2.
 
@@ -116,31 +160,90 @@ class RidgeStatistics:
 
         Returns
         -------
-        W : array of shape (n_outputs, n_units)
-        b : array of shape (n_outputs,)
+        Solution
         """
-        right = self.hy - self.xp.outer(self.h, self.y) / self.n
-        W = algebra(self.xp).solve_positive(self._normal_matrix(alpha), right)
-        if W is None:
-            W = self._solve_by_eigenvectors(self._normal_matrix(alpha), right)
-        W = W.T
-        return W, (self.y - W @ self.h) / self.n
+        linalg = algebra(self.xp)
+        factor = linalg.cholesky(self._normal_matrix(alpha))
+        if factor is not None:
+            half = linalg.solve_lower(factor, self.right)
+            return self._solution(linalg.solve_lower(factor, half, transposed=True))
+        basis, scale, (problem,) = self._whiten_by_eigenvectors([alpha])
+        return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
 
-    def _solve_by_eigenvectors(self, A, right):
-        values, vectors = algebra(self.xp).eigh(A)
-        smallest, largest = float(values[0]), max(float(values[-1]), 0.0)
-        keep = values > largest * len(values) * self.rounding
-        n_left_out = len(values) - int(keep.sum())
-        condition = largest / smallest if smallest > 0 else np.inf
-        warnings.warn(
-            f"The hidden layer is ill-conditioned (condition number {condition:.1e}): "
-            f"{n_left_out} of {len(values)} directions were left out of the ridge "
-            "readout. Raise alpha, or use fewer or narrower units.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-        vectors = vectors[:, keep]
-        return vectors @ ((vectors.T @ right) / values[keep, None])
+    def solve_leading(self, alpha, sizes):
+        """`solve` for the leading units of each size, by one factorisation of them all.
+
+        The factor of a leading block is the leading block of the factor L. With z = L^-1 r,
+        k units have the weights L_k'^-1 z_k: the first k of L'^-1 times z with zeros after
+        k, so that all sizes are right-hand sides of one triangular system.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Ascending.
+
+        Returns
+        -------
+        list of Solution
+        """
+        linalg, m = algebra(self.xp), sizes[-1]
+        most = self.leading(m)
+        # A leading block has at most m times the condition of the whole, in the 1-norm.
+        factor = linalg.cholesky(most._normal_matrix(alpha), margin=m)
+        if factor is None:
+            return [self.leading(size).solve(alpha) for size in sizes]
+        z = linalg.solve_lower(factor, most.right)
+        n_outputs = z.shape[1]
+        cut = self.xp.zeros((m, len(sizes), n_outputs))
+        for i, size in enumerate(sizes):
+            cut[:size, i] = z[:size]
+        W = linalg.solve_lower(factor, cut.reshape(m, -1), transposed=True)
+        W = W.reshape(m, len(sizes), n_outputs)
+        return [self.leading(size)._solution(W[:size, i]) for i, size in enumerate(sizes)]
+
+    def whiten(self, alphas):
+        """A basis for all penalties: by Cholesky for one of them, by eigenvectors for more.
+
+        Returns
+        -------
+        Whitening
+        """
+        linalg = algebra(self.xp)
+        if len(alphas) == 1:
+            factor = linalg.cholesky(self._normal_matrix(alphas[0]))
+            if factor is not None:
+                basis = linalg.invert_lower(factor).T
+                return Whitening(basis, self.xp.ones((len(basis), 1)), [""])
+        return self._whiten_by_eigenvectors(alphas)
+
+    def _solution(self, W, problem=""):
+        W = W.T
+        return Solution(W, (self.y - W @ self.h) / self.n, problem)
+
+    def _whiten_by_eigenvectors(self, alphas):
+        values, vectors = algebra(self.xp).eigh(self._normal_matrix(0.0))
+        scale, problems = [], []
+        for alpha in alphas:
+            damped = values + alpha
+            smallest, largest = float(damped[0]), max(float(damped[-1]), 0.0)
+            keep = damped > largest * len(damped) * self.rounding
+            scale.append(self.xp.where(keep, 1 / self.xp.where(keep, damped, 1.0), 0.0))
+            n_left_out = len(damped) - int(keep.sum())
+            condition = largest / smallest if smallest > 0 else np.inf
+            problems.append(
+                f"The hidden layer is ill-conditioned (condition number {condition:.1e}): "
+                f"{n_left_out} of {len(damped)} directions were left out of the ridge "
+                "readout. Raise alpha, or use fewer or narrower units."
+                if n_left_out or condition > 1 / np.finfo(np.float64).eps
+                else ""
+            )
+        return Whitening(vectors, self.xp.stack(scale, axis=1), problems)
+
+
+def warn_of(problem):
+    """Warn of a `Solution.problem`, if there is one."""
+    if problem:
+        warnings.warn(problem, ConvergenceWarning, stacklevel=2)
 
 
 def untrained(labels, n_outputs):

@@ -109,13 +109,61 @@ def stream(
                 progress.lap(sink.stage)
                 progress.advance(part.stop - part.start)
                 start = part.stop
-        except MemoryError:
-            if tile == 1:
+        except MemoryError as error:
+            if tile == 1 or isinstance(error, _TileIsLost):
                 raise
             tile //= 2
             sink.free()
     sink.close()
     progress.close()
+
+
+def stream_all(engine, layers, X, consume, *, consumer_row_bytes=0, **how):
+    """`stream` for several layers: ``consume(i, part, H)`` with H of ``layers[i]``.
+
+    More than one must be RBF layers on the same units: their distances are computed once.
+
+    Parameters
+    ----------
+    **how
+        As for `stream`; `consumer_row_bytes` is what the consumer allocates for one layer.
+    """
+    if len(layers) == 1:
+        return stream(
+            engine, layers[0], X, lambda part, H: consume(0, part, H),
+            consumer_row_bytes=consumer_row_bytes, **how,
+        )  # fmt: skip
+    memory = None
+
+    def each(part, D):
+        nonlocal memory
+        if memory is None or len(memory) < len(D):
+            memory = engine.xp.empty(D.shape, D.dtype)
+        for i in range(len(layers)):
+            one(i, part, D)
+
+    def one(i, part, D):
+        try:
+            consume(i, part, layers[i].of_distances(D, memory[: len(D)], engine.xp))
+        except MemoryError:
+            if i == 0:
+                raise
+            # The whole tile cannot be taken back once the first layer has had it.
+            if len(D) == 1:
+                raise _TileIsLost from None
+            half = len(D) // 2
+            one(i, slice(part.start, part.start + half), D[:half])
+            one(i, slice(part.start + half, part.stop), D[half:])
+
+    distances = layers[0].distances
+    hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
+    stream(
+        engine, distances, X, each, consumer_row_bytes=consumer_row_bytes + hidden_bytes, **how
+    )  # fmt: skip
+
+
+class _TileIsLost(MemoryError):
+    """There is no memory, and part of the work on a tile cannot be undone."""
 
 
 def basic_layer(engine, layer):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector, base
 
 X = np.random.default_rng(0).random((30, 4))
 Y = np.arange(30) % 3
@@ -46,7 +46,22 @@ def cases():
     for cls in (RBFClassifier, TanhClassifier):
         yield cls, {"alpha": -1}, ValueError, "alpha=-1 must be finite and 0 or more"
         yield cls, {"alpha": None}, TypeError, "alpha=None must be a number"
+        yield cls, {"alpha": np.nan}, ValueError, "alpha=nan must be finite and 0 or more"
+        yield cls, {"alpha": np.inf}, ValueError, "alpha=inf must be finite and 0 or more"
+        yield cls, {"alpha": True}, TypeError, "alpha=True must be a number"
+        yield cls, {"alpha": [1, -1]}, ValueError, "alpha=-1 must be finite and 0 or more"
+        yield cls, {"alpha": [1, np.nan]}, ValueError, "alpha=nan must be finite and 0 or more"
+        yield cls, {"alpha": ["loo"]}, TypeError, "alpha='loo' must be a number, not str"
+        yield cls, {"alpha": [[1.0]]}, TypeError, "alpha=[1.0] must be a number, not list"
+        yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; give a number, several, or "loo"'
+        yield cls, {"alpha": np.array([])}, ValueError, "is empty; give a number, several, or"
+        for bad in ("sigmoid", 1, None):
+            yield cls, {"probability": bad}, TypeError, f"probability={bad!r} must be True or False"
     yield RBFClassifier, {"readout": "svm"}, ValueError, "readout='svm' is not known"
+    for readout in ("lms", "none"):
+        bad = {"probability": True, "readout": readout}
+        why = f"probability=True needs leave-one-out, and readout={readout!r} has none"
+        yield RBFClassifier, bad, ValueError, why
     yield RBFClassifier, {"learning_rate": 0}, ValueError, "learning_rate=0 must be"
     yield RBFClassifier, {"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"
 
@@ -61,6 +76,47 @@ def test_parameters(cls, params, error, message):
     with pytest.raises(error) as caught:
         estimator.fit(X, Y).predict(X) if hasattr(cls, "predict") else estimator.fit_transform(X)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
+@pytest.mark.parametrize("alpha", ["best", "LOO", [[1.0], [1.0, 2.0]]])
+def test_what_alpha_may_be(cls, alpha):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        cls(5, alpha=alpha).fit(X, Y)
+    assert "alpha=" in str(caught.value)
+    if isinstance(alpha, str):
+        assert f"alpha={alpha!r}" in str(caught.value)
+        assert '"loo"' in str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
+@pytest.mark.parametrize(
+    "bad", [{"alpha": [1, -1]}, {"alpha": "best"}, {"probability": "sigmoid"}], ids=str
+)
+def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
+    clf = cls(5, alpha="loo", probability=True).fit(X, Y).set_params(**bad)
+    before = dict(vars(clf))
+    with pytest.raises((TypeError, ValueError)):
+        clf.fit(X[:, :2], Y)
+    assert vars(clf) == before
+    clf.set_params(alpha=1.0, probability=True)
+    assert clf.predict_proba(X).shape == (30, 3)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
+@pytest.mark.parametrize("name", ["gather", "leave_one_out", "calibrate"])
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_interrupted_readout_leaves_the_fit_before(cls, name, error, monkeypatch):
+    clf = cls(5, alpha=[0.1, 1.0], probability=True).fit(X, Y)
+    before = dict(vars(clf))
+
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(base, name, fail)
+    with pytest.raises(error):
+        clf.fit(X[:20, :2], Y[:20])
+    assert vars(clf) == before
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -93,7 +149,7 @@ def test_labels(cls):
         cls(5).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         cls(5).fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="one class, 0, in rows of positive weight"):
+    with pytest.raises(ValueError, match="one class, 0, in rows of positive sample_weight"):
         cls(5).fit(X, Y, sample_weight=(Y == 0).astype(float))
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         cls(5).fit(X, Y, sample_weight=-np.ones(30))

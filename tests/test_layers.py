@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc.layers import Affine, K, RBFLayer, TanhLayer, hidden_dtype
+import naive
+from contract import TOLERANCE
+from sklearn_fsvc.layers import METRICS, Affine, K, RBFLayer, TanhLayer, hidden_dtype
 
 
 def test_triangle_and_gaussian_have_equal_area():
@@ -35,3 +37,33 @@ def test_affine_is_applied_in_place():
 def test_astype_moves_all_arrays():
     layer = TanhLayer(np.ones((2, 3)), np.ones(2)).astype(np.float32)
     assert layer.units.dtype == layer.bias.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype):
+    """Layers of any radius have the same distances behind them."""
+    if dtype == np.uint8 and metric != "manhattan":
+        pytest.skip("bytes are compared by the Manhattan distance alone")
+    X = rng.integers(0, 9, (40, 7)).astype(dtype)
+    X, units = (X, X[:13]) if dtype == np.uint8 else (X / 9, X[:13] / 9)
+    layer = RBFLayer(units.astype(dtype), 1.0, metric, kernel)
+    X = X.astype(dtype)
+    typical = float(np.median(naive.distances(X, units, metric)))
+    D = engine.hidden(engine.load(layer.distances), engine.to_device(X))
+    before = engine.to_host(D).copy()
+    np.testing.assert_allclose(before, naive.distances(X, units, metric), rtol=1e-5)
+    out = engine.xp.full(D.shape, np.nan, D.dtype)
+    for part in (0.2, 0.6, 3.0):
+        layer = RBFLayer(layer.units, part * typical, metric, kernel)
+        H = layer.of_distances(D, out, engine.xp)
+        assert H is out
+        assert H.dtype == layer.hidden_dtype
+        H = engine.to_host(H)
+        alone = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        for expected in (alone, naive.hidden(layer, X)):
+            np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype])
+        assert H.min() >= 0
+        np.testing.assert_array_equal(H[np.arange(13), np.arange(13)], 1)
+    np.testing.assert_array_equal(engine.to_host(D), before)

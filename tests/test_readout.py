@@ -5,7 +5,8 @@ from sklearn.exceptions import ConvergenceWarning
 import naive
 from conftest import usable
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained
+from sklearn_fsvc.linalg import algebra
+from sklearn_fsvc.readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained, warn_of
 
 JIT = get_engine("jit")
 
@@ -24,8 +25,8 @@ def engine(request):
         yield engine
 
 
-def statistics(H, Y, weight=None, step=1000, engine=JIT):
-    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.xp)
+def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=np.float32):
+    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.xp, dtype)
     for i in range(0, len(H), step):
         part = slice(i, i + step)
         rows = engine.to_device(H[part].copy()), engine.to_device(Y[part])
@@ -34,7 +35,9 @@ def statistics(H, Y, weight=None, step=1000, engine=JIT):
 
 
 def solved(statistics, alpha, engine):
-    return [engine.to_host(a) for a in statistics.solve(alpha)]
+    W, b, problem = statistics.solve(alpha)
+    warn_of(problem)
+    return engine.to_host(W), engine.to_host(b)
 
 
 def assert_same(a, b, tolerance=1e-10):
@@ -75,8 +78,8 @@ def test_statistics_are_a_monoid(data):
 
 def test_leading_units_are_a_smaller_network(data):
     H, Y, _ = data
-    W, b = statistics(H, Y).leading(6).solve(1.0)
-    expected_W, expected_b = statistics(H[:, :6], Y).solve(1.0)
+    W, b, _ = statistics(H, Y).leading(6).solve(1.0)
+    expected_W, expected_b, _ = statistics(H[:, :6], Y).solve(1.0)
     np.testing.assert_allclose(W, expected_W, atol=1e-12)
     np.testing.assert_allclose(b, expected_b, atol=1e-12)
 
@@ -111,6 +114,154 @@ def test_a_constant_layer_answers_the_mean(engine, data):
         W, b = solved(statistics(np.zeros((200, 4)), Y, engine=engine), 0.0, engine)
     np.testing.assert_array_equal(W, 0)
     np.testing.assert_allclose(b, Y.mean(axis=0))
+
+
+SIZES = [[15], [1], [4, 9, 12], list(range(1, 16))]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=len)
+@pytest.mark.parametrize("alpha", [0.0, 1e-6, 1.0, 100.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_sizes_at_once_are_each_size_alone(engine, data, alpha, weighted, sizes):
+    H, Y, weight = data
+    weight = weight if weighted else None
+    whole = statistics(H, Y, weight, engine=engine)
+    solutions = whole.solve_leading(alpha, sizes)
+    assert [len(W[0]) for W, _, _ in solutions] == sizes
+    for size, (W, b, problem) in zip(sizes, solutions, strict=True):
+        W, b = engine.to_host(W), engine.to_host(b)
+        alone_W, alone_b = solved(whole.leading(size), alpha, engine)
+        assert problem == ""
+        np.testing.assert_allclose(W, alone_W, atol=1e-11)
+        np.testing.assert_allclose(b, alone_b, atol=1e-11)
+
+
+def test_solving_all_sizes_leaves_the_statistics_alone(data):
+    H, Y, _ = data
+    s = statistics(H, Y)
+    first = s.solve_leading(1.0, [3, 15])
+    assert_same(s, statistics(H, Y))
+    for a, b in zip(s.solve_leading(1.0, [3, 15]), first, strict=True):
+        np.testing.assert_array_equal(a.W, b.W)
+
+
+def test_the_sizes_that_are_ill_conditioned_say_so(engine, data):
+    """Unit 11 repeats unit 4: up to 11 units there is nothing wrong."""
+    H, Y, _ = data
+    H = np.insert(H, 11, H[:, 4], axis=1)
+    s, sizes = statistics(H, Y, engine=engine), [3, 10, 11, 12, 16]
+    solutions = s.solve_leading(0.0, sizes)
+    assert [bool(problem) for _, _, problem in solutions] == [False] * 3 + [True] * 2
+    assert "1 of 12 directions" in solutions[3].problem
+    assert "1 of 16 directions" in solutions[4].problem
+    for size, (W, b, _) in zip(sizes, solutions, strict=True):
+        W, b = engine.to_host(W), engine.to_host(b)
+        expected_W, expected_b = naive.ridge(H[:, :size], Y, 0.0)
+        scores = H[:, :size] @ expected_W.T + expected_b
+        np.testing.assert_allclose(H[:, :size] @ W.T + b, scores, atol=1e-6)
+        # The shortest of all W that answer so, for lstsq gives that one too.
+        np.testing.assert_allclose(W, expected_W, atol=1e-6)
+    assert not any(problem for _, _, problem in s.solve_leading(1e-3, sizes))
+    assert not any(problem for _, _, problem in s.solve_leading(0.0, sizes[:3]))
+
+
+@pytest.mark.parametrize("alphas", [[1e-3], [1.0], [1e-3, 1.0, 100.0]])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
+    H, Y, weight = data
+    weight = weight if weighted else np.ones(len(H))
+    basis, scale, problems = statistics(H, Y, weight, engine=engine).whiten(alphas)
+    basis, scale = engine.to_host(basis), engine.to_host(scale)
+    centred = H - np.average(H, axis=0, weights=weight)
+    A = (centred * weight[:, None]).T @ centred
+    assert problems == [""] * len(alphas)
+    assert scale.shape == (15, len(alphas))
+    for k, alpha in enumerate(alphas):
+        inverse = np.linalg.inv(A + alpha * np.eye(15))
+        np.testing.assert_allclose(basis * scale[:, k] @ basis.T, inverse, rtol=0, atol=1e-11)
+
+
+def test_whitening_says_which_penalties_are_too_small(engine, data):
+    H, Y, _ = data
+    H = np.hstack([H, H[:, :5]])
+    s = statistics(H, Y, engine=engine)
+    for alphas in ([0.0], [0.0, 1.0], [1.0, 0.0]):
+        basis, scale, problems = s.whiten(alphas)
+        assert [bool(problem) for problem in problems] == [alpha == 0 for alpha in alphas]
+        assert "5 of 20 directions" in problems[alphas.index(0.0)]
+        scale = engine.to_host(scale[:, alphas.index(0.0)])
+        basis = engine.to_host(basis)
+        inverse = np.linalg.pinv(np.cov(H.T, ddof=0) * len(H), rcond=1e-10, hermitian=True)
+        np.testing.assert_allclose(basis * scale @ basis.T, inverse, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeypatch):
+    H, Y, weight = data
+    weight = weight if weighted else None
+    s = statistics(H, Y, weight, engine=engine)
+
+    def fail(total, H):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(algebra(engine.xp), "add_gram", fail)
+        with pytest.raises(MemoryError):
+            s.update(engine.to_device(H.copy()), engine.to_device(Y), weight)
+    once = statistics(H, Y, weight, engine=engine)
+    for name in ("n", "rounding"):
+        assert getattr(s, name) == getattr(once, name)
+    for name in ("h", "y", "hy", "gram"):
+        there = engine.to_host(getattr(s, name)), engine.to_host(getattr(once, name))
+        np.testing.assert_array_equal(*there)
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """A layer in float32 whose least variance is 1e-7 of its largest, targets and weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    H = np.tanh(X @ rng.normal(size=(6, 200)) / 3 + rng.uniform(-1, 1, 200))
+    return H.astype(np.float32), np.eye(4)[rng.integers(0, 4, 400)], rng.random(400) + 0.1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
+    """All of them: what is lost in the means is lost in the directions of least variance."""
+    H, Y, weight = narrow
+    weight = weight if weighted else None
+    s = statistics(H, Y, weight, step=250, engine=engine, dtype=float)
+    H, w = H.astype(float), np.ones(len(H)) if weight is None else weight
+    for found, exact in (
+        (s.h, w @ H),
+        (s.y, w @ Y),
+        (s.hy, H.T @ (w[:, None] * Y)),
+        (engine.xp.tril(s.gram), np.tril(H.T @ (w[:, None] * H))),
+    ):
+        scale = np.abs(exact).max()
+        np.testing.assert_allclose(engine.to_host(found), exact, rtol=0, atol=1e-12 * scale)
+    assert s.rounding == np.finfo(float).eps
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, weighted):
+    """Against singular vectors of the centred H, whose condition is the root of A's."""
+    H, Y, weight = narrow
+    w = weight if weighted else np.ones(len(H))
+    s = statistics(H, Y, weight if weighted else None, engine=engine, dtype=float)
+    h, y, root = np.average(H, axis=0, weights=w), np.average(Y, axis=0, weights=w), np.sqrt(w)
+    U, d, Vt = np.linalg.svd(root[:, None] * (H.astype(float) - h), full_matrices=False)
+    assert (d[0] / d[-1]) ** 2 > 1e6
+    expected = (d / (d**2 + alpha) * (U.T @ (root[:, None] * (Y - y))).T) @ Vt
+    W, b = solved(s, alpha, engine)
+    np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_allclose(b, y - expected @ h, rtol=0, atol=1e-7 * np.abs(b).max())
+    ((W_leading, _, _),) = s.solve_leading(alpha, [200])
+    np.testing.assert_allclose(engine.to_host(W_leading), W, rtol=0, atol=1e-7 * np.abs(W).max())
+    basis, scale, _ = s.whiten([alpha, 1.0])
+    W = engine.to_host(basis * scale[:, 0] @ (basis.T @ s.right)).T
+    np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("weighted", [False, True])

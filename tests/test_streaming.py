@@ -5,7 +5,7 @@ import naive
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.streaming import basic_layer, compute_dtype, stream, take_rows
+from sklearn_fsvc.streaming import basic_layer, compute_dtype, stream, stream_all, take_rows
 
 
 @pytest.fixture
@@ -102,6 +102,115 @@ def test_progress_is_printed(job, capsys):
     assert "[Test fit] 50 of 50 rows" in capsys.readouterr().out
     stream(engine, layer, X, lambda part, H: None, what="Test fit")
     assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def several(job):
+    """Layers on the same units, with other radii and kernels."""
+    engine, layer, X = job
+    wide, round_ = RBFLayer(layer.units, 2.5), RBFLayer(layer.units, 0.4, kernel="gaussian")
+    return engine, [layer, wide, round_], X
+
+
+@pytest.mark.parametrize("tile_rows", [1, 7, 50, None])
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+@pytest.mark.parametrize("some", [False, True])
+def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers, some):
+    engine, layers, X = several
+    layers = layers[:n_layers]
+    rows = rng.permutation(50)[:20] if some else None
+    parts, H = [[] for _ in layers], np.full((n_layers, 20 if some else 50, 9), np.nan)
+
+    def consume(i, part, tile):
+        parts[i].append(part)
+        H[i, part] = tile
+        tile[:] = np.nan  # it is the consumer's, and the next layer's is not spoilt by that
+
+    stream_all(engine, layers, X, consume, rows=rows, tile_rows=tile_rows)
+    for i, layer in enumerate(layers):
+        parts_alone, alone = collect(engine, layer, X, rows=rows, tile_rows=tile_rows)
+        assert parts[i] == parts_alone
+        np.testing.assert_allclose(H[i], alone, rtol=0, atol=1e-14)
+
+
+def test_distances_are_computed_once(several, monkeypatch):
+    engine, layers, X = several
+    evaluated = []
+
+    def hidden(self, loaded, X, out=None, units=None, hidden=JitEngine.hidden):
+        evaluated.append(len(X))
+        return hidden(self, loaded, X, out, units)
+
+    monkeypatch.setattr(JitEngine, "hidden", hidden)
+    stream_all(engine, layers, X, lambda i, part, H: None, tile_rows=20)
+    assert evaluated == [20, 20, 10]
+
+
+def test_small_memory_makes_small_tiles_of_several_layers(several):
+    """A row has its distances, the outputs of one layer, and what the consumer takes."""
+    engine, layers, X = several
+    row = 9 * 8 + 9 * 8 + 2 * 6 * 8 + 100
+    memory = engine.loaded_bytes(layers[0].distances) + 1000 + 3 * row
+    sizes = []
+    stream_all(
+        engine, layers, X, lambda i, part, H: sizes.append(len(H)), max_memory=memory,
+        consumer_bytes=1000, consumer_row_bytes=100,
+    )  # fmt: skip
+    assert max(sizes) == 3
+
+
+@pytest.mark.parametrize("short", [0, 1, 2])
+@pytest.mark.parametrize("most", [1, 3, 7, 24])
+def test_out_of_memory_in_one_of_several_layers_counts_each_row_once(several, short, most):
+    """The tiles of one layer may have to be smaller than those that others had already."""
+    engine, layers, X = several
+    counts, H = np.zeros((3, 50), int), np.full((3, 50, 9), np.nan)
+
+    def consume(i, part, tile):
+        if i == short and len(tile) > most:
+            tile[:] = np.nan
+            raise MemoryError
+        counts[i, part] += 1
+        H[i, part] = tile
+        tile[:] = np.nan
+
+    stream_all(engine, layers, X, consume)
+    np.testing.assert_array_equal(counts, 1)
+    for i, layer in enumerate(layers):
+        np.testing.assert_allclose(H[i], naive.hidden(layer, X), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_failures", range(1, 12))
+def test_memory_that_comes_back_counts_no_row_twice(several, n_failures):
+    """Once a layer has had the tile, there is no beginning again: it ends, or it is right."""
+    engine, layers, X = several
+    counts, left = np.zeros((3, 50), int), n_failures
+
+    def consume(i, part, tile):
+        nonlocal left
+        if i == 1 and left:
+            left -= 1
+            raise MemoryError
+        counts[i, part] += 1
+
+    try:
+        stream_all(engine, layers, X, consume)
+    except MemoryError:
+        assert n_failures > 5  # not one row could be taken
+    else:
+        np.testing.assert_array_equal(counts, 1)
+
+
+@pytest.mark.parametrize("short", [0, 1, 2])
+def test_out_of_memory_for_one_row_of_one_layer_is_raised(several, short):
+    engine, layers, X = several
+
+    def consume(i, part, tile):
+        if i == short:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        stream_all(engine, layers, X, consume)
 
 
 class SmallBasicLayers(JitEngine):

@@ -1,0 +1,266 @@
+"""HiddenSizeSearchCV: GridSearchCV over networks that share most of their work.
+
+`groups` finds candidates that differ only in what one pass over the rows can serve;
+`shared` makes the passes, for each split or for all of them; `networks` turns their
+statistics into networks and scores; `look_up` gives those to GridSearchCV, which does the
+rest. The order of imports is the other way round.
+"""
+
+import warnings
+from copy import copy
+
+from joblib import parallel_config
+from sklearn import get_config
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
+from sklearn.utils import indexable
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
+
+from ..parameters import unchanged_on_error
+from .groups import NETWORKS, group_candidates, last_step
+from .look_up import Findings, KnownSplitter, scorer_for, scoring_of, stand_in
+from .shared import Task, fit_split, fit_splits
+
+# Ill-conditioned candidates that a warning names.
+_NAMED = 5
+
+
+class HiddenSizeSearchCV(GridSearchCV):
+    """GridSearchCV for `RBFClassifier` and `TanhClassifier`, at the price of few networks.
+
+    What `GridSearchCV` would answer, to rounding, without the work it would repeat: the
+    statistics of the largest network contain those of every smaller one, those of the
+    training rows are those of all rows less the ones left out, every penalty solves the
+    same equations, and the distances between rows and centres serve every radius. Scores,
+    ranks and the rest of `cv_results_` come from scikit-learn itself.
+
+    Parameters
+    ----------
+    estimator : RBFClassifier, TanhClassifier or Pipeline that ends in one
+        With any readout, but only the ridge readout with one `alpha` and without
+        `probability` shares work.
+    param_grid : dict or list of dict
+        Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
+        `alpha` are free, and so are those of `n_hidden` (see Notes) and `radius`; each
+        combination of the others takes passes of its own.
+    scoring : str, callable, list, tuple or dict, default=None
+        As for `GridSearchCV`. A scorer of your own is called with the rows themselves and
+        the fitted estimator, whose answers it pays for; scikit-learn's use those that are
+        there.
+    n_jobs : int, default=None
+        Passes that run at the same time, in threads. Each pass has the cores already.
+    refit : bool, str or callable, default=True
+    cv : int, splitter or iterable, default=None
+        As for `GridSearchCV`.
+    verbose : int, default=0
+        1 prints the plan and the progress of each pass, more prints each candidate.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Has no effect on what is shared.
+    error_score : "raise" or number, default=nan
+    return_train_score : bool, default=False
+        As for `GridSearchCV`.
+
+    Attributes
+    ----------
+    cv_results_ : dict
+        As of `GridSearchCV`. The fit and score times are equal shares of the time that
+        candidates took together: they add up to the time of the search.
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
+        And all others, as of `GridSearchCV`.
+
+    Raises
+    ------
+    TypeError
+        For another estimator, which `GridSearchCV` can search.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Names the candidates whose readouts were ill-conditioned.
+
+    See Also
+    --------
+    sklearn.model_selection.GridSearchCV
+
+    Notes
+    -----
+    One pass over all rows serves all splits where the hidden layer is the same on each of
+    them: a `TanhClassifier` with a number for `scale`, by itself (not in a pipeline with
+    steps before it), with a splitter that leaves out each row about once, such as K folds,
+    and without ``class_weight="balanced"``. Otherwise each split has a pass of its own;
+    steps before the network are fitted once in each.
+
+    Smaller networks are prefixes of larger ones for `TanhClassifier`, for random centres,
+    and with a number for `selection_radius`. Where the selection radius is searched for
+    each size, each size has centres, and passes, of its own.
+
+    Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
+
+    The decision values of all candidates are kept until the search is over: 4 bytes (8 for
+    float64) for each test row, class and candidate.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> grid = {"n_hidden": range(50, 401, 50), "alpha": [0.1, 1.0, 10.0]}
+    >>> search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid).fit(X, y)
+    >>> bool(search.best_score_ > 0.94)
+    True
+    >>> search.cv_results_["mean_test_score"].shape
+    (24,)
+    """
+
+    def fit(self, X, y=None, **params):
+        """Score all candidates, and fit the best of them to all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **params : dict
+            `sample_weight`, `groups` and other metadata, as for `GridSearchCV`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For what cannot be searched; the search is left as it was, also when it is
+            interrupted.
+        """
+        with unchanged_on_error(self):
+            self._fit(X, y, params)
+        return self
+
+    def _fit(self, X, y, params):
+        if type(last_step(self.estimator)) not in NETWORKS:
+            raise TypeError(
+                f"estimator={self.estimator!r} is no RBFClassifier or TanhClassifier, nor a "
+                "Pipeline that ends in one; use scikit-learn's GridSearchCV."
+            )
+        X, y = indexable(X, y)
+        candidates = list(ParameterGrid(self.param_grid))
+        findings = Findings(X, _num_samples(X), self.estimator, candidates)
+        errors = {}
+
+        def on_split(splits):
+            fit_params = self._fit_params(params)
+            task = Task(X, y, fit_params, splits, self.return_train_score, self.verbose)
+            findings.splits = splits
+            errors.update(self._share(task, findings))
+
+        inner = copy(self)
+        for name in _fitted_attributes(self):
+            delattr(inner, name)
+        inner._candidates = candidates
+        inner.estimator = stand_in(findings)
+        inner.cv = KnownSplitter(check_cv(self.cv, y, classifier=True), findings, on_split)
+        inner.scoring = scoring_of(self.scoring, findings)
+        if callable(self.refit):
+            inner.refit = lambda results: self.refit(findings.results(results))
+        with parallel_config("threading"):
+            GridSearchCV.fit(inner, findings.rows, y, **params)
+        self._adopt(inner, findings)
+        _warn(findings, errors)
+
+    def _run_search(self, evaluate_candidates):
+        # Of the copy that `_fit` makes.
+        numbered = ({**p, "candidate": i} for i, p in enumerate(self._candidates))
+        evaluate_candidates(numbered)
+
+    def _fit_params(self, params):
+        """The parameters of fit that go to the estimator."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", **params).estimator.fit
+        return {name: value for name, value in params.items() if name != "groups"}
+
+    def _share(self, task, findings):
+        """Fit all groups; the errors of those that could not be, by candidate."""
+        errors, jobs = {}, []
+        groups = group_candidates(self.estimator, findings.candidates)
+        every_split = range(len(task.splits))
+        for group in groups:
+            on_all_splits, _ = _attempt(fit_splits, group, task)
+            if on_all_splits is None:
+                jobs += [(group, split) for split in every_split]
+            else:
+                for split, fitted in zip(task.splits, on_all_splits, strict=True):
+                    findings.add(split, fitted)
+        if self.verbose:
+            print(_summary(groups, jobs, task, findings))
+        found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(_attempt)(fit_split, group, task, split) for group, split in jobs
+        )
+        for (group, split), (fitted, error) in zip(jobs, found, strict=True):
+            if error is None:
+                findings.add(task.splits[split], fitted)
+            else:
+                errors.update(dict.fromkeys(group.members, error))
+        return errors
+
+    def _adopt(self, inner, findings):
+        """The fitted attributes of the copy, with rows for row numbers."""
+        for name in _fitted_attributes(self):
+            delattr(self, name)
+        for name in _fitted_attributes(inner):
+            setattr(self, name, getattr(inner, name))
+        self.cv_results_ = findings.results(inner.cv_results_)
+        self.scorer_ = scorer_for(inner.scorer_, self.estimator)
+        if hasattr(inner, "best_params_"):
+            self.best_params_ = self.cv_results_["params"][inner.best_index_]
+        if self.refit:
+            self.best_estimator_ = inner.best_estimator_.estimator
+            names = getattr(self.best_estimator_, "feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = names
+
+
+def _fitted_attributes(search):
+    return [name for name in vars(search) if name.endswith("_") and name[0] != "_"]
+
+
+def _attempt(function, *arguments):
+    """(what it returns, None), or (None, its error)."""
+    try:
+        return function(*arguments), None
+    except Exception as error:
+        return None, error
+
+
+def _summary(groups, jobs, task, findings):
+    n_candidates, n_splits = len(findings.candidates), len(task.splits)
+    n_shared = sum(len(group.members) for group in groups)
+    n_passes = len(jobs) + len(groups) - len({id(group) for group, _ in jobs})
+    return (
+        f"[HiddenSizeSearchCV] {n_candidates} candidates on {n_splits} splits: {n_shared} of "
+        f"them in {n_passes} passes, {n_candidates - n_shared} fitted one by one"
+    )
+
+
+def _warn(findings, errors):
+    """Say what was ill-conditioned, and what had to be fitted one by one after all."""
+    problems = findings.problems()
+    if problems:
+        named = "; ".join(f"{p}" for p in problems[:_NAMED])
+        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+        warnings.warn(
+            f"{len(problems)} of {len(findings.candidates)} candidates are ill-conditioned, and "
+            f"directions were left out of their ridge readouts: {named}{more}. Raise alpha, or "
+            "use fewer or narrower units.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    for candidate, error in errors.items():
+        if any(candidate == alone for alone, _ in findings.alone):
+            warnings.warn(
+                f"{len(errors)} candidates could not share their work and were fitted one by "
+                f"one, for {type(error).__name__}: {error}",
+                stacklevel=4,
+            )
+            break

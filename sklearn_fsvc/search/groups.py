@@ -1,0 +1,111 @@
+"""Which candidates of a search share their work.
+
+The statistics of a network contain those of every smaller one as a leading block, and
+serve every penalty; the distances behind RBF units serve every radius. So candidates that
+differ in nothing else are one group, as long as smaller networks are prefixes of larger.
+"""
+
+from dataclasses import dataclass, field
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from ..classifiers import RBFClassifier, TanhClassifier
+from ..parameters import penalties
+
+NETWORKS = (RBFClassifier, TanhClassifier)
+
+
+@dataclass
+class Group:
+    """Candidates that differ in the size of the hidden layer, the penalty or the radius.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Not fitted, with the parameters that all have, the largest of the sizes and
+        ``radius="auto"`` if one of them has it.
+    members : dict
+        Number of the candidate -> its parameters n_hidden, alpha, and radius if it has one.
+    """
+
+    estimator: object
+    members: dict = field(default_factory=dict)
+
+    def add(self, candidate, estimator):
+        """Take a candidate in, with its own estimator."""
+        network, widest = last_step(estimator), last_step(self.estimator)
+        if (network.n_hidden or 0) > (widest.n_hidden or 0):
+            widest.set_params(n_hidden=network.n_hidden)
+        names = {"n_hidden", "alpha", "radius"} & set(network.get_params(deep=False))
+        self.members[candidate] = {name: getattr(network, name) for name in names}
+        if isinstance(getattr(network, "radius", None), str):
+            widest.set_params(radius=network.radius)
+
+    @property
+    def radii(self):
+        """Those that occur, each once; None for units that have none."""
+        return list(dict.fromkeys(p.get("radius") for p in self.members.values()))
+
+    def at_radius(self, radius, n_units):
+        """(size, alpha, candidate) of the members with a radius, of `n_units` at most."""
+        return [
+            (min(p["n_hidden"] or n_units, n_units), float(p["alpha"]), candidate)
+            for candidate, p in self.members.items()
+            if p.get("radius") == radius
+        ]
+
+
+def last_step(estimator):
+    """The estimator itself, or the last one of a pipeline."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def group_candidates(base, candidates):
+    """Groups of the candidates that share something.
+
+    Parameters
+    ----------
+    base : estimator
+    candidates : list of dict
+        Parameters of each.
+
+    Returns
+    -------
+    list of Group
+        Candidates in none of them have a network whose readout is not one ridge, or that
+        cannot be fitted at all.
+    """
+    prefix = f"{base.steps[-1][0]}__" if isinstance(base, Pipeline) else ""
+    groups = {}
+    for number, parameters in enumerate(candidates):
+        estimator = clone(base).set_params(**clone(parameters, safe=False))
+        network = last_step(estimator)
+        if not _has_one_ridge(network):
+            continue
+        shared = frozenset(prefix + name for name in network._shared_parameters)
+        fixed = (name for name in sorted(parameters) if name not in shared)
+        key = shared, *((name, _identity(parameters[name])) for name in fixed)
+        if key not in groups:
+            groups[key] = Group(clone(estimator))
+        groups[key].add(number, estimator)
+    return list(groups.values())
+
+
+def _has_one_ridge(network):
+    """Whether to fit the network is to solve one ridge problem of one layer."""
+    if type(network) not in NETWORKS:
+        return False
+    try:
+        network._check_parameters()
+    except (TypeError, ValueError):
+        return False  # its own fit will say so
+    is_chosen = penalties(network.alpha)[1]
+    is_ridge = getattr(network, "readout", "ridge") == "ridge"
+    return is_ridge and not (is_chosen or network.probability)
+
+
+def _identity(value):
+    """Numbers and strings are equal by value, other objects if they are the same one."""
+    simple = value is None or isinstance(value, (str, bytes, bool, int, float))
+    return (type(value).__name__, value) if simple else ("object", id(value))

@@ -1,0 +1,181 @@
+"""The networks of a group from their statistics, and their scores, all at once."""
+
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from ..layers import RBFLayer
+from ..streaming import compute_dtype, stream_all
+
+
+@dataclass
+class Fitted:
+    """The networks of a group that were trained on one split.
+
+    Attributes
+    ----------
+    pipeline : Pipeline or None
+        Its fitted steps come before the network.
+    networks : dict
+        Candidate -> the classifier that its own fit would have given.
+    problems : dict
+        Candidate -> what was wrong with its equations.
+    scores : dict
+        (candidate, key of the rows) -> decision values (rows, outputs).
+    fit_time, score_time : float
+        Seconds, in equal shares for each candidate.
+    """
+
+    pipeline: Pipeline | None = None
+    networks: dict = field(default_factory=dict)
+    problems: dict = field(default_factory=dict)
+    scores: dict = field(default_factory=dict)
+    fit_time: float = 0.0
+    score_time: float = 0.0
+
+    def estimator(self, candidate):
+        """What `fit` of the candidate would have left."""
+        network = self.networks[candidate]
+        return network if self.pipeline is None else with_last_step(self.pipeline, network)
+
+
+def key_of(rows):
+    """What tells sets of rows apart."""
+    return rows.tobytes()
+
+
+def with_last_step(pipeline, last):
+    """The pipeline with another last step."""
+    other = copy(pipeline)
+    other.steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
+    return other
+
+
+def layers_of(group, network, layer):
+    """The layer at each radius of the group, in the order of ``group.radii``."""
+    if not isinstance(layer, RBFLayer):
+        return [layer]
+    numbers = (network.radius_ if isinstance(r, str) else float(r) for r in group.radii)
+    return [replace(layer, radius=radius) for radius in numbers]
+
+
+def solve(engine, group, network, layers, statistics, fitted):
+    """Add to `fitted` the networks that the statistics of each layer give."""
+    for radius, layer, of_layer in zip(group.radii, layers, statistics, strict=True):
+        members = group.at_radius(radius, layer.n_units)
+        for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
+            here = [(size, candidate) for size, a, candidate in members if a == alpha]
+            sizes = sorted({size for size, _ in here})
+            found = dict(zip(sizes, of_layer.solve_leading(alpha, sizes), strict=True))
+            for size, candidate in here:
+                model = _network(engine, network, layer, size, found[size])
+                if model is None:
+                    continue  # its own fit will say why
+                vars(model).update(group.members[candidate], alpha_=alpha)
+                fitted.networks[candidate] = model
+                if found[size].problem:
+                    fitted.problems[candidate] = found[size].problem
+
+
+def _network(engine, network, layer, size, solution):
+    """The classifier with the first units of the layer and that readout; None if not finite."""
+    model = network._leading(size)
+    if isinstance(layer, RBFLayer):
+        model.radius_ = layer.radius
+    try:
+        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+        model._set_readout(W, b, layer.hidden_dtype)
+    except ValueError:
+        return None
+    return model
+
+
+def score(engine, group, layers, X, key, fitted, **how):
+    """Add to `fitted` the decision values of rows X, in one pass.
+
+    Networks of one size meet H together, as one readout.
+
+    Parameters
+    ----------
+    X : array-like
+        Clean rows.
+    key : bytes
+        `key_of` the rows.
+    **how
+        As for `streaming.stream`.
+    """
+    dtype = compute_dtype(layers[0].units.dtype, X.dtype)
+    layers = [layer.astype(dtype) for layer in layers]
+    readouts = [
+        _readouts(engine, group.at_radius(radius, layer.n_units), layer, fitted, len(X))
+        for radius, layer in zip(group.radii, layers, strict=True)
+    ]
+
+    def consume(i, part, H):
+        for readout in readouts[i]:
+            readout.take(part, engine.to_host(H[:, : readout.size] @ readout.W))
+
+    n_columns = max((r.W.shape[1] for each in readouts for r in each), default=0)
+    stream_all(
+        engine, layers, X, consume, consumer_row_bytes=2 * n_columns * dtype.itemsize, **how
+    )  # fmt: skip
+    for layer, each in zip(layers, readouts, strict=True):
+        for readout in each:
+            readout.settle_outside(engine, layer, X)
+            for candidate, scores in readout.by_candidate():
+                fitted.scores[candidate, key] = scores
+
+
+def _readouts(engine, members, layer, fitted, n_rows):
+    """A `_Readout` for each size."""
+    by_size = {}
+    for size, _, candidate in members:
+        if candidate in fitted.networks:
+            by_size.setdefault(size, {})[candidate] = fitted.networks[candidate]
+    return [_Readout(engine, layer, size, by_size[size], n_rows) for size in sorted(by_size)]
+
+
+class _Readout:
+    """The readouts of the networks of one size, side by side.
+
+    Parameters
+    ----------
+    networks : dict
+        Candidate -> classifier.
+    """
+
+    def __init__(self, engine, layer, size, networks, n_rows):
+        self.size, self._networks = size, networks
+        models, dtype = list(networks.values()), layer.hidden_dtype
+        W = np.column_stack([model.coef_.T for model in models])
+        if isinstance(layer, RBFLayer):
+            # One more column sums the activities: 0 tells a row outside every unit.
+            W = np.column_stack([W, np.ones(size)])
+        self.W = engine.to_device(W.astype(dtype))
+        self._b = np.concatenate([model.intercept_ for model in models]).astype(dtype)
+        self._scores = np.empty((n_rows, len(self._b)), dtype)
+        self._outside = [np.empty(0, np.intp)]
+
+    def take(self, part, columns):
+        """What the rows `part` of H give."""
+        n = len(self._b)
+        np.add(columns[:, :n], self._b, out=self._scores[part])
+        if columns.shape[1] > n:
+            self._outside.append(part.start + np.flatnonzero(columns[:, n] == 0))
+
+    def settle_outside(self, engine, layer, X):
+        """Rows that no unit answers are answered by the nearest, at every penalty."""
+        network = next(iter(self._networks.values()))
+
+        def answer(rows, targets):
+            self._scores[rows] = np.tile(targets, len(self._networks))
+
+        rows = np.concatenate(self._outside)
+        network._settle_outside(engine, layer.part(slice(self.size)), X, rows, answer)
+
+    def by_candidate(self):
+        """(candidate, scores) of each network."""
+        parts = np.split(self._scores, len(self._networks), axis=1)
+        return zip(self._networks, parts, strict=True)
