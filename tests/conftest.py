@@ -33,6 +33,12 @@ def profiles_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("SKLEARN_FSVC_CACHE", str(tmp_path / "profiles"))
 
 
+@pytest.fixture
+def few_cores(monkeypatch):
+    """The default sizes of a machine of two cores, which tests name."""
+    monkeypatch.setattr("sklearn_fsvc.engines.jit.n_cores", lambda: 2)
+
+
 @pytest.fixture(params=list(ENGINES))
 def engine(request):
     with usable(request.param, request.config) as engine:

@@ -19,6 +19,8 @@ IDENTITY = {
     "engine": "jit", "device": "Some(R) CPU @ 2.0 GHz", "cores": "4", "compiler": "numba 1",
     "package": "0.1",
 }  # fmt: skip
+pytestmark = pytest.mark.usefixtures("few_cores")
+
 KIND = "manhattan triangular float32"
 SETTINGS = {KIND: {"M": 1024, "block": (4, 4)}, "tanh float64": {"statistics": "float32"}}
 FILE = {"format": profiles.FORMAT, "identity": IDENTITY, "settings": SETTINGS}

@@ -14,6 +14,8 @@ KIND = "manhattan triangular float32"
 TWO = [KIND, "tanh float32"]
 N_FEATURES = 3
 
+pytestmark = pytest.mark.usefixtures("few_cores")
+
 
 def layer_of(kind):
     return example(kind, 1, 1)[1]
