@@ -5,6 +5,7 @@ otherwise it fails, too, where a candidate was fitted one by one.
 """
 
 import pickle
+import threading
 import warnings
 from functools import partial
 from time import perf_counter
@@ -57,6 +58,7 @@ SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 
 def weighed(y, scores, sample_weight=1.0):
     """A number that changes with each decision value, and with the order of the rows."""
+    assert np.ndim(scores) == 1 or np.shape(scores)[1] > 1  # of two classes one score
     scores = np.asarray(scores, float).reshape(len(y), -1)
     rows = sample_weight * (1 + np.arange(len(y)) + np.unique(y, return_inverse=True)[1])
     columns = 1 + np.arange(scores.shape[1])
@@ -250,6 +252,15 @@ def test_rows_outside_every_unit(iris, n_classes):
     assert ours.cv_results_["split0_test_score"].min() > 1 / n_classes
 
 
+@pytest.mark.parametrize("network", [TANH, TanhClassifier(random_state=0), RBF])
+def test_tiles(iris, network, monkeypatch):
+    """Rows flow in pieces."""
+    monkeypatch.setattr(streaming, "rows_per_tile", lambda *sizes: 16)
+    grid = {"n_hidden": [5, 20], "alpha": [1.0]}
+    grid = {**grid, "radius": [0.2, 0.5]} if network is RBF else grid
+    compare(network, grid, iris, **IN_FULL)
+
+
 def test_grids_that_name_different_parameters(digits):
     """What a parameter shares in one grid, it need not share in the next."""
     grids = [{"alpha": [0.1, 1.0]}, {"n_hidden": [15, 30]}, {"radius": [50.0], "n_hidden": [20]}]
@@ -263,7 +274,8 @@ def test_grids_of_both_kinds_of_layer(iris):
 
 @pytest.mark.parametrize("network", [TANH, TanhClassifier(random_state=0), RBF])
 def test_weights_of_classes(wine, network):
-    grid = {"class_weight": [{0: 1, 1: 5.0, 2: 0.1}, "balanced", None], "n_hidden": [10, 20]}
+    by_class = [{0: 1, 1: 5.0, 2: 0.1}, {1: 0.0}, "balanced", None]
+    grid = {"class_weight": by_class, "n_hidden": [10, 20]}
     compare(network, grid, wine, **IN_FULL)
 
 
@@ -445,9 +457,10 @@ def test_the_last_step_is_searched(wine):
         {"clf": [SVC(), LogisticRegression()], "clf__C": [0.1, 1.0]},
         {"scale": ["passthrough"], "clf": [RBF], "clf__n_hidden": [15]},
     ]
+    before = [dict(vars(network)) for network in (TANH, RBF)]
     compare(estimator, grids, wine, cv=3)
     first = compare(estimator, grids[0], wine, **IN_FULL)
-    assert not any(hasattr(network, "coef_") for network in (TANH, RBF))
+    assert [vars(network) for network in (TANH, RBF)] == before
     assert first.best_estimator_[-1] is not first.best_params_["clf"]
 
 
@@ -816,26 +829,14 @@ def test_groups_are_routed_to_the_splitter(wine, network):
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_weights_are_routed_through_steps(digits, weight, network, n_jobs):
+def test_weights_are_routed_through_steps(digits, weight, network):
+    """In threads too, which have a configuration of their own."""
     scale = StandardScaler().set_fit_request(sample_weight=True)
     estimator = Pipeline([("scale", scale), ("clf", asks(network, fit=True, score=True))])
-    how = {"return_train_score": True, "cv": 3, "n_jobs": n_jobs}
-    with mock.patch("sklearn.model_selection._search.Parallel", parallel_in_threads):
-        compare(
-            estimator,
-            {"clf__n_hidden": [10, 20]},
-            digits,
-            fit_params={"sample_weight": weight},
-            **how,
-        )
-
-
-def parallel_in_threads(**how):
-    from sklearn.utils.parallel import Parallel
-
-    return Parallel(**{**how, "prefer": "threads"})
+    fit_params = {"sample_weight": weight}
+    one = compare(estimator, {"clf__n_hidden": [10, 20]}, digits, fit_params=fit_params)
+    same(clone(one).set_params(n_jobs=2).fit(*digits, **fit_params), one, digits)
 
 
 @pytest.mark.usefixtures("routing")
@@ -1030,6 +1031,14 @@ def test_an_interrupted_search_is_left_as_it_was(wine, call, error):
     assert vars(search) == before
 
 
+def test_a_search_whose_warning_is_an_error_is_left_as_it_was(wine):
+    search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
+    before = dict(vars(search))
+    with pytest.raises(ConvergenceWarning):
+        search.fit(*wine)
+    assert vars(search) == before
+
+
 @pytest.mark.parametrize("name", ["gather", "score"])
 def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
     monkeypatch.setattr(shared, name, mock.Mock(side_effect=KeyboardInterrupt))
@@ -1148,6 +1157,19 @@ def test_jobs(digits, network):
         for n_jobs in (1, 2)
     )
     same(two, one, digits)
+
+
+@pytest.mark.parametrize(("n_jobs", "in_main"), [(1, True), (2, False)])
+def test_jobs_are_threads(wine, monkeypatch, n_jobs, in_main):
+    gather, threads = shared.gather, set()
+
+    def recorded(*args, **how):
+        threads.add(threading.current_thread())
+        return gather(*args, **how)
+
+    monkeypatch.setattr(shared, "gather", recorded)
+    HiddenSizeSearchCV(RBF, SIZES, n_jobs=n_jobs, refit=False).fit(*wine)
+    assert (threading.main_thread() in threads) is in_main
 
 
 def test_jobs_of_joblib(digits):

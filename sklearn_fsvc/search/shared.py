@@ -65,8 +65,9 @@ def fit_split(group, task, split):
         X, max_memory = keep_rows(engine, X, network.max_memory)
         layer, _ = network._choose_layer(engine, X, codes, weight, max_memory)
         layers = layers_of(group, network, layer)
+        dtype = _statistics_dtype(engine, group, layer, len(X))
         statistics = gather(
-            engine, layers, X, codes, len(network.classes_), weight, dtype=float,
+            engine, layers, X, codes, len(network.classes_), weight, dtype=dtype,
             max_memory=max_memory, what=_what(task, split, "statistics"), verbose=task.verbose,
         )  # fmt: skip
         solve(engine, group, network, layers, statistics, fitted)
@@ -121,10 +122,11 @@ def fit_splits(group, task):
         ):
             return None
         layer, _ = network._choose_layer(engine, X, codes, weight, max_memory)
+        dtype = _statistics_dtype(engine, group, layer, len(X))
 
         def statistics_of(rows, phase):
             return gather(
-                engine, [layer], X, codes, len(network.classes_), weight, rows=rows, dtype=float,
+                engine, [layer], X, codes, len(network.classes_), weight, rows=rows, dtype=dtype,
                 kept_bytes=kept_bytes, max_memory=max_memory, verbose=task.verbose,
                 what=f"HiddenSizeSearchCV {phase}",
             )[0]  # fmt: skip
@@ -143,6 +145,16 @@ def fit_splits(group, task):
             _score_split(engine, group, task, split, network, [layer], fitted)
             all_fitted.append(fitted)
     return all_fitted
+
+
+def _statistics_dtype(engine, group, layer, n_rows):
+    """In which H is multiplied with itself: float64 if rounding would rival a penalty.
+
+    H'H of n rows in float32 is rounded by about n times its epsilon.
+    """
+    smallest = min(float(p["alpha"]) for p in group.members.values())
+    is_small = smallest < n_rows * np.finfo(np.float32).eps
+    return np.dtype(np.float64) if is_small else engine.statistics_dtype(layer)
 
 
 def _left_out(task):
