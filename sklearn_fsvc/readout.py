@@ -5,6 +5,7 @@ namespace `xp` that `linalg.algebra` knows. Coefficients come back as NumPy arra
 """
 
 import warnings
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ from .linalg import algebra
 
 # Rows of H that the LMS recursion settles in one triangular solve.
 LMS_BLOCK = 256
+
+# Rows of H whose mean is its origin in the statistics.
+_ORIGIN_ROWS = 1024
 
 
 class Solution(NamedTuple):
@@ -55,8 +59,9 @@ class RidgeStatistics:
     """What a ridge readout needs of the data: a commutative monoid.
 
     Sums over rows with weights w, in float64: n = sum w, sum w h, sum w y, sum w h h' and
-    sum w h y'. Statistics of two sets of rows add up to those of their union, subtract,
-    and cut down to those of the leading units.
+    sum w h y', where h is H less an origin, so that what is rounded is near the variance.
+    Statistics of two sets of rows add up to those of their union, subtract, and cut down to
+    those of the leading units.
 
     Parameters
     ----------
@@ -70,6 +75,8 @@ class RidgeStatistics:
     ----------
     gram : (n_units, n_units), F-ordered
         Only the lower triangle is meaningful.
+    origin : (n_units,)
+        What was taken from H: about its mean over the first rows that were added.
     rounding : float
         The coarsest machine epsilon among the tiles that were added.
     """
@@ -78,6 +85,7 @@ class RidgeStatistics:
         self.xp, self.dtype = xp, np.dtype(dtype)
         self.n = 0.0
         self.rounding = np.finfo(np.float64).eps
+        self.origin = xp.zeros(n_units)
         self.h = xp.zeros(n_units)
         self.y = xp.zeros(n_outputs)
         self.gram = xp.zeros((n_units, n_units), order="F")
@@ -96,12 +104,15 @@ class RidgeStatistics:
     def update(self, H, Y, weight=None):
         """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.
 
-        H may be scaled in place where there are weights.
+        H is overwritten.
         """
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
         ones = xp.ones(len(H))
         H = H.astype(max(H.dtype, self.dtype), copy=False)
+        is_first = self.n == 0
+        origin = H[:_ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
+        H -= origin
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
             H *= ones[:, None].astype(H.dtype)
@@ -110,6 +121,8 @@ class RidgeStatistics:
         sums = algebra(xp).cross(H, left).astype(np.float64)
         # Where there is no memory for all this, nothing has been added yet.
         algebra(xp).add_gram(self.gram, H)
+        if is_first:
+            self.origin = origin.astype(np.float64)
         self.n += n
         self.rounding = max(self.rounding, float(np.finfo(H.dtype).eps))
         self.h += sums[:, 0]
@@ -119,9 +132,25 @@ class RidgeStatistics:
 
     def _combined(self, other, sign):
         result = RidgeStatistics(len(self.h), len(self.y), self.xp, self.dtype)
+        result.origin = self.origin if self.n else other.origin
+        mine, others = self._seen_from(result.origin), other._seen_from(result.origin)
         for name in ("n", "h", "y", "gram", "hy"):
-            setattr(result, name, getattr(self, name) + sign * getattr(other, name))
+            setattr(result, name, getattr(mine, name) + sign * getattr(others, name))
         result.rounding = max(self.rounding, other.rounding)
+        return result
+
+    def _seen_from(self, origin):
+        """The same statistics, of H less another origin."""
+        if self.n == 0 or origin is self.origin:
+            return self
+        result, step = copy(self), self.origin - origin
+        result.origin = origin
+        result.h, result.hy = self.h + self.n * step, self.hy + self.xp.outer(step, self.y)
+        # n step step' + h step' + step h', by rank-one updates.
+        result.gram = self.gram.copy(order="F")
+        add_outer = algebra(self.xp).add_outer
+        add_outer(result.gram, self.n, step + self.h / self.n)
+        add_outer(result.gram, -1.0 / self.n, self.h)
         return result
 
     def __add__(self, other):
@@ -135,7 +164,8 @@ class RidgeStatistics:
         result = object.__new__(RidgeStatistics)
         for name in ("xp", "dtype", "n", "y", "rounding"):
             setattr(result, name, getattr(self, name))
-        result.h, result.hy = self.h[:n_units], self.hy[:n_units]
+        for name in ("origin", "h", "hy"):
+            setattr(result, name, getattr(self, name)[:n_units])
         result.gram = self.gram[:n_units, :n_units]
         return result
 
@@ -146,6 +176,11 @@ class RidgeStatistics:
         diagonal = self.xp.arange(len(matrix))
         matrix[diagonal, diagonal] += alpha
         return matrix
+
+    @property
+    def mean(self):
+        """Mean of H, (n_units,)."""
+        return self.origin + self.h / self.n
 
     @property
     def right(self):
@@ -218,7 +253,7 @@ class RidgeStatistics:
 
     def _solution(self, W, problem=""):
         W = W.T
-        return Solution(W, (self.y - W @ self.h) / self.n, problem)
+        return Solution(W, self.y / self.n - W @ self.mean, problem)
 
     def _whiten_by_eigenvectors(self, alphas):
         values, vectors = algebra(self.xp).eigh(self._normal_matrix(0.0))

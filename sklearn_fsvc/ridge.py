@@ -177,7 +177,7 @@ class LeaveOneOut:
             for a in (basis, scale, readouts.reshape(len(target), -1))
         )
         self._n, self._mean_y = statistics.n, statistics.y / statistics.n
-        self._mean_h = (statistics.h / statistics.n).astype(dtype)
+        self._mean_h = statistics.mean.astype(dtype)
         self.errors = self.xp.zeros(len(alphas))
 
     @staticmethod
