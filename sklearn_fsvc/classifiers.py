@@ -299,23 +299,15 @@ class TanhClassifier(HiddenLayerClassifier):
     """Classifier with a hidden layer of random tanh units and a ridge readout.
 
     The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
-    trained, known as an extreme learning machine or a random-feature network. The readout
-    minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
+    trained, known as an extreme learning machine [1]_ or a random-feature network. The
+    readout minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
 
     Parameters
     ----------
     n_hidden : int, default=1000
         Hidden units. With the same `random_state`, fewer are a prefix of more.
-    scale : float or "auto", default="auto"
-        Standard deviation of the sum a unit receives from features of unit variance: the
-        weights have standard deviation ``scale / sqrt(n_features)``. "auto" is 0.4 after
-        the features have been centred and divided by their common spread (the root of
-        their mean variance), so that neither the unit nor the offset of X matters.
-    weights : {"gaussian", "orthogonal"}, default="gaussian"
-        Orthogonal weights have orthogonal directions within each group of n_features
-        units.
-    bias : bool, default=True
-        Uniform in [-1, 1]; without it, 0.
+    scale, weights, image_shape, patch_size, bias
+        As for `TanhProjector`.
     alpha : float, "loo" or array-like of float, default=1.0
     probability : bool, default=False
         As for `RBFClassifier`.
@@ -345,8 +337,8 @@ class TanhClassifier(HiddenLayerClassifier):
 
     References
     ----------
-    G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
-    applications", Neurocomputing 70 (2006).
+    .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
+       applications", Neurocomputing 70 (2006).
 
     Examples
     --------
@@ -361,13 +353,15 @@ class TanhClassifier(HiddenLayerClassifier):
     """
 
     def __init__(
-        self, n_hidden=1000, *, scale="auto", weights="gaussian", bias=True, alpha=1.0,
-        probability=False, class_weight=None, random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
+        patch_size=None, bias=True, alpha=1.0, probability=False, class_weight=None,
+        random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
         self.weights = weights
+        self.image_shape = image_shape
+        self.patch_size = patch_size
         self.bias = bias
         self.alpha = alpha
         self.probability = probability
@@ -383,7 +377,7 @@ class TanhClassifier(HiddenLayerClassifier):
         self._check_readout()
 
     def _choose_layer(self, engine, X, codes, weight, max_memory):
-        layer = weights.fit_layer(self, X, weight, self.n_hidden)
+        layer = weights.fit_layer(self, engine, X, codes, weight, self.n_hidden, max_memory)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer, None
 
@@ -395,7 +389,7 @@ class TanhClassifier(HiddenLayerClassifier):
 
     @property
     def _layer_needs_rows(self):
-        return isinstance(self.scale, str)
+        return weights.needs_rows(self)
 
     def _layer(self):
         return TanhLayer(self.components_, self.hidden_intercept_)

@@ -4,7 +4,8 @@ from abc import abstractmethod
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from . import centers, weights
@@ -151,10 +152,7 @@ class RBFProjector(_Projector):
     def _choose_layer(self, engine, X, y):
         groups = None
         if self.selection == "per_class":
-            if y is None:
-                raise ValueError('selection="per_class" needs y in fit; or use "global".')
-            groups = np.unique(column_or_1d(y), return_inverse=True)[1]
-            check_consistent_length(range(len(X)), groups)
+            groups = _classes_of(X, y, 'selection="per_class"', '"global"')
         order = centers.presentation_order(len(X), None, self.shuffle, self.random_state)
         X, max_memory = keep_rows(engine, X, self.max_memory)
         layer, rows, self.selection_radius_ = centers.fit_layer(
@@ -174,13 +172,27 @@ class TanhProjector(_Projector):
     n_components : int, default=100
         Hidden units. With the same `random_state`, fewer are a prefix of more.
     scale : float or "auto", default="auto"
-        Standard deviation of the sum a unit receives from features of unit variance: the
-        weights have standard deviation ``scale / sqrt(n_features)``. "auto" is 0.4 after
-        the features have been centred and divided by their common spread (the root of
-        their mean variance), so that neither the unit nor the offset of X matters.
-    weights : {"gaussian", "orthogonal"}, default="gaussian"
-        Orthogonal weights have orthogonal directions within each group of n_features
-        units.
+        A number is the length of each unit's weights, or, where they are normal, of that
+        length on average: the standard deviation of what a unit receives from independent
+        features of unit variance. "auto" centres X by the biases and gives what each unit
+        receives around its bias a standard deviation of ``0.39 N ** (1 / (d + 4))``, for N
+        rows (the sum of their weights) that vary in d directions (the participation ratio
+        of their variances). That is Scott's rule for the width of kernels [1]_; neither
+        the unit of X nor its offset matters. Measured on at most 1000 rows.
+    weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
+        Orthogonal weights are Gaussian ones with orthogonal directions within each group
+        of n_features units [2]_. Class-informed weights are sums of all training rows of
+        one class, less the mean and with random signs, the classes in turn [3]_.
+        Constrained weights are differences of two random training rows of different
+        classes [4]_. The last two need `y` in fit.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. Each unit then sees a random
+        rectangle, its receptive field: the weights of other pixels are 0. None for
+        features that are no images.
+    patch_size : (low, high), default=None
+        Smallest and largest side of the rectangles; height and width are drawn uniformly,
+        and so is the place. None is from a fifth to three fifths of the image's shorter
+        side.
     bias : bool, default=True
         Uniform in [-1, 1]; without it, 0.
     random_state : int, RandomState or None, default=None
@@ -199,6 +211,16 @@ class TanhProjector(_Projector):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    References
+    ----------
+    .. [1] D. W. Scott, "Multivariate Density Estimation", Wiley 1992.
+    .. [2] F. X. Yu et al., "Orthogonal Random Features", NIPS 2016.
+    .. [3] M. D. McDonnell et al., "Fast, simple and accurate handwritten digit classification
+       by training shallow neural network classifiers with the 'extreme learning machine'
+       algorithm", PLOS ONE 10(8), 2015.
+    .. [4] W. Zhu, J. Miao, L. Qing, "Constrained extreme learning machine: a novel highly
+       discriminative random feedforward neural network", IJCNN 2014.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -214,12 +236,15 @@ class TanhProjector(_Projector):
     """
 
     def __init__(
-        self, n_components=100, *, scale="auto", weights="gaussian", bias=True,
-        random_state=None, device="auto", max_memory=None, verbose=0,
+        self, n_components=100, *, scale="auto", weights="gaussian", image_shape=None,
+        patch_size=None, bias=True, random_state=None, device="auto", max_memory=None,
+        verbose=0,
     ):  # fmt: skip
         self.n_components = n_components
         self.scale = scale
         self.weights = weights
+        self.image_shape = image_shape
+        self.patch_size = patch_size
         self.bias = bias
         self.random_state = random_state
         self.device = device
@@ -231,8 +256,31 @@ class TanhProjector(_Projector):
         weights.check_parameters(self)
 
     def _choose_layer(self, engine, X, y):
-        layer = weights.fit_layer(self, X, None, self.n_components)
+        codes = None
+        if weights.needs_classes(self):
+            codes = _classes_of(X, y, f"weights={self.weights!r}", '"gaussian" or "orthogonal"')
+        X, max_memory = keep_rows(engine, X, self.max_memory)
+        layer = weights.fit_layer(self, engine, X, codes, None, self.n_components, max_memory)
         self.components_, self.intercept_ = layer.units, layer.bias
 
     def _layer(self):
         return TanhLayer(self.components_, self.intercept_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = weights.needs_classes(self)
+        return tags
+
+
+def _classes_of(X, y, why, otherwise):
+    """Class codes of the rows of X, for a choice of the layer that needs them."""
+    if y is None:
+        raise ValueError(
+            f"{why} requires y to be passed, but the target y is None; pass the classes of the "
+            f"rows, or use {otherwise}."
+        )
+    y = column_or_1d(y)
+    check_consistent_length(range(len(X)), y)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    return np.unique(y, return_inverse=True)[1]

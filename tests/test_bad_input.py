@@ -43,6 +43,22 @@ def cases():
         yield cls, {"scale": 0}, ValueError, "scale=0 must be finite and greater than 0"
         yield cls, {"scale": "wide"}, TypeError, "scale='wide' must be a number"
         yield cls, {"weights": "uniform"}, ValueError, "weights='uniform' is not known"
+        for bad, error in (((2, 3), ValueError), ((4, 0), ValueError), ((4,), ValueError)):
+            yield cls, {"image_shape": bad}, error, f"image_shape={bad!r} m"
+        for bad in (4, "2x2", (2.0, 2), (True, 4)):
+            yield cls, {"image_shape": bad}, TypeError, f"image_shape={bad!r} must be (rows, col"
+        yield cls, {"patch_size": (1, 2)}, ValueError, "patch_size=(1, 2) needs to know the shape"
+        for bad, error, why in (
+            ((2, 1), ValueError, "must be (low, high) with low <= high"),
+            ((1, 3), ValueError, "does not fit in images of 2 x 2"),
+            ((3, 3), ValueError, "low may be 2 at most, and high 2"),
+            ((0, 1), ValueError, "must be (low, high), the smallest and largest side"),
+            ((1, 2, 3), ValueError, "must be (low, high), the smallest and largest side"),
+            (2, TypeError, "must be (low, high), the smallest and largest side"),
+            ((1, 1.5), TypeError, "must be (low, high), the smallest and largest side"),
+        ):
+            message = f"patch_size={bad!r} {why}" if "at most" not in why else why
+            yield cls, {"image_shape": (2, 2), "patch_size": bad}, error, message
     for cls in (RBFClassifier, TanhClassifier):
         yield cls, {"alpha": -1}, ValueError, "alpha=-1 must be finite and 0 or more"
         yield cls, {"alpha": None}, TypeError, "alpha=None must be a number"
@@ -156,8 +172,28 @@ def test_labels(cls):
 
 
 def test_per_class_needs_labels():
-    with pytest.raises(ValueError, match='selection="per_class" needs y'):
+    with pytest.raises(ValueError, match='selection="per_class" requires y'):
         RBFProjector(5, selection="per_class").fit(X)
+
+
+@pytest.mark.parametrize("weights", ["class_informed", "constrained"])
+def test_weights_that_need_classes(weights):
+    projector = TanhProjector(5, weights=weights)
+    with pytest.raises(ValueError, match=rf"weights={weights!r} requires y .*or use .gauss"):
+        projector.fit(X)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        projector.fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        projector.fit(X, Y[:7])
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        projector.fit(X, np.where(Y == 0, np.nan, Y))
+    assert not hasattr(projector, "components_")
+
+
+def test_constrained_weights_of_one_class():
+    with pytest.raises(ValueError, match=r'"constrained" takes differences.*one class'):
+        TanhProjector(5, weights="constrained").fit(X, np.zeros(30))
+    TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums need no other
 
 
 def test_class_weight_for_no_class():

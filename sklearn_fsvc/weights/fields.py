@@ -1,0 +1,120 @@
+"""Receptive fields: each unit sees a random rectangle of the image."""
+
+from dataclasses import dataclass
+from math import prod
+from numbers import Integral
+
+import numpy as np
+
+
+def check_fields(image_shape, patch_size):
+    """Raise for an image shape or a patch size that cannot be used."""
+    if image_shape is None:
+        if patch_size is not None:
+            raise ValueError(
+                f"patch_size={patch_size!r} needs to know the shape of the images; give "
+                "image_shape=(rows, columns) too."
+            )
+        return
+    _check_whole("image_shape", image_shape, "(rows, columns) or (rows, columns, channels)", (2, 3))
+    if patch_size is None:
+        return
+    _check_whole("patch_size", patch_size, "(low, high), the smallest and largest side", (2,))
+    (low, high), sides = patch_size, image_shape[:2]
+    if low > high:
+        raise ValueError(f"patch_size={patch_size!r} must be (low, high) with low <= high.")
+    if low > min(sides) or high > max(sides):
+        raise ValueError(
+            f"patch_size={patch_size!r} does not fit in images of {sides[0]} x {sides[1]}; low "
+            f"may be {min(sides)} at most, and high {max(sides)}."
+        )
+
+
+def _check_whole(name, value, meaning, lengths):
+    wrong = f"{name}={value!r} must be {meaning}, in whole numbers of at least 1."
+    if isinstance(value, str) or not np.iterable(value):
+        raise TypeError(wrong)
+    if len(value) not in lengths:
+        raise ValueError(wrong)
+    for number in value:
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise TypeError(wrong)
+        if number < 1:
+            raise ValueError(wrong)
+
+
+def check_image(image_shape, n_features):
+    """Raise if rows of `n_features` are no images of that shape."""
+    if prod(image_shape) != n_features:
+        raise ValueError(
+            f"image_shape={image_shape!r} means {prod(image_shape)} features, and X has "
+            f"{n_features}."
+        )
+
+
+def sides_of(image_shape, patch_size):
+    """(low, high): `patch_size`, or from a fifth to three fifths of the shorter side.
+
+    >>> sides_of((28, 28), None)
+    (6, 17)
+    """
+    if patch_size is not None:
+        return tuple(patch_size)
+    side = min(image_shape[:2])
+    return max(1, round(0.2 * side)), max(1, round(0.6 * side))
+
+
+# Fields that are drawn in any case: those that others look at, whatever the number of units.
+_FIRST = 8
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A rectangle of the image for each unit.
+
+    Height, width and place are uniform: among the sizes that `patch_size` allows and the
+    image holds, and among the places where the rectangle lies within the image. It has all
+    channels of its pixels.
+
+    Attributes
+    ----------
+    image_shape : tuple of int
+    starts, lengths : ndarray of int of shape (n_fields, 2)
+        First row and column, height and width; of 8 fields or more.
+    """
+
+    image_shape: tuple
+    starts: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def draw(cls, n_units, image_shape, patch_size, seed):
+        """Unit by unit: fewer fields with the same seed are a prefix."""
+        low, high = sides_of(image_shape, patch_size)
+        sides = np.array(image_shape[:2])
+        chance = np.random.default_rng(seed).random((max(n_units, _FIRST), 2, 2))
+        lengths = low + (chance[:, 0] * (np.minimum(high, sides) - low + 1)).astype(np.intp)
+        starts = (chance[:, 1] * (sides - lengths + 1)).astype(np.intp)
+        return cls(tuple(image_shape), starts, lengths)
+
+    def n_inputs(self, n_units):
+        """Features that each of the first units sees."""
+        n_channels = prod(self.image_shape[2:])
+        return n_channels * self.lengths[:n_units].prod(axis=1)
+
+    def first(self):
+        """The features that each of some first fields holds, as boolean masks."""
+        for j in range(_FIRST):
+            inside = np.zeros(self.image_shape, bool)
+            (top, left), (height, width) = self.starts[j], self.lengths[j]
+            inside[top : top + height, left : left + width] = True
+            yield inside.ravel()
+
+    def keep(self, W):
+        """Set the weights outside each unit's rectangle to 0, in place."""
+        images = W.reshape(len(W), *self.image_shape[:2], -1)
+        for axis in (0, 1):
+            pixels = np.arange(self.image_shape[axis])
+            start, length = self.starts[: len(W), [axis]], self.lengths[: len(W), [axis]]
+            inside = (pixels >= start) & (pixels < start + length)
+            images *= np.expand_dims(inside, (2 - axis, 3))

@@ -1,0 +1,102 @@
+"""scale="auto": how strongly the units bend, from the data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import to_host
+from ..layers import TanhLayer
+from ..linalg import algebra
+from ..streaming import take_rows
+
+# Rows, and numbers in them, that are looked at: at most.
+_ROWS, _NUMBERS = 1000, 2**24
+
+# The standard deviation of what a unit receives is this part of Scott's factor, which takes
+# it where scores are best, or within 0.3 points: `benchmarks/weights.py`.
+_OF_SCOTT = 0.39
+
+# A unit's input never counts as less than this part of what features of the common spread
+# would send it; else a unit that sees almost nothing would be blown up to shout at noise.
+_FLOOR = 0.1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows, less their mean.
+
+    Attributes
+    ----------
+    block : ndarray of shape (n_rows, n_features), float64
+    mean : ndarray of shape (n_features,)
+    weight : ndarray of shape (n_rows,)
+        Shares of the rows, with the sum 1.
+    total : float
+        Rows that the sample stands for: the sum of their weights.
+    """
+
+    block: np.ndarray
+    mean: np.ndarray
+    weight: np.ndarray
+    total: float
+
+    @classmethod
+    def draw(cls, X, rows, weight, random_state):
+        """At most 1000 of `rows`."""
+        total = len(rows) if weight is None else weight[rows].sum()
+        most = max(2, min(_ROWS, _NUMBERS // X.shape[1]))
+        if len(rows) > most:
+            rows = random_state.choice(rows, most, replace=False)
+        block = to_host(take_rows(X, rows)).astype(np.float64)
+        share = np.ones(len(rows)) if weight is None else weight[rows]
+        share = share / share.sum()
+        # From the first row on, so that no rounding is left where a feature is constant.
+        first = block[0].copy()
+        block -= first
+        step = share @ block
+        block -= step
+        return cls(block, first + step, share, total)
+
+    @property
+    def spread(self):
+        """The root of the mean variance of the features."""
+        squares = np.einsum("ij,ij->i", self.block, self.block)
+        return np.sqrt(self.weight @ squares / self.block.shape[1])
+
+    def dimension(self, features=slice(None)):
+        """Directions in which the rows vary: the participation ratio of their variances.
+
+        The squared sum of the eigenvalues of the covariance of some features over the sum
+        of their squares: n where n features vary alike, 1 where all lie on a line, or
+        nothing varies at all.
+        """
+        Z = self.block[:, features] * np.sqrt(self.weight)[:, None]
+        Z = np.ascontiguousarray(Z.T) if Z.shape[1] > Z.shape[0] else Z
+        C = algebra(np).cross(Z, Z)
+        squared = np.vdot(C, C)
+        return np.trace(C) ** 2 / squared if squared > 0 else 1.0
+
+    def deviation(self, fields=None):
+        """The standard deviation that units should receive.
+
+        Units of a random layer are as wide as kernels of a density estimate should be: the
+        fewer rows and the more directions, the wider. Scott's rule (D. W. Scott 1992,
+        "Multivariate Density Estimation") divides the spread of n rows in d dimensions by
+        ``n ** (1 / (d + 4))``; steepness is one over width. Units with receptive fields
+        see fewer directions: the mean of some fields.
+        """
+        if fields is None:
+            dimension = self.dimension()
+        else:
+            dimension = np.mean([self.dimension(features) for features in fields.first()])
+        return _OF_SCOTT * max(self.total, 1.0) ** (1 / (dimension + 4))
+
+    def scaled(self, W, bias, fields=None):
+        """The layer whose units receive that deviation around their biases, in place of W."""
+        received = algebra(np).cross(np.ascontiguousarray(self.block.T, W.dtype), W.T)
+        lengths = np.linalg.norm(W, axis=1)
+        deviations = np.sqrt(self.weight.astype(W.dtype) @ np.square(received, out=received))
+        deviations = np.maximum(deviations, _FLOOR * self.spread * lengths)
+        deviations[deviations == 0] = 1  # no weights, or no variance
+        W *= (self.deviation(fields) / deviations)[:, None].astype(W.dtype)
+        return TanhLayer(W, bias - W @ self.mean)
