@@ -2,40 +2,30 @@
 
 python benchmarks/radius.py --data DIR [--json FILE]
 
-DIR holds mnist/ (IDX files), letter/letter.csv.gz and fsvc/{iris,optd64}.npz. MNIST is cut to
-10,000 training rows, for the grid's sake. Iris, with 50 test rows, is averaged over 10 seeds.
+DIR is described in `_data.py`. MNIST is cut to 10,000 training rows, for the grid's sake. Iris,
+with 50 test rows, is averaged over 10 seeds.
 """
 
 from pathlib import Path
 
 import numpy as np
 
+from _data import read_fsvc, read_letter, read_mnist
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc.demo import load_images
 
 GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.8)
 
 
-def read_letter(folder):
-    """X, y of 16,000 letters, and of the other 4,000."""
-    table = np.loadtxt(folder / "letter" / "letter.csv.gz", str, delimiter=",", skiprows=1)
-    label = next(j for j, text in enumerate(table[0]) if text.isalpha())
-    X, y = np.delete(table, label, axis=1).astype(float), table[:, label]
-    return X[:16_000], y[:16_000], X[16_000:], y[16_000:]
-
-
 def data_sets(folder):
-    X, y, X_test, y_test, _ = load_images(folder)
+    X, y, X_test, y_test = read_mnist(folder)
     X, y = X[:10_000], y[:10_000]
     yield "MNIST uint8", (X, y, X_test, y_test), 1000
     floats = (X / np.float32(255), y, X_test / np.float32(255), y_test)
     yield "MNIST / 255", floats, 1000
     yield "letter", read_letter(folder), 2000
     for name, units in (("optd64", 600), ("iris", 20)):
-        with np.load(folder / "fsvc" / f"{name}.npz") as file:
-            X, y, X_test, y_test = (file[k] for k in ("X_train", "y_train", "X_test", "y_test"))
-        yield name, (X, y.ravel(), X_test, y_test.ravel()), units
+        yield name, read_fsvc(folder, name), units
 
 
 def accuracy(parts, seeds, **params):

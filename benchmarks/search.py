@@ -16,8 +16,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
+from _data import read_letter
 from _report import arguments, report
-from radius import read_letter
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.demo import load_images
 

@@ -87,7 +87,7 @@ def test_a_unit_that_hardly_varies_costs_no_digits(engine, rng):
     variance = np.cov(H.astype(float), rowvar=False, ddof=0)
     found = np.tril(engine.to_host(s._normal_matrix(0.0))) / len(H)
     scale = np.sqrt(np.outer(variance.diagonal(), variance.diagonal()))
-    np.testing.assert_allclose(found / scale, np.tril(variance / scale), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found / scale, np.tril(variance / scale), rtol=0, atol=1e-3)
 
 
 def test_leading_units_are_a_smaller_network(data):

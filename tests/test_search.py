@@ -180,6 +180,16 @@ NETWORKS = {
         {"scale": [1e-3, "auto"], "weights": ["gaussian", "orthogonal"], "bias": [True, False],
          "alpha": [1.0]},
     ),
+    "tanh, weights of rows": (
+        "digits",
+        TanhClassifier(scale=0.02),
+        {"n_hidden": [20, 60, 5], "alpha": [0.1, 10],
+         "weights": ["class_informed", "constrained"]},
+    ),
+    "tanh, receptive fields": (
+        "digits", TanhClassifier(scale=0.02, image_shape=(8, 8)),
+        {"n_hidden": [20, 60], "alpha": [1.0], "patch_size": [None, (2, 6)]},
+    ),
     "rbf, prefixes": (
         "digits",
         RBFClassifier(selection_radius=30.0),

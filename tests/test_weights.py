@@ -8,7 +8,7 @@ from conftest import usable
 from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.weights import WEIGHTS, rows
+from sklearn_fsvc.weights import WEIGHTS, rows, scale
 from sklearn_fsvc.weights.fields import Fields, sides_of
 from sklearn_fsvc.weights.rows import differences, signed_sums
 from sklearn_fsvc.weights.scale import Sample
@@ -78,14 +78,15 @@ def test_lengths_of_rows_are_the_scale(data, weights):
     np.testing.assert_allclose(np.linalg.norm(W, axis=1), 2.5)
 
 
-def sums(X, y, m, engine=None, max_memory=None, dtype=np.float64):
+def sums(X, y, m, dtype=np.float64, engine=None):
     codes = np.unique(y, return_inverse=True)[1]
-    found = np.arange(len(X))
-    with get_engine("jit") as host:
-        return signed_sums(
-            engine or host, X, found, codes, X.mean(axis=0, dtype=float), m, 1,
-            np.dtype(dtype), max_memory,
+    mean = X.mean(axis=0, dtype=float)
+    with engine or get_engine("jit") as engine:
+        W = signed_sums(
+            engine, engine.xp, engine.to_device(X), np.arange(len(X)), codes, mean, m, 1,
+            np.dtype(dtype), None,
         )  # fmt: skip
+        return engine.to_host(W)
 
 
 def test_class_informed_units_are_signed_sums_of_one_class(data):
@@ -117,10 +118,10 @@ def test_signs_are_fair_and_independent(rng):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 def test_the_tile_does_not_matter(rng, monkeypatch, dtype):
     X, y = (rng.random((300, 12)) * 255).astype(dtype), rng.integers(0, 3, 300)
-    whole = sums(X, y, 200, dtype=np.result_type(dtype, np.float32))
+    whole = sums(X, y, 200, np.result_type(dtype, np.float32))
     for tile_bytes in (1, 20_000, 50_000):
         monkeypatch.setattr(rows, "_TILE_BYTES", tile_bytes)
-        parts = sums(X, y, 200, dtype=np.result_type(dtype, np.float32))
+        parts = sums(X, y, 200, np.result_type(dtype, np.float32))
         if dtype == np.uint8:
             np.testing.assert_array_equal(parts, whole)
         np.testing.assert_allclose(parts, whole, atol=2e-3 if dtype == np.float32 else 1e-9)
@@ -136,7 +137,9 @@ def test_constrained_units_are_differences_of_rows_of_two_classes(data):
     X, y = data
     codes = np.unique(y, return_inverse=True)[1]
     with get_engine("jit") as engine:
-        W = differences(engine, X, np.arange(90), codes, None, 1500, 1, np.dtype(np.float64), None)
+        W = differences(
+            engine, np, X, np.arange(90), codes, None, 1500, 1, np.dtype(np.float64), None
+        )
     pairs = [np.argwhere(np.abs(X[:, None] - X - w).max(axis=2) < 1e-12) for w in W]
     assert all(len(pair) == 1 for pair in pairs)
     pairs = np.concatenate(pairs)
@@ -178,10 +181,8 @@ def test_the_same_on_every_device(device, rng, weights, dtype):
 
 def test_sums_of_bytes_are_the_same_to_the_bit_on_a_gpu(request, rng):
     X, y = rng.integers(0, 256, (5000, 30)).astype(np.uint8), rng.integers(0, 4, 5000)
-    with usable("cuda", request.config) as engine:
-        there = sums(X, y, 100, dtype=np.float32)
-        here = sums(engine.to_device(X), y, 100, engine, dtype=np.float32)
-    np.testing.assert_array_equal(here, there)
+    there = sums(X, y, 100, np.float32, usable("cuda", request.config))
+    np.testing.assert_array_equal(there, sums(X, y, 100, np.float32))
 
 
 # Receptive fields.
@@ -269,11 +270,10 @@ def test_fields_see_fewer_directions(rng):
     """Half of the image is of one pixel's values: fields there see one direction."""
     X = rng.normal(size=(800, 8, 8))
     X[:, :, :4] = X[:, :1, :1]
-    sample = Sample.draw(X.reshape(800, 64), np.arange(800), None, np.random.RandomState(0))
-    left, right = np.zeros((2, 8, 8), bool)
-    left[2:5, 1:3] = right[1:6, 4:8] = True
-    assert sample.dimension(left.ravel()) == pytest.approx(1)
-    assert sample.dimension(right.ravel()) == pytest.approx(20, rel=0.05)
+    sample = Sample.draw(np, X.reshape(800, 64), np.arange(800), None, np.random.RandomState(0))
+    pixels = np.arange(64).reshape(8, 8)
+    assert sample.dimension(pixels[2:5, 1:3].ravel()) == pytest.approx(1)
+    assert sample.dimension(pixels[1:6, 4:8].ravel()) == pytest.approx(20, rel=0.05)
     fields = Fields.draw(3, (8, 8), (2, 3), 0)
     dimension = np.mean([sample.dimension(f) for f in fields.first()])
     assert sample.deviation(fields) == pytest.approx(0.39 * 800 ** (1 / (4 + dimension)))
@@ -282,7 +282,7 @@ def test_fields_see_fewer_directions(rng):
 
 def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
     X = rng.normal(size=(20, 50))
-    sample = Sample.draw(X, np.arange(20), None, np.random.RandomState(0))
+    sample = Sample.draw(np, X, np.arange(20), None, np.random.RandomState(0))
     variances = np.linalg.eigvalsh(np.cov(X, rowvar=False, ddof=0))
     assert sample.dimension() == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
 
@@ -290,22 +290,32 @@ def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
 def test_the_sample_has_weights(data, rng):
     X, _ = data
     times = rng.integers(0, 4, 90)
-    weighted = Sample.draw(X, np.flatnonzero(times), times.astype(float), None)
-    again = Sample.draw(np.repeat(X, times, axis=0), np.arange(times.sum()), None, None)
+    weighted = Sample.draw(np, X, np.flatnonzero(times), times.astype(float), None)
+    again = Sample.draw(np, np.repeat(X, times, axis=0), np.arange(times.sum()), None, None)
     np.testing.assert_allclose(weighted.mean, again.mean)
     assert weighted.total == again.total
     assert weighted.spread == pytest.approx(again.spread)
     assert weighted.dimension() == pytest.approx(again.dimension())
-    W, b = rng.normal(size=(5, 42)), np.zeros(5)
-    np.testing.assert_allclose(weighted.scaled(W.copy(), b).units, again.scaled(W.copy(), b).units)
+    ours, theirs = rng.normal(size=(2, 5, 42))
+    ours[:] = theirs
+    weighted.scale(ours)
+    again.scale(theirs)
+    np.testing.assert_allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("received", [1, 180, 10_000])
+def test_units_are_scaled_some_at_a_time(data, monkeypatch, received):
+    expected = layer(*data)[0]
+    monkeypatch.setattr(scale, "_RECEIVED", received)
+    np.testing.assert_allclose(layer(*data)[0], expected)
 
 
 def test_a_sample_is_at_most_a_thousand_rows_and_less_of_wide_ones(rng):
     random_state = np.random.RandomState(0)
     tall = np.zeros((1500, 2))
-    assert len(Sample.draw(tall, np.arange(1500), None, random_state).block) == 1000
+    assert len(Sample.draw(np, tall, np.arange(1500), None, random_state).block) == 1000
     wide = np.broadcast_to(np.float32(1), (500, 2**17))
-    assert len(Sample.draw(wide, np.arange(500), None, random_state).block) == 128
+    assert len(Sample.draw(np, wide, np.arange(500), None, random_state).block) == 128
 
 
 # Where little is given.

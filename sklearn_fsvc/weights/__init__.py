@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..arrays import to_host
 from ..layers import TanhLayer, hidden_dtype
 from ..parameters import check_choice, check_positive_or_auto
 from .chance import gaussian, orthogonal
@@ -55,35 +56,37 @@ def fit_layer(estimator, engine, X, codes, weight, n_units, max_memory):
     # A stream each, so that none depends on how many numbers another one has drawn.
     directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
     image_shape, dtype = estimator.image_shape, hidden_dtype(X.dtype)
+    xp = np if isinstance(X, np.ndarray) else engine.xp
     fields = sample = None
     if image_shape is not None:
         check_image(image_shape, X.shape[1])
         fields = Fields.draw(n_units, image_shape, estimator.patch_size, places)
     if needs_rows(estimator):
         rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
-        sample = Sample.draw(X, rows, weight, random_state)
+        sample = Sample.draw(xp, X, rows, weight, random_state)
     if needs_classes(estimator):
         draw = FROM_ROWS[estimator.weights]
-        W = draw(engine, X, rows, codes, sample.mean, n_units, directions, dtype, max_memory)
+        W = draw(engine, xp, X, rows, codes, sample.mean, n_units, directions, dtype, max_memory)
     else:
         W = FROM_CHANCE[estimator.weights](n_units, X.shape[1], directions)
+        W = xp.asarray(W.astype(dtype, copy=False))
     if fields is not None:
-        fields.keep(W)
+        fields.keep(W, xp)
     b = np.zeros(n_units)
     if estimator.bias:
         b = np.random.default_rng(biases).uniform(-1, 1, n_units)
     if isinstance(estimator.scale, str):
-        return sample.scaled(W, b, fields).astype(dtype)
-    return TanhLayer(_scaled(W, estimator, fields), b).astype(dtype)
-
-
-def _scaled(W, estimator, fields):
-    """Weights of the length `scale`, or, where they are normal, of that length on average."""
-    if needs_classes(estimator):
-        lengths = np.linalg.norm(W, axis=1)
-        lengths[lengths == 0] = 1
+        b -= sample.scale(W, fields)
     else:
-        n_inputs = np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W))
-        lengths = np.sqrt(n_inputs)
-    W *= (estimator.scale / lengths)[:, None].astype(W.dtype)
-    return W
+        lengths = _lengths(W, estimator, fields, xp)
+        W *= xp.asarray(estimator.scale / lengths)[:, None].astype(dtype)
+    return TanhLayer(to_host(W), b).astype(dtype)
+
+
+def _lengths(W, estimator, fields, xp):
+    """Of the weights of each unit; where they are normal, their length on average."""
+    if needs_classes(estimator):
+        lengths = xp.linalg.norm(W, axis=1)
+        lengths[lengths == 0] = 1
+        return lengths
+    return np.sqrt(np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W)))

@@ -103,18 +103,18 @@ class Fields:
         return n_channels * self.lengths[:n_units].prod(axis=1)
 
     def first(self):
-        """The features that each of some first fields holds, as boolean masks."""
+        """The features that each of some first fields holds."""
         for j in range(_FIRST):
             inside = np.zeros(self.image_shape, bool)
             (top, left), (height, width) = self.starts[j], self.lengths[j]
             inside[top : top + height, left : left + width] = True
-            yield inside.ravel()
+            yield np.flatnonzero(inside)
 
-    def keep(self, W):
+    def keep(self, W, xp):
         """Set the weights outside each unit's rectangle to 0, in place."""
         images = W.reshape(len(W), *self.image_shape[:2], -1)
         for axis in (0, 1):
             pixels = np.arange(self.image_shape[axis])
             start, length = self.starts[: len(W), [axis]], self.lengths[: len(W), [axis]]
             inside = (pixels >= start) & (pixels < start + length)
-            images *= np.expand_dims(inside, (2 - axis, 3))
+            images *= xp.asarray(np.expand_dims(inside, (2 - axis, 3)))

@@ -5,17 +5,16 @@ Which rows, and with which signs, is drawn on the host; the sums are made where 
 
 import numpy as np
 
-from ..arrays import to_host
 from ..linalg import algebra
 from ..streaming import budget, take_rows
 from ..tiling import rows_per_tile
 
 # Bytes of a tile of rows beyond which a product gains nothing.
-_TILE_BYTES = 2**26
+_TILE_BYTES = 2**28
 _BITS = 64
 
 
-def signed_sums(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
+def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memory):
     """Sums of all the rows of one class, each less the mean, with random signs.
 
     Unit j has the class j modulo the number of classes (McDonnell et al. 2015, "Fast,
@@ -25,9 +24,8 @@ def signed_sums(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
 
     Returns
     -------
-    W : ndarray of shape (n_units, n_features), `dtype`
+    W : array of shape (n_units, n_features), `dtype`, where X lies
     """
-    xp = np if isinstance(X, np.ndarray) else engine.xp
     classes, codes = np.unique(codes[rows], return_inverse=True)
     n_classes, n_features = len(classes), X.shape[1]
     n_each = -(-n_units // n_classes)
@@ -35,7 +33,7 @@ def signed_sums(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
     # From sums of bytes, which are exact, the mean is taken at the end.
     shift = None if X.dtype == np.uint8 else xp.asarray(mean.astype(dtype))
     sums = xp.zeros((n_each, n_classes, n_features), dtype)
-    totals = np.zeros((n_each, n_classes))
+    totals = xp.zeros((n_each, n_classes), dtype)
     row_bytes = 2 * n_features * (X.dtype.itemsize + sums.itemsize) + n_each * (4 + sums.itemsize)
     tile = rows_per_tile(
         len(rows), row_bytes, 2 * sums.nbytes, budget(engine, max_memory),
@@ -52,11 +50,11 @@ def signed_sums(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
                 if shift is not None:
                     ours -= shift
                 sums[:, k] += algebra(xp).cross(ours, S).T
-                totals[:, k] += to_host(S.sum(axis=0))
-    W = to_host(sums).reshape(-1, n_features)[:n_units]
+                totals[:, k] += S.sum(axis=0)
     if shift is None:
-        W -= np.outer(totals.ravel()[:n_units], mean).astype(dtype)
-    return W
+        for k in range(n_classes):
+            sums[:, k] -= xp.outer(totals[:, k], xp.asarray(mean.astype(dtype)))
+    return sums.reshape(-1, n_features)[:n_units]
 
 
 class _Signs:
@@ -84,7 +82,7 @@ class _Signs:
         return signs
 
 
-def differences(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
+def differences(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memory):
     """Differences of two random rows of different classes.
 
     The first row's class is j modulo the number of classes, the second one's any other
@@ -92,7 +90,7 @@ def differences(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
 
     Returns
     -------
-    W : ndarray of shape (n_units, n_features), `dtype`
+    W : array of shape (n_units, n_features), `dtype`, where X lies
     """
     classes, counts = np.unique(codes[rows], return_counts=True)
     n_classes = len(classes)
@@ -110,12 +108,13 @@ def differences(engine, X, rows, codes, mean, n_units, seed, dtype, max_memory):
     first = np.arange(n_units) % n_classes
     second = (first + 1 + (chance[:, 0] * (n_classes - 1)).astype(np.intp)) % n_classes
     plus, minus = row_of(first, chance[:, 1]), row_of(second, chance[:, 2])
-    W = np.empty((n_units, X.shape[1]), dtype)
+    W = xp.empty((n_units, X.shape[1]), dtype)
     row_bytes = 2 * X.shape[1] * (X.dtype.itemsize + W.itemsize)
     tile = rows_per_tile(
-        n_units, row_bytes, 0, budget(engine, max_memory), max(1, _TILE_BYTES // row_bytes)
+        n_units, row_bytes, W.nbytes, budget(engine, max_memory), max(1, _TILE_BYTES // row_bytes)
     )
     for start in range(0, n_units, tile):
         part = slice(start, start + tile)
-        W[part] = to_host(take_rows(X, plus[part], dtype) - take_rows(X, minus[part], dtype))
+        W[part] = take_rows(X, plus[part], dtype)
+        W[part] -= take_rows(X, minus[part], dtype)
     return W

@@ -1,16 +1,19 @@
 """scale="auto": how strongly the units bend, from the data."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..arrays import to_host
-from ..layers import TanhLayer
 from ..linalg import algebra
 from ..streaming import take_rows
 
 # Rows, and numbers in them, that are looked at: at most.
 _ROWS, _NUMBERS = 1000, 2**24
+
+# Numbers that units receive from the sample at a time.
+_RECEIVED = 2**22
 
 # The standard deviation of what a unit receives is this part of Scott's factor, which takes
 # it where scores are best, or within 0.3 points: `benchmarks/weights.py`.
@@ -23,45 +26,48 @@ _FLOOR = 0.1
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows, less their mean.
+    """Some rows, less their mean, where X lies.
 
     Attributes
     ----------
-    block : ndarray of shape (n_rows, n_features), float64
-    mean : ndarray of shape (n_features,)
-    weight : ndarray of shape (n_rows,)
+    xp : module
+        Namespace of the arrays.
+    block : array of shape (n_rows, n_features), float64
+    weight : array of shape (n_rows,)
         Shares of the rows, with the sum 1.
+    mean : ndarray of shape (n_features,), of the host
     total : float
         Rows that the sample stands for: the sum of their weights.
     """
 
-    block: np.ndarray
+    xp: Any
+    block: Any
+    weight: Any
     mean: np.ndarray
-    weight: np.ndarray
     total: float
 
     @classmethod
-    def draw(cls, X, rows, weight, random_state):
+    def draw(cls, xp, X, rows, weight, random_state):
         """At most 1000 of `rows`."""
         total = len(rows) if weight is None else weight[rows].sum()
         most = max(2, min(_ROWS, _NUMBERS // X.shape[1]))
         if len(rows) > most:
             rows = random_state.choice(rows, most, replace=False)
-        block = to_host(take_rows(X, rows)).astype(np.float64)
+        block = take_rows(X, rows).astype(np.float64)
         share = np.ones(len(rows)) if weight is None else weight[rows]
-        share = share / share.sum()
+        share = xp.asarray(share / share.sum())
         # From the first row on, so that no rounding is left where a feature is constant.
         first = block[0].copy()
         block -= first
         step = share @ block
         block -= step
-        return cls(block, first + step, share, total)
+        return cls(xp, block, share, to_host(first + step), total)
 
     @property
     def spread(self):
         """The root of the mean variance of the features."""
-        squares = np.einsum("ij,ij->i", self.block, self.block)
-        return np.sqrt(self.weight @ squares / self.block.shape[1])
+        squares = self.xp.einsum("ij,ij->i", self.block, self.block)
+        return float(self.weight @ squares / self.block.shape[1]) ** 0.5
 
     def dimension(self, features=slice(None)):
         """Directions in which the rows vary: the participation ratio of their variances.
@@ -70,11 +76,11 @@ class Sample:
         of their squares: n where n features vary alike, 1 where all lie on a line, or
         nothing varies at all.
         """
-        Z = self.block[:, features] * np.sqrt(self.weight)[:, None]
-        Z = np.ascontiguousarray(Z.T) if Z.shape[1] > Z.shape[0] else Z
-        C = algebra(np).cross(Z, Z)
-        squared = np.vdot(C, C)
-        return np.trace(C) ** 2 / squared if squared > 0 else 1.0
+        Z = self.block[:, features] * self.xp.sqrt(self.weight)[:, None]
+        Z = self.xp.ascontiguousarray(Z.T if Z.shape[1] > Z.shape[0] else Z)
+        C = algebra(self.xp).cross(Z, Z)
+        squared = float((C * C).sum())
+        return float(C.trace()) ** 2 / squared if squared > 0 else 1.0
 
     def deviation(self, fields=None):
         """The standard deviation that units should receive.
@@ -91,12 +97,26 @@ class Sample:
             dimension = np.mean([self.dimension(features) for features in fields.first()])
         return _OF_SCOTT * max(self.total, 1.0) ** (1 / (dimension + 4))
 
-    def scaled(self, W, bias, fields=None):
-        """The layer whose units receive that deviation around their biases, in place of W."""
-        received = algebra(np).cross(np.ascontiguousarray(self.block.T, W.dtype), W.T)
-        lengths = np.linalg.norm(W, axis=1)
-        deviations = np.sqrt(self.weight.astype(W.dtype) @ np.square(received, out=received))
-        deviations = np.maximum(deviations, _FLOOR * self.spread * lengths)
-        deviations[deviations == 0] = 1  # no weights, or no variance
-        W *= (self.deviation(fields) / deviations)[:, None].astype(W.dtype)
-        return TanhLayer(W, bias - W @ self.mean)
+    def scale(self, W, fields=None):
+        """Multiply the weights of each unit so that it receives that deviation, in place.
+
+        Returns
+        -------
+        centre : ndarray of shape (n_units,)
+            What each then receives from the mean row.
+        """
+        xp, deviation = self.xp, self.deviation(fields)
+        floor = _FLOOR * self.spread
+        columns = xp.ascontiguousarray(self.block.T, W.dtype)
+        share = self.weight.astype(W.dtype)
+        mean, centre = xp.asarray(self.mean), xp.empty(len(W))
+        step = max(1, _RECEIVED // len(share))
+        for start in range(0, len(W), step):
+            w = W[start : start + step]
+            received = algebra(xp).cross(columns, w.T)
+            found = xp.sqrt(share @ xp.square(received, out=received))
+            found = xp.maximum(found, floor * xp.linalg.norm(w, axis=1))
+            found[found == 0] = 1  # no weights, or no variance
+            w *= (deviation / found)[:, None].astype(W.dtype)
+            centre[start : start + step] = w @ mean
+        return to_host(centre)

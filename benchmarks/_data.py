@@ -1,0 +1,28 @@
+"""The data sets of the benchmarks, from the folder that `--data` names.
+
+It holds mnist/ (IDX files), letter/letter.csv.gz and fsvc/{iris,optd64}.npz.
+"""
+
+import numpy as np
+
+from sklearn_fsvc.demo import load_images
+
+
+def read_mnist(folder):
+    """X, y of 60,000 images as bytes, and of 10,000 others."""
+    return load_images(folder)[:4]
+
+
+def read_letter(folder):
+    """X, y of 16,000 letters, and of the other 4,000."""
+    table = np.loadtxt(folder / "letter" / "letter.csv.gz", str, delimiter=",", skiprows=1)
+    label = next(j for j, text in enumerate(table[0]) if text.isalpha())
+    X, y = np.delete(table, label, axis=1).astype(float), table[:, label]
+    return X[:16_000], y[:16_000], X[16_000:], y[16_000:]
+
+
+def read_fsvc(folder, name):
+    """X, y for training and for testing, as the authors split them."""
+    with np.load(folder / "fsvc" / f"{name}.npz") as file:
+        X, y, X_test, y_test = (file[k] for k in ("X_train", "y_train", "X_test", "y_test"))
+    return X, y.ravel(), X_test, y_test.ravel()

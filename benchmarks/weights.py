@@ -1,0 +1,150 @@
+"""Kinds of random weights: accuracy by size, scale="auto" against a grid, and the price.
+
+python benchmarks/weights.py --data DIR [--json FILE] [--device cuda] [--only NAME,...]
+
+    sizes    accuracy of each kind on MNIST, letter and optd64, for several sizes
+    scale    scale="auto" against the best of a grid, for each kind
+    price    MNIST with `--units` class-informed units in patches: accuracy, time to fit, and
+             which part of it draws the weights
+    xgboost  the same beside XGBoost (hist, 200 trees), where it is installed
+
+DIR is described in `_data.py`. Accuracies are means over `--seeds` networks.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from _data import read_fsvc, read_letter, read_mnist
+from _report import arguments, report
+from sklearn_fsvc import TanhClassifier, TanhProjector
+from sklearn_fsvc.timing import medians
+from sklearn_fsvc.weights import WEIGHTS
+
+SIZES = (256, 512, 1024, 2048, 4096)
+GRID = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
+MNIST = {"weights": "class_informed", "image_shape": (28, 28)}
+
+
+def data_sets(folder):
+    """name, parts, kinds of layers: {name: parameters}."""
+    for name, parts, image_shape in (
+        ("MNIST", read_mnist(folder), (28, 28)),
+        ("letter", read_letter(folder), None),
+        ("optd64", read_fsvc(folder, "optd64"), (8, 8)),
+    ):
+        kinds = {weights: {"weights": weights} for weights in WEIGHTS}
+        if image_shape is not None:
+            kinds |= {
+                f"{weights}, patches": {"weights": weights, "image_shape": image_shape}
+                for weights in WEIGHTS
+            }
+        yield name, parts, kinds
+
+
+def accuracy(args, parts, n_hidden, **params):
+    """Mean, in %, and the standard deviation over the seeds."""
+    X, y, X_test, y_test = parts
+    scores = [
+        100 * TanhClassifier(n_hidden, random_state=seed, device=args.device, **params)
+        .fit(X, y)
+        .score(X_test, y_test)
+        for seed in range(args.seeds)
+    ]  # fmt: skip
+    return float(np.mean(scores)), float(np.std(scores))
+
+
+def sizes(args):
+    for name, parts, kinds in data_sets(args.data):
+        rows = []
+        for kind, params in kinds.items():
+            for size in SIZES:
+                mean, spread = accuracy(args, parts, size, **params)
+                rows += [(f"{kind}: {size}", mean), (f"{kind}: {size}, std", spread)]
+        report(args, f"weights: accuracy on {name}, {args.seeds} seeds, %", rows)
+
+
+def standardised(parts):
+    """Features that are centred and divided by their common spread, for the grid."""
+    X, y, X_test, y_test = parts
+    X, X_test = X.astype(np.float32), X_test.astype(np.float32)
+    mean = X.mean(axis=0)
+    spread = np.sqrt(np.square(X - mean).mean())
+    return (X - mean) / spread, y, (X_test - mean) / spread, y_test
+
+
+def scale(args):
+    for name, parts, kinds in data_sets(args.data):
+        parts, rows = standardised(parts), []
+        for kind, params in kinds.items():
+            auto, _ = accuracy(args, parts, args.units, **params)
+            grid = {s: accuracy(args, parts, args.units, scale=s, **params)[0] for s in GRID}
+            best = max(grid, key=grid.get)
+            rows += [
+                (f"{kind}: auto, %", auto),
+                (f"{kind}: best of the grid, %", grid[best]),
+                (f"{kind}: its scale", best),
+                (f"{kind}: auto - best, points", auto - grid[best]),
+            ]
+        title = f"weights: scale on {name}, {args.units} units, {args.seeds} seeds"
+        report(args, title, rows, device=args.device)
+
+
+def price(args):
+    X, y, X_test, y_test = read_mnist(args.data)
+    options = MNIST | {"random_state": 0, "device": args.device}
+    clf, gaussian = (
+        TanhClassifier(args.units, **options | more) for more in ({}, {"weights": "gaussian"})
+    )
+    projector = TanhProjector(args.units, **options)
+    functions = {"fit": clf, "drawing": projector, "gaussian": gaussian}
+    functions = {name: (lambda e=e: e.fit(X, y)) for name, e in functions.items()}
+    times = medians(functions, args.repeats, seconds=600)
+    scores = [100 * clf.score(X_test, y_test), 100 * gaussian.score(X_test, y_test)]
+    mean, spread = accuracy(args, (X, y, X_test, y_test), args.units, **MNIST)
+    rows = [
+        ("fit, s", times["fit"]),
+        ("drawing the weights, s", times["drawing"]),
+        ("drawing / fit", times["drawing"] / times["fit"]),
+        ("fit / that of Gaussian weights in patches", times["fit"] / times["gaussian"]),
+        ("accuracy, %", scores[0]),
+        (f"accuracy, mean of {args.seeds} seeds, %", mean),
+        ("accuracy, std over seeds, points", spread),
+        ("accuracy of Gaussian weights in patches, %", scores[1]),
+    ]
+    report(args, f"weights: MNIST, {args.units} units", rows, device=args.device)
+
+
+def xgboost(args):
+    from xgboost import XGBClassifier
+
+    X, y, X_test, y_test = read_mnist(args.data)
+    models = {"XGBoost": XGBClassifier(n_estimators=200, tree_method="hist")}
+    for units in (2048, 8192):
+        models[f"{units} units"] = TanhClassifier(
+            units, random_state=0, device=args.device, **MNIST
+        )
+    rows, seconds = [], {}
+    for name, model in models.items():
+        start = time.perf_counter()
+        model.fit(X, y)
+        seconds[name] = time.perf_counter() - start
+        rows.append((f"{name}: fit, s", seconds[name]))
+        rows.append((f"{name}: accuracy, %", 100 * float(np.mean(model.predict(X_test) == y_test))))
+        rows.append((f"{name}: fit / that of XGBoost", seconds[name] / seconds["XGBoost"]))
+    report(args, "weights: MNIST beside XGBoost", rows, device=args.device)
+
+
+if __name__ == "__main__":
+    parts = {f.__name__: f for f in (sizes, scale, price, xgboost)}
+    args = arguments(
+        data={"required": True, "type": Path},
+        device={"default": "cpu"},
+        only={"default": ",".join(parts)},
+        units={"type": int, "default": 2048},
+        seeds={"type": int, "default": 4},
+        repeats={"type": int, "default": 3},
+    )
+    for name in args.only.split(","):
+        parts[name](args)
