@@ -11,7 +11,8 @@ from ..tiling import rows_per_tile
 
 # Bytes of a tile of rows beyond which a product gains nothing.
 _TILE_BYTES = 2**28
-_BITS = 64
+# Words that a stream of random words gives to each row, of 64 bits.
+_WORDS = 4
 
 
 def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memory):
@@ -41,11 +42,11 @@ def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
     )  # fmt: skip
     for start in range(0, len(rows), tile):
         part = slice(start, start + tile)
-        block, words = take_rows(X, rows[part]), signs.next_words(len(rows[part]))
+        block, words = take_rows(X, rows[part]), xp.asarray(signs.next_words(len(rows[part])))
         for k in range(n_classes):
             picked = np.flatnonzero(codes[part] == k)
             if len(picked):
-                S = signs.of(xp.asarray(words[picked]), dtype, xp)
+                S = signs.of(words[picked], dtype, xp)
                 ours = take_rows(block, picked, dtype)
                 if shift is not None:
                     ours -= shift
@@ -60,18 +61,20 @@ def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
 class _Signs:
     """For each row +1 or -1 for each unit of its class, bit by bit of random words.
 
-    64 units share a stream of words, a word for each row, so that neither the units after
+    256 units share a stream of words, four for each row, so that neither the units after
     them nor the size of the tile matter.
     """
 
     def __init__(self, n_units, seed):
         self._n_units = n_units
-        self._streams = [np.random.PCG64([seed, block]) for block in range(-(-n_units // _BITS))]
+        self._streams = [
+            np.random.PCG64([seed, block]) for block in range(-(-n_units // (64 * _WORDS)))
+        ]
 
     def next_words(self, n_rows):
-        """(n_rows, n_streams) for the rows that follow."""
-        words = [stream.random_raw(n_rows) for stream in self._streams]
-        return np.stack(words, axis=1).astype("<u8", copy=False)
+        """(n_rows, n_words) for the rows that follow."""
+        words = [s.random_raw(n_rows * _WORDS).reshape(-1, _WORDS) for s in self._streams]
+        return np.concatenate(words, axis=1).astype("<u8", copy=False)
 
     def of(self, words, dtype, xp):
         """(rows, n_units): the bits as signs."""
