@@ -9,7 +9,8 @@ from ..linalg import algebra
 from ..streaming import budget, take_rows
 from ..tiling import rows_per_tile
 
-# Bytes of a tile of rows beyond which a product gains nothing.
+# Bytes of a tile of rows beyond which nothing is gained; on a GPU, where every call costs
+# its launch, four times as many.
 _TILE_BYTES = 2**28
 # Words that a stream of random words gives to each row, of 64 bits.
 _WORDS = 4
@@ -38,7 +39,7 @@ def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
     row_bytes = 2 * n_features * (X.dtype.itemsize + sums.itemsize) + n_each * (4 + sums.itemsize)
     tile = rows_per_tile(
         len(rows), row_bytes, 2 * sums.nbytes, budget(engine, max_memory),
-        max(1, _TILE_BYTES // row_bytes),
+        max(1, _TILE_BYTES * (1 if xp is np else 4) // row_bytes),
     )  # fmt: skip
     for start in range(0, len(rows), tile):
         part = slice(start, start + tile)
@@ -68,7 +69,7 @@ class _Signs:
     def __init__(self, n_units, seed):
         self._n_units = n_units
         self._streams = [
-            np.random.PCG64([seed, block]) for block in range(-(-n_units // (64 * _WORDS)))
+            np.random.SFC64([seed, block]) for block in range(-(-n_units // (64 * _WORDS)))
         ]
 
     def next_words(self, n_rows):
