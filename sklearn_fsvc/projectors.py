@@ -256,10 +256,10 @@ class TanhProjector(_Projector):
         weights.check_parameters(self)
 
     def _choose_layer(self, engine, X, y):
-        codes = None
+        codes, max_memory = None, self.max_memory
         if weights.needs_classes(self):
             codes = _classes_of(X, y, f"weights={self.weights!r}", '"gaussian" or "orthogonal"')
-        X, max_memory = keep_rows(engine, X, self.max_memory)
+            X, max_memory = keep_rows(engine, X, max_memory)
         layer = weights.fit_layer(self, engine, X, codes, None, self.n_components, max_memory)
         self.components_, self.intercept_ = layer.units, layer.bias
 

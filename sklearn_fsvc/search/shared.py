@@ -116,7 +116,7 @@ def fit_splits(group, task):
         sample_weight = _sample_weight(**task.fit_params)
         X, codes, weight = network._prepare(engine, task.X, task.y, sample_weight)
         X, max_memory = keep_rows(engine, X, network.max_memory)
-        kept_bytes = (len(left_out) + 2) * RidgeStatistics.nbytes(network.n_hidden)
+        kept_bytes = (len(left_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         if not _all_classes_everywhere(task, codes, weight) or (
             kept_bytes > budget(engine, max_memory) // 2
         ):
