@@ -45,7 +45,7 @@ def cases():
         yield cls, {"weights": "uniform"}, ValueError, "weights='uniform' is not known"
         for bad, error in (((2, 3), ValueError), ((4, 0), ValueError), ((4,), ValueError)):
             yield cls, {"image_shape": bad}, error, f"image_shape={bad!r} m"
-        for bad in (4, "2x2", (2.0, 2), (True, 4)):
+        for bad in (4, "2x2", (2.0, 2), (True, 4), {2, 3}, b"ab"):
             yield cls, {"image_shape": bad}, TypeError, f"image_shape={bad!r} must be (rows, col"
         yield cls, {"patch_size": (1, 2)}, ValueError, "patch_size=(1, 2) needs to know the shape"
         for bad, error, why in (
@@ -59,6 +59,9 @@ def cases():
         ):
             message = f"patch_size={bad!r} {why}" if "at most" not in why else why
             yield cls, {"image_shape": (2, 2), "patch_size": bad}, error, message
+        for bad in ((2, 4), (1, 5)):
+            oblong = {"image_shape": (1, 4), "patch_size": bad}
+            yield cls, oblong, ValueError, "low may be 1 at most, and high 4"
     for cls in (RBFClassifier, TanhClassifier):
         yield cls, {"alpha": -1}, ValueError, "alpha=-1 must be finite and 0 or more"
         yield cls, {"alpha": None}, TypeError, "alpha=None must be a number"
@@ -185,6 +188,8 @@ def test_weights_that_need_classes(weights):
         projector.fit(X, X[:, 0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         projector.fit(X, Y[:7])
+    with pytest.raises(ValueError, match="1d array"):
+        projector.fit(X, np.eye(3)[Y])
     with pytest.raises(ValueError, match="Input y contains NaN"):
         projector.fit(X, np.where(Y == 0, np.nan, Y))
     assert not hasattr(projector, "components_")

@@ -77,6 +77,35 @@ def test_statistics_are_a_monoid(data):
     assert_same(whole + RidgeStatistics(15, 3), whole)
 
 
+def test_the_mean_does_not_depend_on_the_origin(data, rng):
+    H, Y, weight = data
+    s = statistics(H, Y, weight)
+    expected = np.average(H, axis=0, weights=weight)
+    a, b = statistics(H[:80], Y[:80], weight[:80]), statistics(H[80:], Y[80:], weight[80:])
+    seen = s._seen_from(rng.random(15))
+    for same in (s, seen, a + b, b + a, s + RidgeStatistics(15, 3), RidgeStatistics(15, 3) + s):
+        np.testing.assert_allclose(same.mean, expected, rtol=1e-12)
+    np.testing.assert_allclose((s - b).mean, a.mean, rtol=1e-12)
+    np.testing.assert_allclose(s.leading(6).mean, expected[:6], rtol=1e-12)
+
+
+def test_the_sum_with_nothing_keeps_the_origin(data):
+    H, Y, _ = data
+    s, nothing = statistics(H, Y), RidgeStatistics(15, 3)
+    for same in (s + nothing, nothing + s, s - nothing):
+        np.testing.assert_array_equal(same.origin, s.origin)
+        np.testing.assert_array_equal(np.tril(same.gram), np.tril(s.gram))
+
+
+def test_the_coarsest_rounding_is_kept(data):
+    H, Y, _ = data
+    fine, coarse = statistics(H, Y), statistics(H.astype(np.float32), Y)
+    assert fine.rounding < coarse.rounding == np.finfo(np.float32).eps
+    for s in (fine + coarse, coarse + fine, coarse - fine, coarse.leading(4)):
+        assert s.rounding == coarse.rounding
+    assert coarse.update(H.copy(), Y).rounding == np.finfo(np.float32).eps
+
+
 def test_a_unit_that_hardly_varies_costs_no_digits(engine, rng):
     """In float32 its square, a thousand times its variance, would be rounded to 1e-7."""
     H = 0.7 + 0.01 * rng.normal(size=(50_000, 8))

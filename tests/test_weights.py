@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits
 import naive
 from conftest import usable
 from sklearn_fsvc import TanhClassifier, TanhProjector
+from sklearn_fsvc import weights as package
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import TanhLayer
 from sklearn_fsvc.weights import WEIGHTS, rows, scale
@@ -46,7 +47,9 @@ def test_a_smaller_layer_is_a_prefix(data, weights, scale, images, m):
 
 
 @pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
-@pytest.mark.parametrize("images", [{}, IMAGES], ids=["features", "images"])
+@pytest.mark.parametrize(
+    "images", [{}, IMAGES, {"image_shape": (3, 7, 2)}], ids=["features", "images", "channels"]
+)
 def test_moments_of_chance(data, weights, images):
     W, b = layer(*data, 6000, weights=weights, scale=3.0, **images)
     lengths = np.linalg.norm(W, axis=1)
@@ -68,8 +71,28 @@ def test_orthogonal_groups(data):
     np.testing.assert_allclose(*lengths)
 
 
-def test_no_bias(data):
-    assert not layer(*data, scale=1.0, bias=False)[1].any()
+def test_an_orthogonal_unit_is_on_the_side_of_its_gaussian_one(data):
+    W, _ = layer(*data, 100, weights="orthogonal", scale=1.0)
+    gaussian, _ = layer(*data, 100, scale=1.0)
+    assert ((W * gaussian).sum(axis=1) > 0).all()
+    np.testing.assert_allclose(W[[0, 42, 84]], gaussian[[0, 42, 84]])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_no_bias(data, weights):
+    assert not layer(*data, scale=1.0, weights=weights, bias=False)[1].any()
+    W, b = layer(*data, weights=weights, bias=False)
+    np.testing.assert_allclose(W @ data[0].mean(axis=0) + b, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("scale", [0.7, "auto"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_the_layer_is_as_wide_as_its_rows(data, weights, scale, dtype):
+    X, y = data
+    parts = layer((10 * X).clip(0).astype(dtype), y, weights=weights, scale=scale, **IMAGES)
+    expected = np.float64 if dtype == np.float64 else np.float32
+    assert [part.dtype for part in parts] == [expected, expected]
 
 
 @pytest.mark.parametrize("weights", FROM_ROWS)
@@ -104,7 +127,7 @@ def test_class_informed_units_are_signed_sums_of_one_class(data):
 def test_signs_are_fair_and_independent(rng):
     """As many + as -, for each unit and row, and no two units alike."""
     n = 400
-    W = sums(np.eye(n), np.zeros(n), 150)
+    W = sums(np.eye(n), np.zeros(n), 600)
     signs = np.sign(W)  # of row i that of weight i, less the mean of all
     np.testing.assert_allclose(W, signs - signs.mean(axis=1, keepdims=True), atol=1e-12)
     assert np.abs(signs.mean(axis=1)).max() < 0.3
@@ -127,10 +150,71 @@ def test_the_tile_does_not_matter(rng, monkeypatch, dtype):
         np.testing.assert_allclose(parts, whole, atol=2e-3 if dtype == np.float32 else 1e-9)
 
 
+@pytest.mark.parametrize("weights", FROM_ROWS)
+@pytest.mark.parametrize("offset", [0, 1e5])
+def test_an_offset_costs_float32_few_digits(rng, weights, offset):
+    X, y = (rng.normal(size=(6000, 4)) + offset).astype(np.float32), rng.integers(0, 3, 6000)
+    found, exact = (layer(Z, y, weights=weights, scale=1.0)[0] for Z in (X, X.astype(float)))
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [1e-25, 1e-12, 1e8, 1e25])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_squares_of_large_float32_are_no_trouble(data, weights, factor):
+    X, y = data[0].astype(np.float32), data[1]
+    p = TanhProjector(30, weights=weights, random_state=0, device="jit")
+    H, other = (clone(p).fit_transform(np.float32(f) * X, y) for f in (1, factor))
+    np.testing.assert_allclose(other, H, atol=1e-4)
+    if weights in FROM_ROWS:
+        W, _ = layer(np.float32(factor) * X, y, weights=weights, scale=0.5)
+        np.testing.assert_allclose(np.linalg.norm(W, axis=1), 0.5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda t: np.array(t, np.uint8)])
+def test_shapes_and_sizes_are_any_sequence_of_whole_numbers(rng, kind):
+    X = rng.random((20, 28 * 28))
+    W, _ = layer(X, None, 5, image_shape=kind((28, 28)), patch_size=kind((2, 9)))
+    np.testing.assert_array_equal(W, layer(X, None, 5, image_shape=(28, 28), patch_size=(2, 9))[0])
+
+
+@pytest.mark.parametrize("weights", FROM_ROWS)
+def test_the_layer_is_drawn_within_the_memory_that_fit_has(data, weights, monkeypatch):
+    limits, fit_layer = [], package.fit_layer
+
+    def spy(*arguments):
+        limits.append(arguments[-1])
+        return fit_layer(*arguments)
+
+    monkeypatch.setattr(package, "fit_layer", spy)
+    params = {"weights": weights, "device": "jit", "max_memory": "64MiB"}
+    TanhClassifier(5, **params).fit(*data)
+    TanhProjector(5, **params).fit(*data)
+    assert limits == ["64MiB", "64MiB"]
+
+
+def test_all_rows_are_in_the_sums_however_many():
+    X = np.vstack([np.zeros((1000, 500)), np.eye(500)])
+    W, _ = layer(X, np.arange(1500) % 2, 2, weights="class_informed", scale=1.0)
+    assert W.any(axis=0).all()
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_another_seed_is_another_layer(data, weights):
+    for one, other in zip(
+        *(layer(*data, weights=weights, random_state=seed) for seed in (0, 1)), strict=True
+    ):
+        assert not np.isclose(one, other).all(axis=-1).any()
+
+
 def test_bytes_are_what_floats_are(rng):
     X, y = rng.integers(0, 256, (300, 12)), rng.integers(0, 3, 300)
     of_bytes, of_floats = sums(X.astype(np.uint8), y, 50), sums(X.astype(float), y, 50)
     np.testing.assert_allclose(of_bytes, of_floats, atol=1e-9)
+    of_bytes, of_floats = (
+        layer(X.astype(dtype), y, weights="constrained", scale=1.0)[0]
+        for dtype in (np.uint8, float)
+    )
+    np.testing.assert_allclose(of_bytes, of_floats, atol=1e-6)
 
 
 def test_constrained_units_are_differences_of_rows_of_two_classes(data):
@@ -152,6 +236,27 @@ def test_constrained_units_are_differences_of_rows_of_two_classes(data):
         assert np.delete(counts, k).min() > 200
     assert len(np.unique(pairs[:, 0])) == 90
     assert len(np.unique(pairs[:, 1])) == 90
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_the_tile_of_differences_does_not_matter(rng, monkeypatch, dtype):
+    X, y = (rng.random((300, 12)) * 255).astype(dtype), rng.integers(0, 3, 300)
+    whole, _ = layer(X, y, 200, weights="constrained")
+    for tile_bytes in (1, 2000, 7000):
+        monkeypatch.setattr(rows, "_TILE_BYTES", tile_bytes)
+        np.testing.assert_array_equal(layer(X, y, 200, weights="constrained")[0], whole)
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "orthogonal"])
+@pytest.mark.parametrize("images", [{}, IMAGES], ids=["features", "images"])
+def test_weights_of_rows_are_repetitions(data, rng, weights, images):
+    X, y = data
+    times = rng.integers(0, 4, 90)
+    params = {"weights": weights, "random_state": 0, "device": "jit", "n_hidden": 20}
+    weighted = TanhClassifier(**params, **images).fit(X, y, sample_weight=times)
+    again = TanhClassifier(**params, **images).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(weighted.components_, again.components_)
+    np.testing.assert_allclose(weighted.hidden_intercept_, again.hidden_intercept_)
 
 
 @pytest.mark.parametrize("weights", FROM_ROWS)
@@ -202,6 +307,16 @@ def test_fields_are_rectangles_with_all_channels(data, weights, shape):
             assert min(low, side) <= len(pixels) <= min(high, side)
 
 
+@pytest.mark.parametrize("shape", [(6, 7), (6, 7, 3), (1, 9)])
+def test_the_first_fields_are_those_of_the_first_units(shape):
+    fields = Fields.draw(1, shape, None, 0)
+    W = np.ones((8, np.prod(shape)))
+    fields.keep(W, np)
+    for w, features in zip(W, fields.first(), strict=True):
+        np.testing.assert_array_equal(np.flatnonzero(w), features)
+    np.testing.assert_array_equal(fields.n_inputs(8), W.sum(axis=1))
+
+
 @pytest.mark.parametrize("patch_size", [(1, 1), (2, 4), (6, 6), (3, 9)])
 def test_sizes_and_places_are_uniform(patch_size):
     low, high = patch_size
@@ -224,7 +339,7 @@ def test_the_default_size():
     assert sides_of((28, 28), None) == (6, 17)
     assert sides_of((100, 20, 3), None) == (4, 12)
     assert sides_of((1, 5), None) == (1, 1)
-    assert sides_of((28, 28), [2, 3]) == (2, 3)
+    assert sides_of((28, 28), (2, 3)) == (2, 3)
 
 
 def test_a_field_of_the_whole_image_is_none(data):
@@ -310,12 +425,33 @@ def test_units_are_scaled_some_at_a_time(data, monkeypatch, received):
     np.testing.assert_allclose(layer(*data)[0], expected)
 
 
-def test_a_sample_is_at_most_a_thousand_rows_and_less_of_wide_ones(rng):
+def test_a_sample_is_at_most_a_thousand_rows_and_less_of_wide_ones(monkeypatch):
     random_state = np.random.RandomState(0)
     tall = np.zeros((1500, 2))
     assert len(Sample.draw(np, tall, np.arange(1500), None, random_state).block) == 1000
     wide = np.broadcast_to(np.float32(1), (500, 2**17))
-    assert len(Sample.draw(np, wide, np.arange(500), None, random_state).block) == 128
+    assert len(Sample.draw(np, wide, np.arange(500), None, random_state).block) == 32
+    monkeypatch.setattr(scale, "_NUMBERS", 1)
+    assert len(Sample.draw(np, tall, np.arange(1500), None, random_state).block) == 2
+
+
+def test_a_sample_is_of_random_rows_that_have_a_weight():
+    weight = np.arange(4000.0) % 3
+    number = np.arange(4000.0)[:, None]
+    sample = Sample.draw(np, number, np.flatnonzero(weight), weight, np.random.RandomState(0))
+    found = np.rint(sample.block + sample.mean)[:, 0].astype(int)
+    assert len(np.unique(found)) == 1000
+    assert np.ptp(found) > 3500
+    np.testing.assert_allclose(sample.weight, weight[found] / weight[found].sum())
+    assert sample.weight.all()
+    assert sample.total == weight.sum()
+
+
+@pytest.mark.parametrize("total", [1e-300, 0.5, 1.0])
+def test_weights_of_rows_count_as_one_row_at_least(data, total):
+    weight = np.full(90, total / 90)
+    sample = Sample.draw(np, data[0], np.arange(90), weight, None)
+    assert sample.deviation() == pytest.approx(0.39)
 
 
 # Where little is given.

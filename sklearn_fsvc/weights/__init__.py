@@ -7,7 +7,7 @@ from ..arrays import to_host
 from ..layers import TanhLayer, hidden_dtype
 from ..parameters import check_choice, check_positive_or_auto
 from .chance import gaussian, orthogonal
-from .fields import Fields, check_fields, check_image
+from .fields import Fields, check_image, read_fields
 from .rows import differences, signed_sums
 from .scale import Sample
 
@@ -20,7 +20,7 @@ def check_parameters(estimator):
     """Raise for a parameter of a tanh layer that cannot be used."""
     check_choice("weights", estimator.weights, WEIGHTS)
     check_positive_or_auto("scale", estimator.scale)
-    check_fields(estimator.image_shape, estimator.patch_size)
+    read_fields(estimator.image_shape, estimator.patch_size)
 
 
 def needs_classes(estimator):
@@ -55,18 +55,20 @@ def fit_layer(estimator, engine, X, codes, weight, n_units, max_memory):
     random_state = check_random_state(estimator.random_state)
     # A stream each, so that none depends on how many numbers another one has drawn.
     directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
-    image_shape, dtype = estimator.image_shape, hidden_dtype(X.dtype)
+    image_shape, patch_size = read_fields(estimator.image_shape, estimator.patch_size)
+    dtype = hidden_dtype(X.dtype)
     xp = np if isinstance(X, np.ndarray) else engine.xp
     fields = sample = None
     if image_shape is not None:
         check_image(image_shape, X.shape[1])
-        fields = Fields.draw(n_units, image_shape, estimator.patch_size, places)
+        fields = Fields.draw(n_units, image_shape, patch_size, places)
     if needs_rows(estimator):
         rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
         sample = Sample.draw(xp, X, rows, weight, random_state)
     if needs_classes(estimator):
         draw = FROM_ROWS[estimator.weights]
         W = draw(engine, xp, X, rows, codes, sample.mean, n_units, directions, dtype, max_memory)
+        W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
     else:
         W = FROM_CHANCE[estimator.weights](n_units, X.shape[1], directions)
         W = xp.asarray(W.astype(dtype, copy=False))

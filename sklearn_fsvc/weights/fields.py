@@ -1,5 +1,6 @@
 """Receptive fields: each unit sees a random rectangle of the image."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from numbers import Integral
@@ -7,20 +8,22 @@ from numbers import Integral
 import numpy as np
 
 
-def check_fields(image_shape, patch_size):
-    """Raise for an image shape or a patch size that cannot be used."""
+def read_fields(image_shape, patch_size):
+    """Both in ints of Python, or None; raises for what cannot be used."""
     if image_shape is None:
         if patch_size is not None:
             raise ValueError(
                 f"patch_size={patch_size!r} needs to know the shape of the images; give "
                 "image_shape=(rows, columns) too."
             )
-        return
-    _check_whole("image_shape", image_shape, "(rows, columns) or (rows, columns, channels)", (2, 3))
+        return None, None
+    shape_means = "(rows, columns) or (rows, columns, channels)"
+    image_shape = _whole_numbers("image_shape", image_shape, shape_means, (2, 3))
     if patch_size is None:
-        return
-    _check_whole("patch_size", patch_size, "(low, high), the smallest and largest side", (2,))
-    (low, high), sides = patch_size, image_shape[:2]
+        return image_shape, None
+    size_means = "(low, high), the smallest and largest side"
+    low, high = _whole_numbers("patch_size", patch_size, size_means, (2,))
+    sides = image_shape[:2]
     if low > high:
         raise ValueError(f"patch_size={patch_size!r} must be (low, high) with low <= high.")
     if low > min(sides) or high > max(sides):
@@ -28,19 +31,20 @@ def check_fields(image_shape, patch_size):
             f"patch_size={patch_size!r} does not fit in images of {sides[0]} x {sides[1]}; low "
             f"may be {min(sides)} at most, and high {max(sides)}."
         )
+    return image_shape, (low, high)
 
 
-def _check_whole(name, value, meaning, lengths):
+def _whole_numbers(name, value, meaning, lengths):
+    """`value` as a tuple of ints of at least 1, if it is a sequence of such."""
     wrong = f"{name}={value!r} must be {meaning}, in whole numbers of at least 1."
-    if isinstance(value, str) or not np.iterable(value):
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
         raise TypeError(wrong)
-    if len(value) not in lengths:
-        raise ValueError(wrong)
     for number in value:
         if isinstance(number, bool) or not isinstance(number, Integral):
             raise TypeError(wrong)
-        if number < 1:
-            raise ValueError(wrong)
+    if len(value) not in lengths or min(value) < 1:
+        raise ValueError(wrong)
+    return tuple(map(int, value))
 
 
 def check_image(image_shape, n_features):
@@ -59,7 +63,7 @@ def sides_of(image_shape, patch_size):
     (6, 17)
     """
     if patch_size is not None:
-        return tuple(patch_size)
+        return patch_size
     side = min(image_shape[:2])
     return max(1, round(0.2 * side)), max(1, round(0.6 * side))
 
@@ -95,7 +99,7 @@ class Fields:
         chance = np.random.default_rng(seed).random((max(n_units, _FIRST), 2, 2))
         lengths = low + (chance[:, 0] * (np.minimum(high, sides) - low + 1)).astype(np.intp)
         starts = (chance[:, 1] * (sides - lengths + 1)).astype(np.intp)
-        return cls(tuple(image_shape), starts, lengths)
+        return cls(image_shape, starts, lengths)
 
     def n_inputs(self, n_units):
         """Features that each of the first units sees."""

@@ -32,8 +32,10 @@ def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
     n_classes, n_features = len(classes), X.shape[1]
     n_each = -(-n_units // n_classes)
     signs = _Signs(n_each, seed)
-    # From sums of bytes, which are exact, the mean is taken at the end.
-    shift = None if X.dtype == np.uint8 else xp.asarray(mean.astype(dtype))
+    # From sums of bytes, which are exact, the mean is taken at the end, from others the rest.
+    is_exact = X.dtype == np.uint8
+    shift = np.zeros(n_features, dtype) if is_exact else mean.astype(dtype)
+    rest, shift = xp.asarray((mean - shift).astype(dtype)), xp.asarray(shift)
     sums = xp.zeros((n_each, n_classes, n_features), dtype)
     totals = xp.zeros((n_each, n_classes), dtype)
     row_bytes = 2 * n_features * (X.dtype.itemsize + sums.itemsize) + n_each * (4 + sums.itemsize)
@@ -49,13 +51,12 @@ def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
             if len(picked):
                 S = signs.of(words[picked], dtype, xp)
                 ours = take_rows(block, picked, dtype)
-                if shift is not None:
+                if not is_exact:
                     ours -= shift
                 sums[:, k] += algebra(xp).cross(ours, S).T
                 totals[:, k] += S.sum(axis=0)
-    if shift is None:
-        for k in range(n_classes):
-            sums[:, k] -= xp.outer(totals[:, k], xp.asarray(mean.astype(dtype)))
+    for k in range(n_classes):
+        sums[:, k] -= xp.outer(totals[:, k], rest)
     return sums.reshape(-1, n_features)[:n_units]
 
 

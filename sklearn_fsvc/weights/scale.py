@@ -10,10 +10,10 @@ from ..linalg import algebra
 from ..streaming import take_rows
 
 # Rows, and numbers in them, that are looked at: at most.
-_ROWS, _NUMBERS = 1000, 2**24
+_ROWS, _NUMBERS = 1000, 2**22
 
 # Numbers that units receive from the sample at a time.
-_RECEIVED = 2**22
+_RECEIVED = 2**20
 
 # The standard deviation of what a unit receives is this part of Scott's factor, which takes
 # it where scores are best, or within 0.3 points: `benchmarks/weights.py`.
@@ -65,9 +65,9 @@ class Sample:
 
     @property
     def spread(self):
-        """The root of the mean variance of the features."""
+        """The root of the mean variance of the features; 1 where nothing varies."""
         squares = self.xp.einsum("ij,ij->i", self.block, self.block)
-        return float(self.weight @ squares / self.block.shape[1]) ** 0.5
+        return float(self.weight @ squares / self.block.shape[1]) ** 0.5 or 1.0
 
     def dimension(self, features=slice(None)):
         """Directions in which the rows vary: the participation ratio of their variances.
@@ -105,9 +105,10 @@ class Sample:
         centre : ndarray of shape (n_units,)
             What each then receives from the mean row.
         """
-        xp, deviation = self.xp, self.deviation(fields)
-        floor = _FLOOR * self.spread
-        columns = xp.ascontiguousarray(self.block.T, W.dtype)
+        xp, spread = self.xp, self.spread
+        deviation = self.deviation(fields) / spread
+        # In units of the spread, for the squares of others may not be numbers of this dtype.
+        columns = xp.ascontiguousarray(self.block.T / spread, W.dtype)
         share = self.weight.astype(W.dtype)
         mean, centre = xp.asarray(self.mean), xp.empty(len(W))
         step = max(1, _RECEIVED // len(share))
@@ -115,8 +116,8 @@ class Sample:
             w = W[start : start + step]
             received = algebra(xp).cross(columns, w.T)
             found = xp.sqrt(share @ xp.square(received, out=received))
-            found = xp.maximum(found, floor * xp.linalg.norm(w, axis=1))
-            found[found == 0] = 1  # no weights, or no variance
+            found = xp.maximum(found, _FLOOR * xp.linalg.norm(w, axis=1))
+            found[found == 0] = 1  # no weights
             w *= (deviation / found)[:, None].astype(W.dtype)
             centre[start : start + step] = w @ mean
         return to_host(centre)
