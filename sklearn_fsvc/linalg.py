@@ -6,6 +6,11 @@ symmetric and F-ordered, and only their lower triangle is meaningful.
 
 import numpy as np
 from scipy import linalg
+from threadpoolctl import threadpool_limits
+
+# The largest matrix that OpenBLAS may factorise by several threads. With two, version 0.3.30
+# does at order 14,336, and writes beyond its buffers at 16,256 (a segmentation fault).
+_LARGEST_SHARED = 12_288
 
 
 class HostAlgebra:
@@ -54,7 +59,8 @@ class HostAlgebra:
         (lange,) = linalg.get_lapack_funcs(("lange",), (A,))
         norm = lange("1", A) + lange("I", A)
         potrf, pocon = linalg.get_lapack_funcs(("potrf", "pocon"), (A,))
-        L, info = potrf(A, lower=1, overwrite_a=1, clean=1)
+        with threadpool_limits(1 if len(A) > _LARGEST_SHARED else None, user_api="blas"):
+            L, info = potrf(A, lower=1, overwrite_a=1, clean=1)
         if info != 0:
             return None
         reciprocal, _ = pocon(L, norm, uplo="L")

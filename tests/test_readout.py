@@ -1,9 +1,12 @@
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from conftest import usable
+from sklearn_fsvc import linalg
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.linalg import algebra
 from sklearn_fsvc.readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained, warn_of
@@ -117,6 +120,21 @@ def test_a_unit_that_hardly_varies_costs_no_digits(engine, rng):
     found = np.tril(engine.to_host(s._normal_matrix(0.0))) / len(H)
     scale = np.sqrt(np.outer(variance.diagonal(), variance.diagonal()))
     np.testing.assert_allclose(found / scale, np.tril(variance / scale), rtol=0, atol=1e-3)
+
+
+def test_large_matrices_are_factorised_by_one_thread(monkeypatch):
+    """With two, OpenBLAS crashes from some order on."""
+    limits = []
+
+    def spy(limit, user_api):
+        limits.append((limit, user_api))
+        return nullcontext()
+
+    monkeypatch.setattr(linalg, "threadpool_limits", spy)
+    monkeypatch.setattr(linalg, "_LARGEST_SHARED", 20)
+    for order in (20, 21):
+        algebra(np).cholesky(np.eye(order, order="F"))
+    assert limits == [(None, "blas"), (1, "blas")]
 
 
 def test_leading_units_are_a_smaller_network(data):
