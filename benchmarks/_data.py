@@ -1,16 +1,10 @@
 """The data sets of the benchmarks, from the folder that `--data` names.
 
-It holds mnist/ (IDX files), letter/letter.csv.gz and fsvc/{iris,optd64}.npz.
+It holds mnist/ (IDX files, which `sklearn_fsvc.demo.load_images` reads), letter/letter.csv.gz
+and fsvc/{iris,optd64}.npz.
 """
 
 import numpy as np
-
-from sklearn_fsvc.demo import load_images
-
-
-def read_mnist(folder):
-    """X, y of 60,000 images as bytes, and of 10,000 others."""
-    return load_images(folder)[:4]
 
 
 def read_letter(folder):

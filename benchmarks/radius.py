@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from _data import read_fsvc, read_letter, read_mnist
+from _data import read_fsvc, read_letter
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier
+from sklearn_fsvc.demo import load_images
 
 GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.8)
 
 
 def data_sets(folder):
-    X, y, X_test, y_test = read_mnist(folder)
+    X, y, X_test, y_test, _ = load_images(folder)
     X, y = X[:10_000], y[:10_000]
     yield "MNIST uint8", (X, y, X_test, y_test), 1000
     floats = (X / np.float32(255), y, X_test / np.float32(255), y_test)

@@ -17,9 +17,10 @@ from unittest import mock
 
 import numpy as np
 
-from _data import read_fsvc, read_letter, read_mnist
+from _data import read_fsvc, read_letter
 from _report import arguments, report
 from sklearn_fsvc import TanhClassifier, weights
+from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.timing import medians
 
 SIZES = (256, 512, 1024, 2048, 4096)
@@ -29,8 +30,9 @@ MNIST = {"weights": "class_informed", "image_shape": (28, 28)}
 
 def data_sets(folder):
     """name, parts, kinds of layers: {name: parameters}."""
+    *mnist, mnist_shape = load_images(folder)
     for name, parts, image_shape in (
-        ("MNIST", read_mnist(folder), (28, 28)),
+        ("MNIST", mnist, mnist_shape),
         ("letter", read_letter(folder), None),
         ("optd64", read_fsvc(folder, "optd64"), (8, 8)),
     ):
@@ -92,7 +94,7 @@ def scale(args):
 
 
 def price(args):
-    parts = X, y, X_test, y_test = read_mnist(args.data)
+    parts = X, y, X_test, y_test = load_images(args.data)[:4]
     clf = TanhClassifier(args.units, random_state=0, device=args.device, **MNIST)
     draw, drawing = weights.fit_layer, []
 
@@ -124,7 +126,7 @@ def price(args):
 def xgboost(args):
     from xgboost import XGBClassifier
 
-    X, y, X_test, y_test = read_mnist(args.data)
+    X, y, X_test, y_test, _ = load_images(args.data)
     models = {"XGBoost": XGBClassifier(n_estimators=200, tree_method="hist")}
     for units in (2048, 8192):
         models[f"{units} units"] = TanhClassifier(

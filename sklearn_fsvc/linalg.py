@@ -4,6 +4,8 @@
 symmetric and F-ordered, and only their lower triangle is meaningful.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 from scipy import linalg
 from threadpoolctl import threadpool_limits
@@ -59,7 +61,9 @@ class HostAlgebra:
         (lange,) = linalg.get_lapack_funcs(("lange",), (A,))
         norm = lange("1", A) + lange("I", A)
         potrf, pocon = linalg.get_lapack_funcs(("potrf", "pocon"), (A,))
-        with threadpool_limits(1 if len(A) > _LARGEST_SHARED else None, user_api="blas"):
+        # To ask for limits looks at all loaded libraries: 1.5 ms that small ones need not pay.
+        is_large = len(A) > _LARGEST_SHARED
+        with threadpool_limits(1, user_api="blas") if is_large else nullcontext():
             L, info = potrf(A, lower=1, overwrite_a=1, clean=1)
         if info != 0:
             return None

@@ -1,6 +1,7 @@
 """scale="auto": how strongly the units bend, from the data."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Sample:
         block -= step
         return cls(xp, block, share, to_host(first + step), total)
 
-    @property
+    @cached_property
     def spread(self):
         """The root of the mean variance of the features; 1 where nothing varies."""
         squares = self.xp.einsum("ij,ij->i", self.block, self.block)
