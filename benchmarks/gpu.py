@@ -29,7 +29,7 @@ from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.host import n_threads
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.streaming import basic_layer
+from sklearn_fsvc.rows.streaming import basic_layer
 from sklearn_fsvc.timing import medians
 
 N, M, FEATURES = 16_384, 8192, 784

@@ -19,9 +19,10 @@ import numpy as np
 
 from _data import read_fsvc, read_letter
 from _report import arguments, report
-from sklearn_fsvc import TanhClassifier, weights
+from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.timing import medians
+from sklearn_fsvc.units import weights
 
 SIZES = (256, 512, 1024, 2048, 4096)
 GRID = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)

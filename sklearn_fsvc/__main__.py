@@ -5,11 +5,10 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from . import profiles
-from .engines import AUTO_WORK, CPU, ENGINES, get_engine, gpu_works
+from .engines import AUTO_WORK, CPU, ENGINES, get_engine, gpu_works, profiles
 from .engines.blas import blas_name
 from .engines.host import n_threads
-from .tiling import format_bytes
+from .rows.tiling import format_bytes
 from .version import __version__
 
 # What the GPU needs, under the names that its wheels have.

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from . import centers, weights
-from .base import HiddenLayerClassifier
+from .estimators.base import HiddenLayerClassifier
 from .layers import RBFLayer, TanhLayer
 from .parameters import check_choice, check_count, check_positive_or_auto
-from .readout import LMS_BLOCK, lms_update, untrained
-from .ridge import one_hot
-from .streaming import stream
+from .readouts.ridge import one_hot
+from .readouts.statistics import LMS_BLOCK, lms_update, untrained
+from .rows.streaming import stream
+from .units import novelty as centers
+from .units import weights
 
 READOUTS = ("ridge", "lms", "none")
 

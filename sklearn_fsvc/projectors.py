@@ -8,12 +8,13 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from . import centers, weights
-from .arrays import check_rows, to_host
 from .engines import get_engine
 from .layers import RBFLayer, TanhLayer
 from .parameters import check_count, unchanged_on_error
-from .streaming import compute_dtype, keep_rows, n_synapses, stream
+from .rows.streaming import compute_dtype, keep_rows, n_synapses, stream
+from .rows.validation import check_rows, to_host
+from .units import novelty as centers
+from .units import weights
 
 
 class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

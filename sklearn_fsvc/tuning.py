@@ -14,11 +14,10 @@ from numbers import Integral
 
 import numpy as np
 
-from . import profiles
-from .engines import AUTO_WORK, get_engine
+from .engines import AUTO_WORK, get_engine, profiles
 from .layers import KERNELS, METRICS, K, RBFLayer, TanhLayer
 from .parameters import check_count
-from .readout import RidgeStatistics
+from .readouts.statistics import RidgeStatistics
 from .timing import medians
 
 # A value must be better than the one before by this factor: less is the machine's noise.

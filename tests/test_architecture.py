@@ -1,107 +1,109 @@
-"""The direction of imports, and what an import may cost."""
+"""The direction of imports, what is imported, and what an import may cost."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from graphlib import TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import sklearn_fsvc
 
-ROOT = Path(sklearn_fsvc.__file__).parent
-# A file imports only from files further down this list.
-LAYERS = [
-    "__main__",
-    "demo",
-    "bench.__init__",
-    "bench.experiments",
-    "bench.run",
-    "bench.methods",
-    "bench.results",
-    "bench.paper_kernel",
-    "bench.paper",
-    "__init__",
-    "search.__init__",
-    "search.look_up",
-    "search.shared",
-    "search.networks",
-    "search.groups",
-    "tuning",
-    "classifiers",
-    "base",
-    "calibration",
-    "projectors",
-    "centers",
-    "weights.__init__",
-    "weights.rows",
-    "weights.fields",
-    "weights.scale",
-    "weights.chance",
-    "arrays",
-    "ridge",
-    "readout",
-    "linalg",
-    "streaming",
-    "progress",
-    "tiling",
-    "parameters",
-    "timing",
-    "engines.__init__",
-    "engines.jit",
-    "engines.blas",
-    "engines.mkl",
-    "engines.cuda",
-    "engines.transfer",
-    "engines.workers",
-    "engines.host",
-    "engines.base",
-    "engines.kernels.__init__",
-    "engines.kernels.cpu",
-    "engines.kernels.simd",
-    "engines.kernels.cuda",
-    "engines.kernels.language",
-    "profiles",
-    "version",
-    "layers",
-]
-FILES = sorted(ROOT.rglob("*.py"))
-
-
-def module_name(path):
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+PACKAGE = Path(sklearn_fsvc.__file__).parent
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+FILES = {
+    path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+# Rooms, the highest first: a room, a file or a folder, imports only from those below it.
+# What is not named here, such as a version number, may be imported from everywhere.
+ROOMS = (
+    "__main__", "demo", "bench", "search", "tuning", "classifiers", "projectors", "estimators",
+    "units", "readouts", "rows", "timing", "engines", "layers",
+)  # fmt: skip
+# Files that only an extra can import: nothing imports them before it is needed.
+OPTIONAL = ("engines.kernels.cuda", "engines.kernels.language", "bench.paper_kernel")
 
 
 def imports_of(path):
-    """Names of the package's own modules that a file imports anywhere in it."""
-    package = module_name(path).split(".")[:-1]
+    """Absolute names of all that a file imports, anywhere in it: its own package's are modules."""
+    package = ["sklearn_fsvc", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.ImportFrom) or node.level == 0:
-            continue
-        base = package[: len(package) - (node.level - 1)] + (node.module or "").split(".")
-        base = [part for part in base if part]
-        for alias in node.names:
-            for name in (".".join(base + [alias.name]), ".".join(base)):
-                for candidate in (name, f"{name}.__init__" if name else "__init__"):
-                    if candidate in LAYERS:
-                        yield candidate
-                        break
-                else:
-                    continue
-                break
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = [*start, *(node.module or "").split(".")]
+            for alias in node.names:
+                yield ".".join(part for part in [*base, alias.name] if part)
 
 
-def test_every_file_has_its_place():
-    assert {module_name(p) for p in FILES} == set(LAYERS)
-
-
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_imports_point_downwards(path):
-    here = LAYERS.index(module_name(path))
+def own_imports(path):
+    """The files of the package that a file imports."""
     for name in imports_of(path):
-        assert LAYERS.index(name) > here or (name, module_name(path)) in {
-            ("__init__", "__main__")  # the version
-        }, f"{module_name(path)} imports {name}"
+        parts = name.split(".")
+        if parts[0] != "sklearn_fsvc":
+            continue
+        inner = [".".join(parts[1:end]) for end in range(len(parts), 0, -1)]
+        candidates = [name for i in inner for name in (i, f"{i}.__init__".lstrip("."))]
+        yield next(name for name in candidates if name in FILES)
+
+
+def room_of(name):
+    return name.split(".")[0]
+
+
+def test_no_circle_of_imports():
+    graph = {name: set(own_imports(path)) - {name} for name, path in FILES.items()}
+    graph["__init__"].discard("__main__")
+    list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if room_of(name) in ROOMS])
+def test_imports_point_downwards(name):
+    for other in own_imports(FILES[name]):
+        if room_of(other) in ROOMS:
+            here, there = ROOMS.index(room_of(name)), ROOMS.index(room_of(other))
+            assert there >= here, f"{name} imports {other}"
+
+
+def test_every_room_has_its_place():
+    """A room that is not named is imported by others and imports nothing of the package."""
+    assert set(ROOMS) <= {room_of(name) for name in FILES}
+    for name, path in FILES.items():
+        if room_of(name) not in (*ROOMS, "__init__"):
+            assert not set(own_imports(path)), f"give {name} a place in ROOMS"
+
+
+def test_no_file_is_too_long():
+    for name, path in FILES.items():
+        assert len(path.read_text().splitlines()) <= 420, f"{name}: what would live better alone?"
+
+
+def test_what_is_imported_is_declared():
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    needed = _names(project["dependencies"])
+    extras = _names(r for extra in project["optional-dependencies"].values() for r in extra)
+    owners = packages_distributions()
+    for name, path in FILES.items():
+        roots = {full.split(".")[0] for full in imports_of(path)} - {"sklearn_fsvc"}
+        for root in roots - sys.stdlib_module_names:
+            packages = {_plain(owner) for owner in owners.get(root, [root])}
+            packages |= {_plain(root)}
+            is_there = packages & needed or any(e.startswith(_plain(root)) for e in extras)
+            assert is_there, f"{name} imports {root}, which pyproject.toml does not name"
+
+
+def _plain(name):
+    return name.lower().replace("_", "-")
+
+
+def _names(requirements):
+    return {_plain(re.match(r"[\w-]+", requirement)[0]) for requirement in requirements}
 
 
 def test_importing_compiles_and_loads_nothing():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector, base
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc.estimators import base
 
 X = np.random.default_rng(0).random((30, 4))
 Y = np.arange(30) % 3

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
-from sklearn_fsvc import centers
-from sklearn_fsvc.centers import NoveltyRule
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import K
+from sklearn_fsvc.units import novelty as centers
+from sklearn_fsvc.units.novelty import NoveltyRule
 
 JIT = get_engine("jit")
 

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_fsvc import demo, profiles
+from sklearn_fsvc import demo
 from sklearn_fsvc.__main__ import main
-from sklearn_fsvc.engines import ENGINES, get_engine
+from sklearn_fsvc.engines import ENGINES, get_engine, profiles
 
 
 def test_info(capsys):

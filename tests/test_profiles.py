@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector, profiles
-from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc.engines import get_engine, profiles
 from sklearn_fsvc.engines.host import allowed_threads
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.tuning import KINDS, example

@@ -6,10 +6,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from conftest import usable
-from sklearn_fsvc import linalg
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.linalg import algebra
-from sklearn_fsvc.readout import LMS_BLOCK, RidgeStatistics, lms_update, untrained, warn_of
+from sklearn_fsvc.engines import get_engine, linalg
+from sklearn_fsvc.engines.linalg import algebra
+from sklearn_fsvc.readouts.statistics import (
+    LMS_BLOCK,
+    RidgeStatistics,
+    lms_update,
+    untrained,
+    warn_of,
+)
 
 JIT = get_engine("jit")
 

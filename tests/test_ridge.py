@@ -7,11 +7,13 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from sklearn_fsvc import RBFClassifier, TanhClassifier, base, ridge
+from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.linalg import HostAlgebra
+from sklearn_fsvc.engines.linalg import HostAlgebra
+from sklearn_fsvc.estimators import base
 from sklearn_fsvc.parameters import LOO_ALPHAS
-from sklearn_fsvc.ridge import gather, leave_one_out
+from sklearn_fsvc.readouts import ridge
+from sklearn_fsvc.readouts.ridge import gather, leave_one_out
 from test_memory import MIB, PER_ROW, peak
 
 # Wide units: where one has its own centre for its only row, float32 cannot tell the
@@ -116,7 +118,7 @@ def test_tiles_change_nothing(network, rows, monkeypatch):
     weight = some_weights()
     clf = network.fit(X, y)
     whole = left_out(clf, X, y, ALPHAS, weight)
-    monkeypatch.setattr("sklearn_fsvc.streaming.rows_per_tile", lambda *_: rows)
+    monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda *_: rows)
     tiled = left_out(clf, X, y, ALPHAS, weight)
     np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
     np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
@@ -314,7 +316,7 @@ def apart(request):
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_rows_outside_every_unit_are_known(apart, rows, monkeypatch):
     clf, X, y = apart
-    monkeypatch.setattr("sklearn_fsvc.streaming.rows_per_tile", lambda n, *_: min(rows, n))
+    monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda n, *_: min(rows, n))
     outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
     assert 10 < len(outside) < 50
     np.testing.assert_array_equal(left_out(clf, X, y, ALPHAS).outside, outside)

@@ -47,8 +47,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector, TanhClassifier, streaming
-from sklearn_fsvc.base import HiddenLayerClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector, TanhClassifier
+from sklearn_fsvc.estimators.base import HiddenLayerClassifier
+from sklearn_fsvc.rows import streaming
 from sklearn_fsvc.search import shared
 
 TANH = TanhClassifier(scale=0.5, random_state=0)

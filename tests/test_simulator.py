@@ -11,10 +11,10 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.bench import methods
-from sklearn_fsvc.centers import NoveltyRule, novel_rows
 from sklearn_fsvc.engines import cuda, get_engine
 from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.tuning import example
+from sklearn_fsvc.units.novelty import NoveltyRule, novel_rows
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)

@@ -5,7 +5,7 @@ import naive
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.streaming import basic_layer, compute_dtype, stream, stream_all, take_rows
+from sklearn_fsvc.rows.streaming import basic_layer, compute_dtype, stream, stream_all, take_rows
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 import contract
 import naive
-from sklearn_fsvc import profiles, tuning
-from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc import tuning
+from sklearn_fsvc.engines import get_engine, profiles
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.tuning import KINDS, example, tune
 

@@ -6,13 +6,13 @@ from sklearn.datasets import load_digits
 import naive
 from conftest import usable
 from sklearn_fsvc import TanhClassifier, TanhProjector
-from sklearn_fsvc import weights as package
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.weights import WEIGHTS, rows, scale
-from sklearn_fsvc.weights.fields import Fields, sides_of
-from sklearn_fsvc.weights.rows import differences, signed_sums
-from sklearn_fsvc.weights.scale import Sample
+from sklearn_fsvc.units import weights as package
+from sklearn_fsvc.units.weights import WEIGHTS, rows, scale
+from sklearn_fsvc.units.weights.fields import Fields, sides_of
+from sklearn_fsvc.units.weights.rows import differences, signed_sums
+from sklearn_fsvc.units.weights.scale import Sample
 
 FROM_ROWS = ["class_informed", "constrained"]
 IMAGES = {"image_shape": (6, 7)}

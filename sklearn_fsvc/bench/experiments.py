@@ -11,8 +11,8 @@ import numpy as np
 
 from ..engines import get_engine
 from ..engines.host import n_threads, processor
-from ..streaming import basic_layer, take_rows
-from ..tiling import BasicLayer, format_bytes
+from ..rows.streaming import basic_layer, take_rows
+from ..rows.tiling import BasicLayer, format_bytes
 from ..tuning import example
 from . import paper
 from .methods import Method, Refused, numpy_product, ours, paper_kernel, paper_loop, scipy_cdist

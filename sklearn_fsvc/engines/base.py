@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .. import profiles
+from . import profiles
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..layers import RBFLayer
-from ..streaming import compute_dtype, stream_all
+from ..rows.streaming import compute_dtype, stream_all
 
 
 @dataclass

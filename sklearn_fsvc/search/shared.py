@@ -9,11 +9,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
-from ..arrays import check_rows
 from ..engines import get_engine
-from ..readout import RidgeStatistics
-from ..ridge import gather
-from ..streaming import budget, keep_rows, n_synapses
+from ..readouts.ridge import gather
+from ..readouts.statistics import RidgeStatistics
+from ..rows.streaming import budget, keep_rows, n_synapses
+from ..rows.validation import check_rows
 from .networks import Fitted, key_of, layers_of, score, solve, with_last_step
 
 

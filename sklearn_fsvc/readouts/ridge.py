@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .linalg import algebra
-from .readout import RidgeStatistics
-from .streaming import budget, stream, stream_all
-from .tiling import check_fits
+from ..engines.linalg import algebra
+from ..rows.streaming import budget, stream, stream_all
+from ..rows.tiling import check_fits
+from .statistics import RidgeStatistics
 
 # 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
 # without it. Of the order of the rounding of a leverage.

@@ -11,14 +11,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .arrays import check_rows, on_gpu, to_host
-from .calibration import calibrate, probabilities
-from .engines import get_engine
-from .layers import DTYPES
-from .parameters import check_flag, penalties, unchanged_on_error
-from .readout import warn_of
-from .ridge import gather, leave_one_out
-from .streaming import compute_dtype, keep_rows, n_synapses, stream
+from ..engines import get_engine
+from ..layers import DTYPES
+from ..parameters import check_flag, penalties, unchanged_on_error
+from ..readouts.calibration import calibrate, probabilities
+from ..readouts.ridge import gather, leave_one_out
+from ..readouts.statistics import warn_of
+from ..rows.streaming import compute_dtype, keep_rows, n_synapses, stream
+from ..rows.validation import check_rows, on_gpu, to_host
 
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 

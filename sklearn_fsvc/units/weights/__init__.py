@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..arrays import to_host
-from ..layers import TanhLayer, hidden_dtype
-from ..parameters import check_choice, check_positive_or_auto
+from ...layers import TanhLayer, hidden_dtype
+from ...parameters import check_choice, check_positive_or_auto
+from ...rows.validation import to_host
 from .chance import gaussian, orthogonal
 from .fields import Fields, check_image, read_fields
 from .rows import differences, signed_sums

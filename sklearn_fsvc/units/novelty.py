@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .layers import KERNELS, METRICS, K, RBFLayer, hidden_dtype
-from .parameters import check_choice, check_count, check_positive, check_positive_or_auto
-from .streaming import budget, take_rows
-from .tiling import rows_per_tile
+from ..layers import KERNELS, METRICS, K, RBFLayer, hidden_dtype
+from ..parameters import check_choice, check_count, check_positive, check_positive_or_auto
+from ..rows.streaming import budget, take_rows
+from ..rows.tiling import rows_per_tile
 
 SELECTIONS = ("per_class", "global", "random")
 

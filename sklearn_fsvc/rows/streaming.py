@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .engines.base import Sink
+from ..engines.base import Sink
 from .progress import Progress
 from .tiling import BasicLayer, parse_memory, rows_per_tile
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import to_host
-from ..linalg import algebra
-from ..streaming import take_rows
+from ...engines.linalg import algebra
+from ...rows.streaming import take_rows
+from ...rows.validation import to_host
 
 # Rows, and numbers in them, that are looked at: at most.
 _ROWS, _NUMBERS = 1000, 2**22

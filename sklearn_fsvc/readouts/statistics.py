@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .linalg import algebra
+from ..engines.linalg import algebra
 
 # Rows of H that the LMS recursion settles in one triangular solve.
 LMS_BLOCK = 256

@@ -5,9 +5,9 @@ Which rows, and with which signs, is drawn on the host; the sums are made where 
 
 import numpy as np
 
-from ..linalg import algebra
-from ..streaming import budget, take_rows
-from ..tiling import rows_per_tile
+from ...engines.linalg import algebra
+from ...rows.streaming import budget, take_rows
+from ...rows.tiling import rows_per_tile
 
 # Bytes of a tile of rows beyond which nothing is gained; on a GPU, where every call costs
 # its launch, four times as many.

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from .layers import DTYPES
+from ..layers import DTYPES
 
 # DLDeviceType of CUDA memory (DLPack specification).
 _DL_CUDA = 2

@@ -1,0 +1,1 @@
+"""What the estimators share: validate, choose the layer, stream, solve, answer."""

@@ -1,0 +1,1 @@
+"""Where a layer comes from: rows that are novel, or random weights."""
