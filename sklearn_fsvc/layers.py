@@ -1,13 +1,16 @@
 """The two layers: what is computed, without a word about where.
 
-A layer is a frozen bundle of arrays with its formula. The formula has three
-parts, so that an engine may fuse as much of it as it likes:
+A layer is a frozen bundle of arrays with its formula,
+``H = function(max(floor, scale * sum ** power + offset))``, in parts, so that an engine may
+fuse as much of it as it likes:
 
 1. ``accumulation``: what is summed over the features for one row and one unit,
-   ``"manhattan"`` sum |x - c|, ``"sqeuclidean"`` sum (x - c)^2 or
-   ``"product"`` sum x w;
-2. ``affine``: the numbers of ``max(floor, scale * sum + offset)``;
-3. ``finish``: what elementwise function is left, applied in place.
+   ``"manhattan"`` sum |x - c|, ``"sqeuclidean"`` sum (x - c)^2 or ``"product"`` sum x w;
+2. ``power`` of the sum: 1/2, 1 or 2;
+3. ``affine``, a `formulas.Affine`;
+4. ``function``, a `formulas.Function`.
+
+``on_sums`` is the affine step if it comes first; ``finish`` does all that comes after it.
 """
 
 from dataclasses import dataclass, replace
@@ -15,12 +18,9 @@ from functools import cached_property
 
 import numpy as np
 
-# Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
-# triangle and the Gaussian of the same radius have equal area (Dogaru & Dogaru 2017).
-K = 2.5066
-
-METRICS = ("manhattan", "euclidean", "sqeuclidean")
-KERNELS = ("triangular", "gaussian", "distance")
+from .formulas import IDENTITY, TANH, Affine, raise_to
+from .kernels import DISTANCE, METRICS, Kernel, kernel_of
+from .parameters import check_choice
 
 # Input dtypes that layers take as they are.
 DTYPES = (np.float64, np.float32, np.uint8)
@@ -31,27 +31,8 @@ def hidden_dtype(dtype):
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
-@dataclass(frozen=True)
-class Affine:
-    """``max(floor, scale * sum + offset)``; `offset` is a number or one per unit."""
-
-    scale: float = 1.0
-    offset: float | np.ndarray = 0.0
-    floor: float = -np.inf
-
-    def apply(self, A, xp):
-        """Apply to the accumulated sums `A`, in place, without the steps that do nothing."""
-        if self.scale != 1:
-            A *= A.dtype.type(self.scale)
-        if np.any(self.offset):
-            A += self.offset
-        if self.floor > -np.inf:
-            xp.maximum(A, A.dtype.type(self.floor), out=A)
-        return A
-
-
 class _Layer:
-    """What both layers share: sizes and dtypes, read off `units` (m, n)."""
+    """What both layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
 
     @property
     def n_units(self):
@@ -70,6 +51,22 @@ class _Layer:
         """Formula and dtype: all that the speed of a layer depends on, but its size."""
         return f"{self.formula} {self.units.dtype}"
 
+    @cached_property
+    def on_sums(self):
+        """The affine step, or one that does nothing where the power comes first."""
+        return self.affine if self.power == 1 else Affine()
+
+    @property
+    def has_finish(self):
+        """Whether anything is left to do after `on_sums`."""
+        return self.power != 1 or self.function is not IDENTITY
+
+    def finish(self, A, xp):
+        """What `on_sums` leaves to do, in place on `A`."""
+        if self.power != 1:
+            self.affine.apply(raise_to(A, self.power, xp), xp)
+        return self.function.apply(A, xp)
+
 
 @dataclass(frozen=True, eq=False)
 class RBFLayer(_Layer):
@@ -82,67 +79,46 @@ class RBFLayer(_Layer):
     radius : float
         In units of the distance `metric` returns.
     metric : {"manhattan", "euclidean", "sqeuclidean"}
-    kernel : {"triangular", "gaussian", "distance"}
-        ``max(0, 1 - d / (K radius))``, ``exp(-d^2 / (2 radius^2))``, or ``d`` itself.
+    kernel : Kernel, or the name of one of KERNELS
     """
 
     units: np.ndarray
     radius: float = 1.0
     metric: str = "manhattan"
-    kernel: str = "triangular"
+    kernel: Kernel | str = "triangular"
+
+    def __post_init__(self):
+        check_choice("metric", self.metric, METRICS)
+        object.__setattr__(self, "kernel", kernel_of(self.kernel))
 
     @property
     def formula(self):
-        return f"{self.metric} {self.kernel}"
+        return f"{self.metric} {self.kernel.name}"
 
     @property
     def accumulation(self):
-        return accumulation_of(self.metric)
+        return METRICS[self.metric].sum
+
+    @property
+    def power(self):
+        return self.kernel.power / METRICS[self.metric].power
 
     @cached_property
     def affine(self):
-        if self.kernel == "triangular" and self.metric != "euclidean":
-            return self.triangle
-        if self.kernel == "gaussian" and self.metric == "euclidean":
-            return Affine(scale=-0.5 / self.radius**2)
-        return Affine()
+        return self.kernel.affine(self.radius)
 
     @property
-    def triangle(self):
-        return Affine(scale=-1.0 / (K * self.radius), offset=1.0, floor=0.0)
-
-    @property
-    def is_finished(self):
-        """Whether the affine step already gives H."""
-        root = self.metric == "euclidean"
-        return not root if self.kernel in ("triangular", "distance") else False
-
-    def finish(self, A, xp):
-        """What the affine step leaves to do, in place on `A`."""
-        if self.kernel == "gaussian":
-            if self.metric != "euclidean":
-                A *= A
-                A *= A.dtype.type(-0.5 / self.radius**2)
-            return xp.exp(A, out=A)
-        if self.metric == "euclidean":
-            xp.sqrt(A, out=A)
-            if self.kernel == "triangular":
-                self.triangle.apply(A, xp)
-        return A
+    def function(self):
+        return self.kernel.function
 
     @property
     def distances(self):
         """The layer whose outputs are the distances behind this one's."""
-        return RBFLayer(self.units, metric=self.metric, kernel="distance")
+        return RBFLayer(self.units, metric=self.metric, kernel=DISTANCE)
 
     def of_distances(self, D, out, xp):
         """The outputs for distances `D`, in `out`: what layers on the same units share is D."""
-        if self.kernel == "triangular":
-            scale = D.dtype.type(self.triangle.scale)
-            return xp.maximum(xp.add(xp.multiply(D, scale, out=out), 1, out=out), 0, out=out)
-        xp.multiply(D, D, out=out)
-        xp.multiply(out, D.dtype.type(-0.5 / self.radius**2), out=out)
-        return xp.exp(out, out=out)
+        return self.kernel.outputs(D, self.radius, xp, out)
 
     def part(self, units):
         """The layer of a slice of the units."""
@@ -166,16 +142,11 @@ class TanhLayer(_Layer):
     units: np.ndarray
     bias: np.ndarray
 
-    formula = "tanh"
-    accumulation = "product"
-    is_finished = False
+    formula, accumulation, power, function = "tanh", "product", 1, TANH
 
     @cached_property
     def affine(self):
         return Affine(offset=self.bias)
-
-    def finish(self, A, xp):
-        return xp.tanh(A, out=A)
 
     def part(self, units):
         """The layer of a slice of the units."""
@@ -184,8 +155,3 @@ class TanhLayer(_Layer):
     def astype(self, dtype):
         units = np.ascontiguousarray(self.units, dtype=dtype)
         return replace(self, units=units, bias=self.bias.astype(dtype, copy=False))
-
-
-def accumulation_of(metric):
-    """The sum behind a metric: the Euclidean distance is the root of another one's sum."""
-    return "manhattan" if metric == "manhattan" else "sqeuclidean"

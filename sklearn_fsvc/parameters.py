@@ -6,10 +6,10 @@ from numbers import Integral, Real
 import numpy as np
 
 
-def check_choice(name, value, choices):
+def check_choice(name, value, choices, otherwise=""):
     """`value` if it is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        known = ", ".join(map(repr, choices))
+        known = ", ".join(map(repr, choices)) + (otherwise and f", or give {otherwise}")
         raise ValueError(f"{name}={value!r} is not known; choose one of {known}.")
     return value
 

@@ -15,7 +15,8 @@ from numbers import Integral
 import numpy as np
 
 from .engines import AUTO_WORK, get_engine, profiles
-from .layers import KERNELS, METRICS, K, RBFLayer, TanhLayer
+from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
+from .layers import RBFLayer, TanhLayer
 from .parameters import check_count
 from .readouts.statistics import RidgeStatistics
 from .timing import medians
@@ -28,7 +29,7 @@ GAIN_STATISTICS = 0.5
 KINDS = tuple(
     f"{metric} {kernel} {dtype}"
     for metric in METRICS
-    for kernel in KERNELS
+    for kernel in (*KERNELS, DISTANCE.name)
     for dtype in (["uint8"] if metric == "manhattan" else []) + ["float32", "float64"]
 ) + ("tanh float32", "tanh float64")
 
@@ -186,10 +187,10 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
             units = (centred / (10923 * n_features**0.5)).astype(dtype)
         return X, TanhLayer(units, np.zeros(n_units, dtype))
     metric, kernel = formula
-    # The base of the triangle is at the typical distance.
     typical = {"manhattan": 85 * n_features, "sqeuclidean": 10923 * n_features}
     typical["euclidean"] = typical["sqeuclidean"] ** 0.5
-    return X, RBFLayer(units, typical[metric] / K, metric, kernel)
+    radius = kernel_of(kernel).natural_radius(typical[metric])
+    return X, RBFLayer(units, radius, metric, kernel)
 
 
 def _line(engine, kind, tuned):

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 
 import naive
-from sklearn_fsvc.layers import KERNELS, METRICS, RBFLayer, TanhLayer
+from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
 
 # Published tolerances of H between any two engines, relative to the largest value of H.
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
@@ -29,7 +30,7 @@ def layers(shape, dtype, seed=0):
         if dtype == np.uint8 and metric != "manhattan":
             continue
         typical = np.median(naive.distances(X, C, metric)) + 1
-        for kernel in KERNELS:
+        for kernel in (*KERNELS, DISTANCE.name):
             yield X, RBFLayer(C, float(typical / 2), metric, kernel)
     if dtype != np.uint8:
         yield X, TanhLayer(C, rng.normal(size=m).astype(dtype))
@@ -53,7 +54,7 @@ def check_zero_distance(engine, dtype):
         if layer.accumulation == "product":
             continue
         H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
-        assert H[0, 0] == (0 if layer.kernel == "distance" else 1)
+        assert H[0, 0] == (0 if layer.kernel is DISTANCE else 1)
 
 
 def check_far_from_zero(engine, dtype):

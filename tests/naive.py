@@ -13,13 +13,17 @@ def distances(X, C, metric):
     return np.sqrt(squared) if metric == "euclidean" else squared
 
 
+# What a unit answers at the distance d, for the radius r.
+KERNELS = {
+    "triangular": lambda d, r: np.maximum(0, 1 - d / (K * r)),
+    "gaussian": lambda d, r: np.exp(-(d**2) / (2 * r**2)),
+    "laplacian": lambda d, r: np.exp(-d / r),
+    "distance": lambda d, r: d,
+}
+
+
 def rbf(X, C, radius, metric="manhattan", kernel="triangular"):
-    d = distances(X, C, metric)
-    if kernel == "distance":
-        return d
-    if kernel == "gaussian":
-        return np.exp(-(d**2) / (2 * radius**2))
-    return np.maximum(0, 1 - d / (K * radius))
+    return KERNELS[kernel](distances(X, C, metric), radius)
 
 
 def tanh(X, W, b):
@@ -29,7 +33,7 @@ def tanh(X, W, b):
 def hidden(layer, X):
     if layer.accumulation == "product":
         return tanh(X, layer.units, layer.bias)
-    return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel)
+    return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel.name)
 
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):

@@ -3,7 +3,9 @@ import pytest
 
 import naive
 from contract import TOLERANCE
-from sklearn_fsvc.layers import METRICS, Affine, K, RBFLayer, TanhLayer, hidden_dtype
+from sklearn_fsvc.formulas import Affine
+from sklearn_fsvc.kernels import KERNELS, METRICS, K
+from sklearn_fsvc.layers import RBFLayer, TanhLayer, hidden_dtype
 
 
 def test_triangle_and_gaussian_have_equal_area():
@@ -12,8 +14,8 @@ def test_triangle_and_gaussian_have_equal_area():
     for kernel in ("triangular", "gaussian"):
         layer = RBFLayer(np.zeros((1, 1)), 1.3, "manhattan", kernel)
         H = np.abs(d).copy()
-        layer.affine.apply(H, np)
-        if not layer.is_finished:
+        layer.on_sums.apply(H, np)
+        if layer.has_finish:
             layer.finish(H, np)
         areas.append(H.sum() * (d[1, 0] - d[0, 0]))
     assert areas[0] == pytest.approx(areas[1], rel=1e-4)
@@ -40,7 +42,7 @@ def test_astype_moves_all_arrays():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("metric", METRICS)
 def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype):
     """Layers of any radius have the same distances behind them."""

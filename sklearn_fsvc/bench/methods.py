@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..engines.host import HostStopwatch, n_threads
-from ..layers import K
+from ..kernels import K
 from ..timing import medians
 from ..tuning import example
 from . import paper

@@ -74,7 +74,7 @@ class ProductEngine(HostEngine):
             rows = slice(start, start + step)
             if layer.accumulation == "sqeuclidean":
                 _expand(X[rows], layer.units, unit_norms, out[rows])
-            layer.affine.apply(out[rows], np)
+            layer.on_sums.apply(out[rows], np)
             layer.finish(out[rows], self.functions)
 
 
@@ -112,7 +112,7 @@ class MklEngine(ProductEngine):
     def functions(self):
         from . import mkl
 
-        return mkl.functions()
+        return mkl.Functions()
 
     def multiply(self, X, W, out):
         from . import mkl

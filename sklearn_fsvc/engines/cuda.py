@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from ..formulas import IDENTITY, Affine
 from ..version import __version__
 from . import transfer
 from .base import CANCELLATION, Engine
@@ -173,7 +174,7 @@ class CudaEngine(Engine):
             self._manhattan(loaded, X, out, units)
         elif layer.accumulation == "product":
             self._multiply(X, loaded.units, out, units)
-            self._map(out, units, "tanh", bias=loaded.bias)
+            self._finish(out, units, layer.affine, layer.function, bias=loaded.bias)
         else:
             self._sqeuclidean(loaded, X, out, units)
         return out
@@ -229,7 +230,7 @@ class CudaEngine(Engine):
         item, tile = _item(layer), loaded.tile
         kernel = kernels.manhattan(item, tile)
         rows = self._pack(X, item, tile.rows, tile.step)
-        n_items, affine = _n_items(X.shape[1], item), layer.affine
+        n_items, affine = _n_items(X.shape[1], item), layer.on_sums
         first = units.start // tile.units
         grid = rows.shape[1] // tile.rows, _n_parts(units.stop, tile.units) - first
         part = PART if item == np.float32 else n_items
@@ -242,8 +243,7 @@ class CudaEngine(Engine):
                 kernel, grid, tile.threads, rows, loaded.units, out, first, begin, end,
                 *map(hidden, numbers),
             )  # fmt: skip
-        if layer.kernel == "gaussian":
-            self._map(out, units, "gaussian", -0.5 / layer.radius**2)
+        self._finish_distances(out, units, layer)
 
     def _pack(self, X, item, multiple, step):
         from .kernels import cuda as kernels
@@ -261,28 +261,41 @@ class CudaEngine(Engine):
         layer, dtype = loaded.layer, out.dtype.type
         X = X - loaded.centre
         self._multiply(X, loaded.units, out, units)
-        is_gaussian = layer.kernel == "gaussian"
-        is_root = layer.metric == "euclidean" and not is_gaussian  # it would square the root
-        affine = layer.triangle if layer.kernel == "triangular" else layer.affine
+        # The kernel takes a root, if one comes first; a square is left to do.
+        affine = layer.affine if layer.power < 1 else layer.on_sums
         numbers = CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
         self._launch(
             kernels.expand(out.dtype), self._finish_grid(out, units, 1), kernels.THREADS,
             out, X, loaded.units, _squares(self.xp, X), loaded.norms, units.start, units.stop,
-            *map(dtype, numbers), is_root,
+            *map(dtype, numbers), layer.power < 1,
         )  # fmt: skip
-        if is_gaussian and layer.metric == "euclidean":
-            self._map(out, units, "exp")
-        elif is_gaussian:
-            self._map(out, units, "gaussian", -0.5 / layer.radius**2)
+        self._finish_distances(out, units, layer)
 
-    def _map(self, H, units, name, scale=1.0, bias=None):
+    def _finish_distances(self, H, units, layer):
+        """What comes after the affine step, or after the root; or all, if a square comes first."""
+        if layer.power == 2:
+            self._finish(H, units, layer.affine, layer.function, is_squared=True)
+        elif layer.function is not IDENTITY:
+            self._finish(H, units, Affine(), layer.function)
+
+    def _finish(self, H, units, affine, function, is_squared=False, bias=None):
+        """``H = function(affine(H or its square))`` in place, in some columns.
+
+        By one kernel; a function that the kernel does not know is CuPy's to apply.
+        """
         from .kernels import cuda as kernels
 
         width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
-        bias = self.xp.zeros((1, H.shape[1]), H.dtype) if bias is None else bias
-        kernel = kernels.map_rows(name, H.dtype, width)
-        grid, scale = self._finish_grid(H, units, width), H.dtype.type(scale)
-        self._launch(kernel, grid, kernels.THREADS, H, bias, units.start, units.stop, scale)
+        if bias is None:
+            bias = self.xp.full((1, H.shape[1]), affine.offset, H.dtype)
+        fused = function if function in kernels.FUNCTIONS else IDENTITY
+        kernel = kernels.map_rows(fused.name, is_squared, H.dtype, width)
+        self._launch(
+            kernel, self._finish_grid(H, units, width), kernels.THREADS, H, bias, units.start,
+            units.stop, H.dtype.type(affine.scale), H.dtype.type(affine.floor),
+        )  # fmt: skip
+        if fused is not function:
+            function.apply(H[:, units], self.xp)
 
     def _finish_grid(self, H, units, width):
         from .kernels import cuda as kernels

@@ -81,7 +81,7 @@ class JitEngine(HostEngine):
         item, settings = _item(layer), self.settings(layer)
         panels = _pack(layer.units, item, settings["block"][1])
         dtype = layer.hidden_dtype.type
-        affine = layer.affine
+        affine = layer.on_sums
         offset = _by_panel(np.broadcast_to(affine.offset, layer.n_units), panels, dtype)
         kernel, row_sums = _choose(cpu, layer, item, settings["block"])
         unit_sums = tuple(_by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
@@ -96,7 +96,7 @@ class JitEngine(HostEngine):
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
-        if not layer.is_finished:
+        if layer.has_finish:
             step = max(64, _FINISH // layer.n_units)
         units = units or slice(0, layer.n_units)
 

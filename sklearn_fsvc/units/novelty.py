@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..layers import KERNELS, METRICS, K, RBFLayer, hidden_dtype
+from ..kernels import METRICS, K, check_kernel
+from ..layers import RBFLayer, hidden_dtype
 from ..parameters import check_choice, check_count, check_positive, check_positive_or_auto
 from ..rows.streaming import budget, take_rows
 from ..rows.tiling import rows_per_tile
@@ -330,7 +331,7 @@ def check_parameters(estimator, size_name, selections):
     elif estimator.selection == "random":
         raise ValueError(f'{size_name}=None needs novelty; with selection="random" give a number.')
     check_choice("metric", estimator.metric, METRICS)
-    check_choice("kernel", estimator.kernel, [k for k in KERNELS if k != "distance"])
+    check_kernel(estimator.kernel)
     check_positive("overlap", estimator.overlap)
     check_positive_or_auto("radius", estimator.radius)
     if estimator.selection_radius is not None:

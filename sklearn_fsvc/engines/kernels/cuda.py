@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...formulas import EXP, IDENTITY, TANH
 from .language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
 
 # Threads of the kernels that run once over an array, and the side of a packed square.
@@ -38,6 +39,9 @@ class Tile(NamedTuple):
     def threads(self):
         return self.rows * self.units // (self.thread_rows * self.thread_units)
 
+
+# Functions that `map_rows` applies; engines apply others by themselves.
+FUNCTIONS = (IDENTITY, EXP, TANH)
 
 # The tiles to choose from, the best one on an H200 first. An item is a number, or four bytes.
 _WORDS = (
@@ -264,8 +268,10 @@ def pack(item):
 
 
 @cache
-def map_rows(name, dtype, width):
-    """Kernel: ``H = function(H, unit's number)`` in place, `width` columns a thread.
+def map_rows(name, is_squared, dtype, width):
+    """Kernel: ``H = function(max(floor, scale * h + b[j]))`` in place, `width` columns a thread.
+
+    h is H, or its square.
 
     In the columns from `first` to `last`, multiples of `width`. Launched with THREADS
     threads a block, ``grid = (columns / (THREADS * width), rows)`` rounded up; fewer rows of
@@ -273,8 +279,8 @@ def map_rows(name, dtype, width):
 
     Parameters
     ----------
-    name : {"tanh", "gaussian", "exp"}
-        ``tanh(h + b[j])``, ``exp(scale h^2)``, ``exp(scale h)``.
+    name : str
+        Of one of FUNCTIONS.
     width : int
         1, or the numbers in 16 bytes where that divides the columns.
     """
@@ -282,19 +288,23 @@ def map_rows(name, dtype, width):
     W, STEP = width, THREADS * width
     dtype = np.dtype(dtype).type
     make = vector_of(dtype)
-    by_unit = name == "tanh"
-    squared = name == "gaussian"
+    is_tanh, is_exp = name == TANH.name, name == EXP.name
 
     @device
-    def function(h, b, scale):
-        if by_unit:
-            return dtype(math.tanh(h + b))
-        if squared:
-            return dtype(math.exp(scale * (h * h)))
-        return dtype(math.exp(scale * h))
+    def power(h):
+        return h * h if is_squared else h
+
+    @device
+    def function(h, b, scale, floor):
+        a = max(floor, scale * power(h) + b)
+        if is_tanh:
+            return dtype(math.tanh(a))
+        if is_exp:
+            return dtype(math.exp(a))
+        return a
 
     @jit(THREADS)
-    def kernel(H, B, first, last, scale):
+    def kernel(H, B, first, last, scale, floor):
         # H (rows, units) IN OUT, B (1, units) IN
         column = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
         row = cuda.blockIdx.y
@@ -305,16 +315,16 @@ def map_rows(name, dtype, width):
                     h = vector.load(H, (row, column), W, alignment=16)
                     if is_wide:
                         v = make(
-                            function(h.x, b.x, scale), function(h.y, b.y, scale),
-                            function(h.z, b.z, scale), function(h.w, b.w, scale),
+                            function(h.x, b.x, scale, floor), function(h.y, b.y, scale, floor),
+                            function(h.z, b.z, scale, floor), function(h.w, b.w, scale, floor),
                         )  # fmt: skip
                     else:
-                        v = make(function(h.x, b.x, scale), function(h.y, b.y, scale))
+                        v = make(function(h.x, b.x, scale, floor), function(h.y, b.y, scale, floor))
                     vector.store(H, (row, column), v, alignment=16)
                     row += cuda.gridDim.y
             else:
                 while row < H.shape[0]:
-                    H[row, column] = function(H[row, column], B[0, column], scale)
+                    H[row, column] = function(H[row, column], B[0, column], scale, floor)
                     row += cuda.gridDim.y
 
     return kernel

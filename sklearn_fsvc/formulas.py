@@ -1,0 +1,67 @@
+"""The steps that a layer's formula is made of, over any array namespace `xp`.
+
+``H = function(max(floor, scale * sum ** power + offset))``: the middle is `Affine`, the
+outside a `Function`. Engines fuse as much of it as they can.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``max(floor, scale * a + offset)``; `offset` is a number or one per unit."""
+
+    scale: float = 1.0
+    offset: float | np.ndarray = 0.0
+    floor: float = -np.inf
+
+    def apply(self, A, xp, out=None):
+        """The step on `A`, in `out` or in place, without the parts that do nothing."""
+        out = A if out is None else out
+        if self.scale != 1:
+            xp.multiply(A, A.dtype.type(self.scale), out=out)
+        elif out is not A:
+            out[...] = A
+        if np.any(self.offset):
+            out += self.offset
+        if self.floor > -np.inf:
+            xp.maximum(out, out.dtype.type(self.floor), out=out)
+        return out
+
+
+@dataclass(frozen=True)
+class Function:
+    """An elementwise function.
+
+    Attributes
+    ----------
+    name : str
+    apply : callable
+        ``apply(A, xp)`` puts the function of A in its place.
+    slope : callable
+        ``slope(H, xp)`` is its derivative, of its own values H: a new array.
+    """
+
+    name: str
+    apply: Callable
+    slope: Callable
+
+
+IDENTITY = Function("identity", lambda A, xp: A, lambda H, xp: xp.ones_like(H))
+EXP = Function("exp", lambda A, xp: xp.exp(A, out=A), lambda H, xp: H.copy())
+TANH = Function("tanh", lambda A, xp: xp.tanh(A, out=A), lambda H, xp: 1 - H * H)
+
+
+def raise_to(A, power, xp, out=None):
+    """``A ** power`` for a power of 1/2, 1 or 2, in `out` or in place."""
+    out = A if out is None else out
+    if power == 2:
+        xp.multiply(A, A, out=out)
+    elif power == 0.5:
+        xp.sqrt(A, out=out)
+    elif out is not A:
+        out[...] = A
+    return out

@@ -1,0 +1,160 @@
+"""Metrics and kernels of RBF units: what a unit answers at a distance from its centre.
+
+A kernel is one object. All that the package knows of it stands there once: engines,
+selection, the search and `device="cuda"` ask the object and never its name. A kernel of
+your own is a subclass of `Kernel`, given to an estimator as it is::
+
+    class Cauchy(Kernel):
+        name, power, function = "cauchy", 2, RECIPROCAL
+
+        def affine(self, radius):
+            return Affine(scale=1 / radius**2, offset=1.0)
+
+        def natural_radius(self, distance):
+            return distance / 2
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .formulas import EXP, IDENTITY, Affine, raise_to
+from .parameters import check_choice
+
+# Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
+# triangle and the Gaussian of the same radius have equal area (Dogaru & Dogaru 2017).
+K = 2.5066
+
+
+class Metric(NamedTuple):
+    """A distance between a row and a centre.
+
+    Attributes
+    ----------
+    sum : str
+        What an engine sums over the features: "manhattan", ``|x - c|``, or "sqeuclidean",
+        ``(x - c)^2``.
+    power : int
+        Power of the distance that the sum is.
+    """
+
+    sum: str
+    power: int
+
+
+METRICS = {
+    "manhattan": Metric("manhattan", 1),
+    "euclidean": Metric("sqeuclidean", 2),
+    "sqeuclidean": Metric("sqeuclidean", 1),
+}
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """``phi(d) = function(affine(d ** power))``, for a radius.
+
+    Attributes
+    ----------
+    name : str
+    power : {1, 2}
+        Power of the distance that the affine step is made of.
+    function : Function
+        What is left after the affine step. Engines fuse those they know and apply the
+        others to finished sums.
+    """
+
+    name = ""
+    power = 1
+    function = IDENTITY
+
+    @abstractmethod
+    def affine(self, radius):
+        """The `Affine` step on ``d ** power``."""
+
+    @abstractmethod
+    def natural_radius(self, distance):
+        """The radius to begin with where rows typically are at this distance."""
+
+    def outputs(self, D, radius, xp, out=None):
+        """phi of distances `D`, in `out` or in place."""
+        out = D if out is None else out
+        powers = D if self.power == 1 else raise_to(D, self.power, xp, out)
+        return self.function.apply(self.affine(radius).apply(powers, xp, out), xp)
+
+    def derivative(self, D, radius, xp):
+        """d phi / d d at distances `D`, a new array; 0 where the floor holds."""
+        affine = self.affine(radius)
+        before = affine.apply(raise_to(D, self.power, xp, xp.empty_like(D)), xp)
+        inside = before > affine.floor
+        slope = self.function.slope(self.function.apply(before, xp), xp)
+        slope *= affine.scale * self.power * inside
+        return slope if self.power == 1 else slope * D
+
+
+class Triangular(Kernel):
+    """``max(0, 1 - d / (K radius))``, the kernel of the paper."""
+
+    name = "triangular"
+
+    def affine(self, radius):
+        return Affine(scale=-1.0 / (K * radius), offset=1.0, floor=0.0)
+
+    def natural_radius(self, distance):
+        return distance / K
+
+
+class Gaussian(Kernel):
+    """``exp(-d^2 / (2 radius^2))``."""
+
+    name, power, function = "gaussian", 2, EXP
+
+    def affine(self, radius):
+        return Affine(scale=-0.5 / radius**2)
+
+    def natural_radius(self, distance):
+        return distance / K
+
+
+class Laplacian(Kernel):
+    """``exp(-d / radius)``."""
+
+    name, function = "laplacian", EXP
+
+    def affine(self, radius):
+        return Affine(scale=-1.0 / radius)
+
+    def natural_radius(self, distance):
+        return 0.7 * distance
+
+
+class Distance(Kernel):
+    """d itself: what units of the same centres share, whatever their kernel and radius."""
+
+    name = "distance"
+
+    def affine(self, radius):
+        return Affine()
+
+    def natural_radius(self, distance):
+        return distance
+
+
+DISTANCE = Distance()
+# Those that estimators know by name.
+KERNELS = {kernel.name: kernel for kernel in (Triangular(), Gaussian(), Laplacian())}
+
+
+def check_kernel(kernel):
+    """Raise for what is no kernel of units."""
+    if not isinstance(kernel, Kernel):
+        check_choice("kernel", kernel, KERNELS, "a Kernel of your own")
+
+
+def kernel_of(kernel):
+    """The `Kernel` that a name stands for; a `Kernel` stands for itself."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel == DISTANCE.name:
+        return DISTANCE
+    check_kernel(kernel)
+    return KERNELS[kernel]

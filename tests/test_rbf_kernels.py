@@ -1,0 +1,138 @@
+"""A kernel is one object, and that object is all that the package knows of it."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+import naive
+from contract import TOLERANCE
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector
+from sklearn_fsvc.formulas import Affine, Function
+from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
+from sklearn_fsvc.layers import RBFLayer
+
+RECIPROCAL = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
+
+
+class Cauchy(Kernel):
+    """1 / (1 + (d / r)^2): a kernel of a user's own, with a function that no engine fuses."""
+
+    name, power, function = "cauchy", 2, RECIPROCAL
+
+    def affine(self, radius):
+        return Affine(scale=1 / radius**2, offset=1.0)
+
+    def natural_radius(self, distance):
+        return distance / 2
+
+
+class Truncated(Kernel):
+    """A square root of a triangle: nothing but its function is unusual."""
+
+    name, function = "truncated", Function("root", lambda A, xp: xp.sqrt(A, out=A), None)
+
+    def affine(self, radius):
+        return Affine(scale=-1 / radius, offset=1.0, floor=0.0)
+
+    def natural_radius(self, distance):
+        return distance
+
+
+OWN = {
+    Cauchy(): lambda d, r: 1 / (1 + (d / r) ** 2),
+    Truncated(): lambda d, r: np.sqrt(np.maximum(0, 1 - d / r)),
+}
+ALL = {**OWN, **{kernel: naive.KERNELS[name] for name, kernel in KERNELS.items()}}
+
+
+@pytest.fixture(params=ALL, ids=lambda kernel: kernel.name)
+def kernel(request):
+    return request.param
+
+
+@pytest.mark.parametrize("radius", [0.3, 2.0])
+def test_outputs_are_the_formula(kernel, radius):
+    D = np.linspace(0, 9, 50).reshape(5, 10)
+    out = np.full(D.shape, np.nan)
+    before = D.copy()
+    assert kernel.outputs(D, radius, np, out) is out
+    np.testing.assert_array_equal(D, before)
+    np.testing.assert_allclose(out, ALL[kernel](D, radius), rtol=1e-13, atol=1e-15)
+    assert kernel.outputs(D, radius, np) is D
+    np.testing.assert_array_equal(D, out)
+
+
+@pytest.mark.parametrize("radius", [0.3, 2.0])
+def test_the_derivative_is_the_slope(kernel, radius):
+    if kernel.function.slope is None:
+        pytest.skip("this one has none")
+    D, step = np.linspace(0.013, 9, 300)[:, None], 1e-6
+    slope = (ALL[kernel](D + step, radius) - ALL[kernel](D - step, radius)) / (2 * step)
+    np.testing.assert_allclose(kernel.derivative(D, radius, np), slope, atol=1e-7)
+    assert D[0, 0] == 0.013  # not in place
+
+
+@pytest.mark.parametrize("unit", [1e-3, 7.0])
+def test_the_natural_radius_follows_the_unit(kernel, unit):
+    assert kernel.natural_radius(3.0 * unit) == pytest.approx(unit * kernel.natural_radius(3.0))
+    assert 0.01 < ALL[kernel](1.0, kernel.natural_radius(2.0)) < 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_kernel_of_your_own_on_every_engine(engine, rng, metric, dtype):
+    if dtype == np.uint8 and metric != "manhattan":
+        pytest.skip("bytes are compared by the Manhattan distance alone")
+    X, C = (rng.integers(0, 200, (n, 21)).astype(dtype) for n in (40, 530))
+    d = naive.distances(X, C, metric)
+    for own, formula in OWN.items():
+        layer = RBFLayer(C, float(np.median(d)), metric, own)
+        there, prepared = engine.to_device(X), engine.load(layer)
+        H = engine.to_host(engine.hidden(prepared, there)).copy()
+        expected = formula(d, layer.radius)
+        tolerance = 30 * TOLERANCE[H.dtype] ** (1 if own.power == 2 else 0.5)
+        np.testing.assert_allclose(H, expected, rtol=0, atol=tolerance)
+        out = engine.xp.full(H.shape, np.nan, H.dtype)
+        engine.hidden(prepared, there, out, slice(256, 512))
+        part = engine.to_host(out)
+        np.testing.assert_allclose(part[:, 256:512], H[:, 256:512], atol=tolerance)
+        assert np.isnan(part[:, :256]).all()
+        assert np.isnan(part[:, 512:]).all()
+
+
+def test_an_unknown_kernel_is_evaluated_nowhere():
+    message = "kernel='cauchy' is not known; choose one of .*, or give a Kernel of your own"
+    with pytest.raises(ValueError, match=message):
+        RBFLayer(np.zeros((1, 1)), kernel="cauchy")
+    with pytest.raises(ValueError, match=message):
+        RBFClassifier(5, kernel="cauchy").fit(np.eye(9), np.arange(9) % 2)
+    with pytest.raises(ValueError, match="metric='cosine' is not known"):
+        RBFLayer(np.zeros((1, 1)), metric="cosine")
+    with pytest.raises(TypeError, match="abstract"):
+        Kernel()
+    assert kernel_of("distance") is DISTANCE
+
+
+def test_estimators_take_a_kernel_of_your_own(device):
+    X, y = load_digits(return_X_y=True)
+    own = RBFClassifier(300, kernel=Cauchy(), random_state=0, device=device)
+    assert own.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.92
+    again = clone(own).fit(X[:1200], y[:1200])
+    np.testing.assert_array_equal(again.predict(X), own.predict(X))
+    restored = pickle.loads(pickle.dumps(own))
+    np.testing.assert_array_equal(restored.predict(X), own.predict(X))
+    H = RBFProjector(50, kernel=Cauchy(), random_state=0, device=device).fit_transform(X)
+    assert 0 < H.min() < H.max() == 1
+
+
+def test_the_search_shares_the_distances_of_a_kernel_of_your_own():
+    X, y = load_digits(return_X_y=True)
+    network = RBFClassifier(selection="random", kernel=Cauchy(), random_state=0)
+    grid = {"n_hidden": [20, 60], "radius": [50.0, 200.0]}
+    search = HiddenSizeSearchCV(network, grid, cv=2).fit(X[:400], y[:400])
+    alone = clone(network).set_params(**search.best_params_).fit(X[:400], y[:400])
+    np.testing.assert_array_equal(search.predict(X), alone.predict(X))
+    assert search.best_score_ > 0.8
