@@ -209,6 +209,12 @@ def test_novelty_is_the_sequential_rule(engine, rng, threshold):
     assert 10 < len(expected) < 290
 
 
+def test_a_copy_of_a_novel_row_is_not_novel(engine):
+    X = engine.to_device(np.array([[0.0, 0.0], [9.0, 9.0], [0.0, 0.0]]))
+    kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.zeros(3)), 1.0)
+    np.testing.assert_array_equal(kept, [0, 1])
+
+
 def test_novelty_may_keep_nothing(engine, rng):
     X = engine.to_device(rng.random((5, 3)))
     kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.ones(5)), 0.9)

@@ -66,6 +66,12 @@ import numpy as np, contract
 from sklearn_fsvc.engines import jit
 for dtype in (np.float32, np.float64):
     contract.check_values(jit.JitEngine(), (67, 131, 9), dtype)
+# One kernel for each sum, of the same block: that of another sum by default.
+engine = jit.JitEngine()
+for block in engine.knobs(next(contract.layers((9, 5, 4), np.float32))[1])["block"][:2]:
+    kinds = [layer.kind for _, layer in contract.layers((9, 5, 4), np.float32)]
+    engine.tuned = {kind: {"block": block} for kind in kinds}
+    contract.check_values(engine, (67, 131, 9), np.float32)
 """
 EVERY_BLOCK = """
 import contract
