@@ -6,6 +6,7 @@ m = M / As units of n features. `tune` does so for every knob of an engine, one 
 other, and writes the profile that engines read as they are entered.
 """
 
+import math
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from numbers import Integral
 
 import numpy as np
 
-from .engines import AUTO_WORK, get_engine, profiles
+from .engines import get_engine, profiles
 from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
 from .layers import RBFLayer, TanhLayer
 from .parameters import check_count
@@ -92,7 +93,7 @@ def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=T
             raise ValueError(f"kind={kind!r} is not known; choose from {', '.join(KINDS)}.")
     several = [n_features] if isinstance(n_features, Integral) else n_features
     n_features = [check_count("n_features", n) for n in several]
-    with _old_profile_ignored(), get_engine(device, AUTO_WORK) as engine:
+    with _old_profile_ignored(), get_engine(device, math.inf) as engine:
         identity = engine.identity()
         if save:
             profiles.check_writable(identity)  # rather now than after minutes

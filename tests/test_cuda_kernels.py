@@ -45,9 +45,12 @@ def cases():
             yield f"manhattan {name} {tile}", k.manhattan(np.dtype(name), tile), signature
         rows = array(u1 if item is u4 else item)
         yield f"pack {name}", k.pack(name), (rows, array(item))
-    for name, dtype, width in (("tanh", f4, 4), ("gaussian", f8, 2), ("exp", f4, 1)):
-        kernel = k.map_rows(name, "f8" if dtype is f8 else "f4", width)
-        signature = array(dtype), array(dtype), t.int64, t.int64, dtype
+    for name, is_squared, dtype, width in (
+        ("tanh", False, f4, 4), ("exp", True, f8, 2), ("exp", False, f4, 1),
+        ("identity", True, f4, 4),
+    ):  # fmt: skip
+        kernel = k.map_rows(name, is_squared, "f8" if dtype is f8 else "f4", width)
+        signature = array(dtype), array(dtype), t.int64, t.int64, dtype, dtype
         yield f"{name} {dtype} {width}", kernel, signature
     for dtype in (f4, f8):
         lines, vectors, numbers = [array(dtype)] * 3, [array(dtype, 1)] * 2, [dtype] * 4

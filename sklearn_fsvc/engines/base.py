@@ -6,6 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from . import profiles
+from .algebra import HOST
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
@@ -31,6 +32,8 @@ class Engine(ABC):
     xp : module
         The array namespace of what `hidden` returns (NumPy on the host). Consumers of H,
         such as the readouts, are written over it.
+    algebra : HostAlgebra or its like
+        What solves readouts on arrays of `xp`.
     tuned : dict
         Kind of layer -> settings that were measured here; see `settings`. Read from the
         profile of the machine as the engine is entered.
@@ -38,10 +41,24 @@ class Engine(ABC):
         Tiles of X that `uploads` holds at one time.
     block_rows : int
         Rows that novelty selection takes at a time.
+    auto_work : int or None
+        rows x units x features from which ``device="auto"`` takes this engine, if it works;
+        None for engines on the host.
+    is_numbered : bool
+        Whether there may be several, "name:0" and so on: the number is what it is made with.
+    dlpack_type : int
+        DLPack's number of the devices whose arrays it takes: 1 is the host, 2 is CUDA.
+    packages : tuple of str
+        Distributions that it needs, whose versions `info` prints.
     """
 
     name: str
     xp = np
+    algebra = HOST
+    auto_work = None
+    is_numbered = False
+    dlpack_type = 1
+    packages = ()
     tuned = MappingProxyType({})
     n_ahead = 1
     block_rows = 1024
@@ -56,6 +73,19 @@ class Engine(ABC):
     @abstractmethod
     def why_unavailable(self):
         """None if the engine works here, else the sentence the user should read."""
+
+    @classmethod
+    def is_installed(cls):
+        """Whether it is worth asking why it does not work; cheap."""
+        return True
+
+    def algebra_of(self, array):
+        """The algebra for an array of the host or of `xp`: where it lies."""
+        return HOST if isinstance(array, np.ndarray) else self.algebra
+
+    def details(self):
+        """What people want to know of it, where it works."""
+        return self.name
 
     @abstractmethod
     def memory(self):

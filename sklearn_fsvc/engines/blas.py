@@ -86,6 +86,9 @@ class BlasEngine(ProductEngine):
     def why_unavailable(self):
         return None
 
+    def details(self):
+        return blas_name()
+
     def identity(self):
         return host_identity(self.name, blas_name())
 
@@ -97,11 +100,17 @@ class MklEngine(ProductEngine):
     """Products and tanh by Intel MKL, called in process."""
 
     name = "mkl"
+    packages = ("mkl",)
 
     def why_unavailable(self):
         from . import mkl
 
         return mkl.why_unavailable()
+
+    def details(self):
+        from . import mkl
+
+        return mkl.version()
 
     def identity(self):
         from . import mkl

@@ -9,12 +9,14 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 
 import numpy as np
 
 from ..formulas import IDENTITY, Affine
 from ..version import __version__
 from . import transfer
+from .algebra import CuPyAlgebra
 from .base import CANCELLATION, Engine
 from .host import DirectSink
 from .workers import n_workers, worker_number
@@ -53,8 +55,15 @@ class CudaEngine(Engine):
     """
 
     name = "cuda"
+    algebra = CuPyAlgebra()
     n_ahead = 2
     block_rows = 8192
+    # A second or more of two cores; the first use of a GPU in a process costs seconds.
+    auto_work = 10**11
+    is_numbered = True
+    dlpack_type = 2
+    # Under the names that their wheels have.
+    packages = ("numba-cuda-mlir", "cupy-cuda13x", "cupy-cuda12x")
 
     def __init__(self, index=None):
         self._asked, self._active = index, ExitStack()
@@ -80,6 +89,22 @@ class CudaEngine(Engine):
 
     def __exit__(self, *exception):
         self._active.close()
+
+    @classmethod
+    def is_installed(cls):
+        return all(map(find_spec, ("cupy", "numba_cuda_mlir")))
+
+    def details(self):
+        """A line for each GPU."""
+        runtime = self.xp.cuda.runtime
+        driver = runtime.driverGetVersion()
+        lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
+        for index in range(runtime.getDeviceCount()):
+            with CudaEngine(index) as engine:
+                free, total = (f"{n / 2**30:.1f} GiB" for n in engine.memory())
+                device = engine.identity()["device"]
+            lines.append(f"{engine.name} {device}, {free} free of {total}")
+        return "\n".join(lines)
 
     def why_unavailable(self):
         key = os.getpid(), self._asked

@@ -44,6 +44,7 @@ class JitEngine(HostEngine):
     """Register-blocked loops, threads over row tiles; uint8 in integers, exactly."""
 
     name = "jit"
+    packages = ("numba",)
 
     def why_unavailable(self):
         try:
@@ -51,6 +52,17 @@ class JitEngine(HostEngine):
         except ImportError as error:
             return f"numba cannot be imported ({error}); pip install --upgrade numba"
         return None
+
+    def details(self):
+        from .kernels.simd import TARGET
+
+        how = {
+            "vnni": "minima of 4 bytes a lane, VNNI",
+            "sad": "absolute differences of 8 bytes a lane, psadbw",
+            "portable": "a portable loop",
+        }[TARGET.uint8]
+        fma = ", FMA" if TARGET.fma else ""
+        return f"vectors of {TARGET.width} bytes{fma}; uint8 by {how}"
 
     def identity(self):
         return host_identity(self.name, _compiler())

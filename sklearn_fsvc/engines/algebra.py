@@ -1,7 +1,7 @@
 """The linear algebra of the readouts on the host, by SciPy, and on a GPU, by CuPy.
 
-`algebra(xp)` gives the functions for the arrays of a namespace. All matrices are
-symmetric and F-ordered, and only their lower triangle is meaningful.
+An engine says which one its arrays take. All matrices are symmetric and F-ordered, and
+only their lower triangle is meaningful.
 """
 
 from contextlib import nullcontext
@@ -16,8 +16,15 @@ _LARGEST_SHARED = 12_288
 
 
 class HostAlgebra:
-    """LAPACK and BLAS through SciPy."""
+    """LAPACK and BLAS through SciPy.
 
+    Attributes
+    ----------
+    xp : module
+        The namespace of the arrays.
+    """
+
+    xp = np
     # Matrices that a solution holds at one time, the statistics among them.
     n_matrices = 2
 
@@ -93,10 +100,19 @@ class HostAlgebra:
         return linalg.solve_triangular(L, right, lower=True, unit_diagonal=True, check_finite=False)
 
 
+HOST = HostAlgebra()
+
+
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
     n_matrices = 4
+
+    @property
+    def xp(self):
+        import cupy
+
+        return cupy
 
     @staticmethod
     def gram_bytes(n_units, dtype):
@@ -162,8 +178,3 @@ class CuPyAlgebra:
         from cupyx.scipy.linalg import solve_triangular
 
         return solve_triangular(L, right, lower=True, unit_diagonal=True)
-
-
-def algebra(xp):
-    """The functions for arrays of `xp`."""
-    return HostAlgebra if xp is np else CuPyAlgebra
