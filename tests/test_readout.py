@@ -8,13 +8,9 @@ import naive
 from conftest import usable
 from sklearn_fsvc.engines import get_engine, linalg
 from sklearn_fsvc.engines.linalg import algebra
-from sklearn_fsvc.readouts.statistics import (
-    LMS_BLOCK,
-    RidgeStatistics,
-    lms_update,
-    untrained,
-    warn_of,
-)
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.readouts.lms import LMS_BLOCK, lms_update, untrained
+from sklearn_fsvc.readouts.statistics import RidgeStatistics, warn_of
 
 JIT = get_engine("jit")
 
@@ -354,5 +350,5 @@ def test_lms_every_step(rng):
 
 
 def test_untrained_sums_the_activities_of_each_class():
-    W = untrained(np.array([0, 2, 2, 1]), 3)
+    W = untrained(ClassTargets(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
     np.testing.assert_array_equal(W @ [1, 10, 100, 1000], [1, 1000, 110])

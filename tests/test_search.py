@@ -48,7 +48,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector, TanhClassifier
-from sklearn_fsvc.estimators.base import HiddenLayerClassifier
+from sklearn_fsvc.estimators.classifier import HiddenLayerClassifier
 from sklearn_fsvc.rows import streaming
 from sklearn_fsvc.search import shared
 
@@ -1068,10 +1068,10 @@ def work(monkeypatch):
         counts.entries += H.size
         return evaluate(engine, loaded, basic, X, H)
 
-    def counted_gather(engine, layers, X, *args, rows=None, **how):
-        counts.rows += len(X) if rows is None else len(rows)
+    def counted_gather(job, layers, samples, rows=None, dtype=None):
+        counts.rows += len(samples) if rows is None else len(rows)
         counts.passes += 1
-        return gather(engine, layers, X, *args, rows=rows, **how)
+        return gather(job, layers, samples, rows, dtype)
 
     monkeypatch.setattr(streaming, "evaluate", counted_evaluate)
     monkeypatch.setattr(shared, "gather", counted_gather)
@@ -1208,10 +1208,10 @@ def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):
     """By one for each of them, which draws the same layer: nobody has to know."""
     gather = shared.gather
 
-    def of_one_split(*args, kept_bytes=0, **how):
-        if kept_bytes:
+    def of_one_split(job, *args):
+        if job.reserved:
             raise MemoryError
-        return gather(*args, **how)
+        return gather(job, *args)
 
     monkeypatch.setattr(shared, "gather", of_one_split)
     network = clone(TANH).set_params(random_state=np.random.RandomState(3))

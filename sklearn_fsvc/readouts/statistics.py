@@ -1,4 +1,4 @@
-"""From H to scores: the statistics of a ridge readout, LMS, and no training at all.
+"""The statistics of a ridge readout: sums over tiles of H, and what solves them.
 
 Everything here is linear algebra on tiles of H, where they are: arrays may be of any
 namespace `xp` that `linalg.algebra` knows. Coefficients come back as NumPy arrays.
@@ -12,9 +12,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..engines.linalg import algebra
-
-# Rows of H that the LMS recursion settles in one triangular solve.
-LMS_BLOCK = 256
 
 # Rows of H whose mean is its origin in the statistics.
 _ORIGIN_ROWS = 1024
@@ -279,32 +276,3 @@ def warn_of(problem):
     """Warn of a `Solution.problem`, if there is one."""
     if problem:
         warnings.warn(problem, ConvergenceWarning, stacklevel=2)
-
-
-def untrained(labels, n_outputs):
-    """W[c, j] = 1 where centre j has class c: each class adds up its centres' activities."""
-    return (labels[None, :] == np.arange(n_outputs)[:, None]).astype(np.float64)
-
-
-def lms_update(W, H, Y, rate, weight=None, xp=np):
-    """The LMS rule over the rows of a tile, in order, in place on W.
-
-    For each row i: e = y_i - W h_i;  W += rate * w_i * e h_i'. In blocks the recursion is
-    a unit lower triangular system, for e_i depends on the earlier rows only through
-    h_i . h_j: (I + rate L) E = Y - H W', L the part of H H' below the diagonal. The
-    solution is the same as row by row, to rounding.
-
-    Parameters
-    ----------
-    W : array of shape (outputs, units), float64
-    H : (rows, units); Y : (rows, outputs); weight : (rows,) or None
-    rate : float
-        eta. Stable for about rate < 2 / max |h_i|^2.
-    """
-    for start in range(0, len(H), LMS_BLOCK):
-        rows = slice(start, start + LMS_BLOCK)
-        h = H[rows].astype(np.float64)
-        step = xp.full(len(h), rate) if weight is None else rate * weight[rows]
-        system = xp.tril(h @ h.T, -1) * step
-        E = algebra(xp).solve_unit_lower(system, Y[rows] - h @ W.T)
-        W += (E * step[:, None]).T @ h
