@@ -150,7 +150,7 @@ def _synaptic_times(engine, kind, n_features, repeats, candidates):
             arrays[shape] = engine.to_device(X), layer, H
         X, layer, H = arrays[shape]
         engine.tuned = {kind: settings}
-        functions[i] = partial(engine.hidden, engine.load(layer), X, H)
+        functions[i] = partial(engine.hidden, engine.prepare(layer), X, H)
         synapses[i] = H.size * n_features
     calls = 4 if engine.xp is not np else 1
     times = medians(functions, repeats, stopwatch=engine.stopwatch, calls=calls)
@@ -162,7 +162,7 @@ def _statistics_time(engine, kind, n_features, repeats, candidates):
     functions = {}
     for i, settings in enumerate(candidates):
         dtype = settings["statistics"]
-        statistics = RidgeStatistics(settings["M"], 1, engine.xp, dtype)
+        statistics = RidgeStatistics(settings["M"], 1, engine.algebra, dtype)
         H = engine.xp.ones((settings["M"], settings["M"]), np.float32)
         functions[i] = partial(statistics.update, H, engine.xp.ones((settings["M"], 1)))
     return list(medians(functions, repeats, stopwatch=engine.stopwatch).values())

@@ -20,7 +20,8 @@ TILES = {
 class SimulatedCuda(CudaEngine):
     xp = np
     __enter__, __exit__ = HostEngine.__enter__, HostEngine.__exit__
-    memory, to_host, keep = HostEngine.memory, HostEngine.to_host, HostEngine.keep
+    algebra, upload_if_fits = HostEngine.algebra, HostEngine.upload_if_fits
+    memory, to_host = HostEngine.memory, HostEngine.to_host
     uploads, sink, stopwatch = HostEngine.uploads, HostEngine.sink, HostEngine.stopwatch
 
     def why_unavailable(self):

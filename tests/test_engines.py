@@ -23,7 +23,7 @@ DTYPES = [np.float32, np.float64, np.uint8]
 
 
 def evaluate(engine, layer, X):
-    return engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+    return engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -103,9 +103,9 @@ class _Broken(BlasEngine):
     def __init__(self, flaw):
         self.flaw = flaw
 
-    def hidden(self, loaded, X, out=None, units=None):
+    def hidden(self, prepared, X, out=None, units=None):
         given = out is not None
-        H = super().hidden(loaded, X, out, units)
+        H = super().hidden(prepared, X, out, units)
         if self.is_odd:
             H *= 0.999
         if self.flaw == "last unit":
@@ -122,7 +122,7 @@ class _Broken(BlasEngine):
         if self.flaw == "depends on the tile":
             H += 1e-3 * len(X)
         if self.flaw == "ignores units" and units is not None:
-            super().hidden(loaded, X, H)
+            super().hidden(prepared, X, H)
         return H
 
     def settings(self, layer):
@@ -130,9 +130,9 @@ class _Broken(BlasEngine):
         self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
         return settings
 
-    def load(self, layer):
+    def prepare(self, layer):
         self.settings(layer)
-        return super().load(layer)
+        return super().prepare(layer)
 
     def memory(self):
         return (2, 1) if self.flaw == "memory" else super().memory()
@@ -276,7 +276,7 @@ def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
     kind = "manhattan laplacian float64"
     found = tune("plain", [kind], n_features=2, repeats=1)
     assert set(found[kind].settings) == {"M", "asymmetry"}
-    with pytest.raises(ValueError, match="choose one of .*'plain'"):
+    with pytest.raises(ValueError, match=r"choose one of .*'plain'"):
         get_engine("plane")
 
 

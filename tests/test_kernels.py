@@ -46,9 +46,9 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
     X = rng.integers(0, 256, (33, n_features)).astype(np.uint8)
     C = rng.integers(0, 256, (70, n_features)).astype(np.uint8)
     engine = jit.JitEngine()
-    loaded = engine.load(RBFLayer(C, kernel="distance"))
-    assert loaded.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
-    np.testing.assert_array_equal(engine.hidden(loaded, X), naive.distances(X, C, "manhattan"))
+    prepared = engine.prepare(RBFLayer(C, kernel="distance"))
+    assert prepared.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
+    np.testing.assert_array_equal(engine.hidden(prepared, X), naive.distances(X, C, "manhattan"))
 
 
 ALONE = """
@@ -58,7 +58,7 @@ wanted = {0!r}
 for dtype in (np.float32, np.float64):
     for X, layer in contract.layers((9, 5, 4), dtype):
         if layer.accumulation == wanted:
-            jit.JitEngine().hidden(jit.JitEngine().load(layer), X)
+            jit.JitEngine().hidden(jit.JitEngine().prepare(layer), X)
 """
 
 
@@ -93,11 +93,11 @@ def test_each_kernel_has_one_signature():
     compiled = {}
     for dtype in (np.float32, np.float64, np.uint8):
         for X, layer in contract.layers((5, 6, 7), dtype):
-            loaded = jit.JitEngine().load(layer)
-            jit.JitEngine().hidden(loaded, X)
+            prepared = jit.JitEngine().prepare(layer)
+            jit.JitEngine().hidden(prepared, X)
             X.flags.writeable = False
-            jit.JitEngine().hidden(loaded, X)
-            compiled[loaded.kernel.py_func.__qualname__] = len(loaded.kernel.signatures)
+            jit.JitEngine().hidden(prepared, X)
+            compiled[prepared.kernel.py_func.__qualname__] = len(prepared.kernel.signatures)
     for function in (cpu.byte_sums, cpu.sums_float32, cpu.sums_float64):
         compiled[function.py_func.__qualname__] = len(function.signatures)
     assert len(compiled) == 10
@@ -109,7 +109,7 @@ def test_uint8_rows_may_lie_anywhere(rng):
     raw = rng.integers(0, 256, 3 + 20 * 8).astype(np.uint8)
     X = raw[3:].reshape(20, 8)
     engine = jit.JitEngine()
-    H = engine.hidden(engine.load(RBFLayer(X.copy(), kernel="distance")), X)
+    H = engine.hidden(engine.prepare(RBFLayer(X.copy(), kernel="distance")), X)
     np.testing.assert_array_equal(H, naive.distances(X, X, "manhattan"))
 
 

@@ -48,7 +48,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector, TanhClassifier
-from sklearn_fsvc.estimators.base import HiddenLayerClassifier
+from sklearn_fsvc.estimators.classifier import HiddenLayerClassifier
 from sklearn_fsvc.rows import streaming
 from sklearn_fsvc.search import shared
 
@@ -566,10 +566,10 @@ def test_scorers(cancer, network, scoring, refit):
 def of_the_rows(estimator, X, y):
     """Depends on the rows themselves, the labels and the fitted attributes."""
     units = estimator.centers_ if isinstance(estimator, RBFClassifier) else estimator.components_
-    assert estimator.coef_.shape[1] == len(units) <= estimator.n_hidden
+    assert estimator.readout_coef_.shape[1] == len(units) <= estimator.n_hidden
     assert estimator.alpha_ == estimator.alpha
     inner = units @ X.T @ (estimator.predict(X) == y)
-    return estimator.coef_.sum() + np.abs(inner).mean()
+    return estimator.readout_coef_.sum() + np.abs(inner).mean()
 
 
 def several(estimator, X, y):
@@ -625,7 +625,7 @@ def test_a_scorer_meets_what_fit_would_have_left(wine, network, grid):
 
 def test_a_scorer_meets_the_steps_before_the_network(wine):
     def of_steps(estimator, X, y):
-        return estimator[0].mean_.sum() + estimator.score(X, y) + estimator[-1].coef_.sum()
+        return estimator[0].mean_.sum() + estimator.score(X, y) + estimator[-1].readout_coef_.sum()
 
     estimator = make_pipeline(StandardScaler(), TANH)
     compare(estimator, {"tanhclassifier__n_hidden": [10, 20]}, wine, scoring=of_steps)
@@ -1064,14 +1064,14 @@ def work(monkeypatch):
     counts = SimpleNamespace(entries=0, rows=0, passes=0)
     evaluate, gather = streaming.evaluate, shared.gather
 
-    def counted_evaluate(engine, loaded, basic, X, H):
+    def counted_evaluate(engine, prepared, basic, X, H):
         counts.entries += H.size
-        return evaluate(engine, loaded, basic, X, H)
+        return evaluate(engine, prepared, basic, X, H)
 
-    def counted_gather(engine, layers, X, *args, rows=None, **how):
-        counts.rows += len(X) if rows is None else len(rows)
+    def counted_gather(job, layers, samples, rows=None, dtype=None):
+        counts.rows += len(samples) if rows is None else len(rows)
         counts.passes += 1
-        return gather(engine, layers, X, *args, rows=rows, **how)
+        return gather(job, layers, samples, rows, dtype)
 
     monkeypatch.setattr(streaming, "evaluate", counted_evaluate)
     monkeypatch.setattr(shared, "gather", counted_gather)
@@ -1208,10 +1208,10 @@ def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):
     """By one for each of them, which draws the same layer: nobody has to know."""
     gather = shared.gather
 
-    def of_one_split(*args, kept_bytes=0, **how):
-        if kept_bytes:
+    def of_one_split(job, *args):
+        if job.reserved:
             raise MemoryError
-        return gather(*args, **how)
+        return gather(job, *args)
 
     monkeypatch.setattr(shared, "gather", of_one_split)
     network = clone(TANH).set_params(random_state=np.random.RandomState(3))

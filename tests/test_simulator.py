@@ -14,7 +14,7 @@ from sklearn_fsvc.bench import methods
 from sklearn_fsvc.engines import cuda, get_engine
 from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.tuning import example
-from sklearn_fsvc.units.novelty import NoveltyRule, novel_rows
+from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
@@ -70,7 +70,7 @@ def test_large_uint8_distances_are_exact(engine):
     X = np.zeros((3, 1000), np.uint8)
     X[1] = 255
     X[2, :7] = 1
-    H = engine.hidden(engine.load(RBFLayer(X, kernel="distance")), X)
+    H = engine.hidden(engine.prepare(RBFLayer(X, kernel="distance")), X)
     np.testing.assert_array_equal(H[0], [0, 255 * 1000, 7])
 
 
@@ -78,8 +78,8 @@ def test_large_uint8_distances_are_exact(engine):
 def test_novelty_is_that_of_the_host(engine, rng, radius, overlap):
     X = rng.random((60, 3))
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
-    found, _ = novel_rows(engine, X, np.arange(60), rule)
-    expected, _ = novel_rows(get_engine("jit"), X, np.arange(60), rule)
+    found, _ = novel_rows(Presentation(engine, X, np.arange(60)), rule)
+    expected, _ = novel_rows(Presentation(get_engine("jit"), X, np.arange(60)), rule)
     np.testing.assert_array_equal(found, expected)
     assert 10 < len(found) < 60
 

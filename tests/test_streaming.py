@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,16 @@ import naive
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.rows.streaming import basic_layer, compute_dtype, stream, stream_all, take_rows
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.streaming import (
+    Consumer,
+    basic_layer,
+    compute_dtype,
+    stream,
+    stream_all,
+    stream_into,
+    take_rows,
+)
 
 
 @pytest.fixture
@@ -14,14 +25,15 @@ def job(rng):
     return get_engine("jit"), RBFLayer(X[:9], 1.0), X
 
 
-def collect(engine, layer, X, **options):
+def collect(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
     parts, tiles = [], []
 
     def consume(part, H):
         parts.append(part)
         tiles.append(H.copy())
 
-    stream(engine, layer, X, consume, **options)
+    consumer = Consumer(consume, tile_rows=tile_rows)
+    stream(Job(engine, max_memory), layer, X, consumer, rows)
     return parts, np.concatenate(tiles)
 
 
@@ -30,7 +42,7 @@ def test_every_row_comes_once_and_in_order(job, tile_rows):
     engine, layer, X = job
     parts, H = collect(engine, layer, X, tile_rows=tile_rows)
     assert [i for p in parts for i in range(p.start, p.stop)] == list(range(50))
-    np.testing.assert_array_equal(H, engine.hidden(engine.load(layer), X))
+    np.testing.assert_array_equal(H, engine.hidden(engine.prepare(layer), X))
 
 
 def test_chosen_rows(job, rng):
@@ -42,7 +54,7 @@ def test_chosen_rows(job, rng):
 
 def test_small_memory_makes_small_tiles(job):
     engine, layer, X = job
-    fixed = engine.loaded_bytes(layer)
+    fixed = engine.prepared_bytes(layer)
     parts, _ = collect(engine, layer, X, max_memory=fixed + 3 * (9 * 8 + 2 * 6 * 8))
     assert max(p.stop - p.start for p in parts) == 3
 
@@ -57,7 +69,7 @@ def test_out_of_memory_halves_the_tile_and_goes_on(job):
             raise MemoryError
         done[part] = H
 
-    stream(engine, layer, X, consume)
+    stream(Job(engine), layer, X, Consumer(consume))
     assert sizes[:4] == [50, 25, 12, 6]
     np.testing.assert_allclose(done, naive.hidden(layer, X), atol=1e-12)
 
@@ -69,7 +81,7 @@ def test_out_of_memory_for_one_row_is_raised(job):
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        stream(engine, layer, X, consume)
+        stream(Job(engine), layer, X, Consumer(consume))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -98,9 +110,10 @@ def test_compute_dtype(units, rows, expected):
 
 def test_progress_is_printed(job, capsys):
     engine, layer, X = job
-    stream(engine, layer, X, lambda part, H: None, what="Test fit", verbose=1)
+    nothing, job = Consumer(lambda part, H: None), Job(engine, what="Test fit")
+    stream(replace(job, verbose=1), layer, X, nothing)
     assert "[Test fit] 50 of 50 rows" in capsys.readouterr().out
-    stream(engine, layer, X, lambda part, H: None, what="Test fit")
+    stream(job, layer, X, nothing)
     assert capsys.readouterr().out == ""
 
 
@@ -126,7 +139,7 @@ def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers
         H[i, part] = tile
         tile[:] = np.nan  # it is the consumer's, and the next layer's is not spoilt by that
 
-    stream_all(engine, layers, X, consume, rows=rows, tile_rows=tile_rows)
+    stream_all(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
     for i, layer in enumerate(layers):
         parts_alone, alone = collect(engine, layer, X, rows=rows, tile_rows=tile_rows)
         assert parts[i] == parts_alone
@@ -137,12 +150,12 @@ def test_distances_are_computed_once(several, monkeypatch):
     engine, layers, X = several
     evaluated = []
 
-    def hidden(self, loaded, X, out=None, units=None, hidden=JitEngine.hidden):
+    def hidden(self, prepared, X, out=None, units=None, hidden=JitEngine.hidden):
         evaluated.append(len(X))
-        return hidden(self, loaded, X, out, units)
+        return hidden(self, prepared, X, out, units)
 
     monkeypatch.setattr(JitEngine, "hidden", hidden)
-    stream_all(engine, layers, X, lambda i, part, H: None, tile_rows=20)
+    stream_all(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
     assert evaluated == [20, 20, 10]
 
 
@@ -150,12 +163,10 @@ def test_small_memory_makes_small_tiles_of_several_layers(several):
     """A row has its distances, the outputs of one layer, and what the consumer takes."""
     engine, layers, X = several
     row = 9 * 8 + 9 * 8 + 2 * 6 * 8 + 100
-    memory = engine.loaded_bytes(layers[0].distances) + 1000 + 3 * row
+    memory = engine.prepared_bytes(layers[0].distances) + 1000 + 3 * row
     sizes = []
-    stream_all(
-        engine, layers, X, lambda i, part, H: sizes.append(len(H)), max_memory=memory,
-        consumer_bytes=1000, consumer_row_bytes=100,
-    )  # fmt: skip
+    consumer = Consumer(lambda i, part, H: sizes.append(len(H)), fixed_bytes=1000, row_bytes=100)
+    stream_all(Job(engine, memory), layers, X, consumer)
     assert max(sizes) == 3
 
 
@@ -174,7 +185,7 @@ def test_out_of_memory_in_one_of_several_layers_counts_each_row_once(several, sh
         H[i, part] = tile
         tile[:] = np.nan
 
-    stream_all(engine, layers, X, consume)
+    stream_all(Job(engine), layers, X, Consumer(consume))
     np.testing.assert_array_equal(counts, 1)
     for i, layer in enumerate(layers):
         np.testing.assert_allclose(H[i], naive.hidden(layer, X), rtol=0, atol=1e-12)
@@ -194,7 +205,7 @@ def test_memory_that_comes_back_counts_no_row_twice(several, n_failures):
         counts[i, part] += 1
 
     try:
-        stream_all(engine, layers, X, consume)
+        stream_all(Job(engine), layers, X, Consumer(consume))
     except MemoryError:
         assert n_failures > 5  # not one row could be taken
     else:
@@ -210,7 +221,7 @@ def test_out_of_memory_for_one_row_of_one_layer_is_raised(several, short):
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        stream_all(engine, layers, X, consume)
+        stream_all(Job(engine), layers, X, Consumer(consume))
 
 
 class SmallBasicLayers(JitEngine):
@@ -222,9 +233,9 @@ class SmallBasicLayers(JitEngine):
     def settings(self, layer):
         return {**super().settings(layer), "M": 256, "asymmetry": 1}
 
-    def hidden(self, loaded, X, out=None, units=None):
+    def hidden(self, prepared, X, out=None, units=None):
         self.parts.append((len(X), units.start, units.stop))
-        return super().hidden(loaded, X, out, units)
+        return super().hidden(prepared, X, out, units)
 
 
 @pytest.fixture(params=["triangular", "gaussian", "tanh"])
@@ -238,7 +249,7 @@ def large(request, rng):
 
 def whole(layer, X):
     engine = get_engine("jit")
-    return engine.hidden(engine.load(layer), X)
+    return engine.hidden(engine.prepare(layer), X)
 
 
 def test_a_large_layer_is_cut_into_basic_layers(large):
@@ -263,6 +274,6 @@ def test_a_tile_is_cut_into_basic_layers(large):
 def test_basic_layers_are_written_where_H_stays(large):
     engine, (layer, X) = SmallBasicLayers(), large
     H = np.full((1000, 600), np.nan)
-    stream(engine, layer, X, out=H)
+    stream_into(Job(engine), layer, X, H)
     assert len(engine.parts) == 12
     np.testing.assert_array_equal(H, whole(layer, X))

@@ -7,11 +7,13 @@ import naive
 from conftest import usable
 from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators import tanh
 from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.units import weights as package
-from sklearn_fsvc.units.weights import WEIGHTS, rows, scale
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.units.tanh import WEIGHTS
+from sklearn_fsvc.units.weights import rows, scale
 from sklearn_fsvc.units.weights.fields import Fields, sides_of
-from sklearn_fsvc.units.weights.rows import differences, signed_sums
+from sklearn_fsvc.units.weights.rows import LabelledRows, differences, signed_sums
 from sklearn_fsvc.units.weights.scale import Sample
 
 FROM_ROWS = ["class_informed", "constrained"]
@@ -29,7 +31,7 @@ def data(rng):
 
 def layer(X, y, m=40, **params):
     p = TanhProjector(m, random_state=0, device="jit").set_params(**params).fit(X, y)
-    return p.components_, p.intercept_
+    return p.components_, p.hidden_intercept_
 
 
 # What units are.
@@ -105,11 +107,9 @@ def sums(X, y, m, dtype=np.float64, engine=None):
     codes = np.unique(y, return_inverse=True)[1]
     mean = X.mean(axis=0, dtype=float)
     with engine or get_engine("jit") as engine:
-        W = signed_sums(
-            engine, engine.xp, engine.to_device(X), np.arange(len(X)), codes, mean, m, 1,
-            np.dtype(dtype), None,
-        )  # fmt: skip
-        return engine.to_host(W)
+        X, every = engine.to_device(X), np.arange(len(X))
+        data = LabelledRows(Job(engine), X, every, codes, mean, np.dtype(dtype))
+        return engine.to_host(signed_sums(data, m, 1))
 
 
 def test_class_informed_units_are_signed_sums_of_one_class(data):
@@ -179,17 +179,17 @@ def test_shapes_and_sizes_are_any_sequence_of_whole_numbers(rng, kind):
 
 @pytest.mark.parametrize("weights", FROM_ROWS)
 def test_the_layer_is_drawn_within_the_memory_that_fit_has(data, weights, monkeypatch):
-    limits, fit_layer = [], package.fit_layer
+    limits, fit_layer = [], tanh.fit_layer
 
-    def spy(*arguments):
-        limits.append(arguments[-1])
-        return fit_layer(*arguments)
+    def spy(request, job, *arguments):
+        limits.append(job.memory_limit)
+        return fit_layer(request, job, *arguments)
 
-    monkeypatch.setattr(package, "fit_layer", spy)
+    monkeypatch.setattr(tanh, "fit_layer", spy)
     params = {"weights": weights, "device": "jit", "max_memory": "64MiB"}
     TanhClassifier(5, **params).fit(*data)
     TanhProjector(5, **params).fit(*data)
-    assert limits == ["64MiB", "64MiB"]
+    assert limits == [64 * 2**20, 64 * 2**20]
 
 
 def test_all_rows_are_in_the_sums_however_many():
@@ -221,9 +221,8 @@ def test_constrained_units_are_differences_of_rows_of_two_classes(data):
     X, y = data
     codes = np.unique(y, return_inverse=True)[1]
     with get_engine("jit") as engine:
-        W = differences(
-            engine, np, X, np.arange(90), codes, None, 1500, 1, np.dtype(np.float64), None
-        )
+        data = LabelledRows(Job(engine), X, np.arange(90), codes, None, X.dtype)
+        W = differences(data, 1500, 1)
     pairs = [np.argwhere(np.abs(X[:, None] - X - w).max(axis=2) < 1e-12) for w in W]
     assert all(len(pair) == 1 for pair in pairs)
     pairs = np.concatenate(pairs)
@@ -267,7 +266,7 @@ def test_a_row_of_weight_0_is_as_good_as_absent(data, rng, weights):
     zeroed = TanhClassifier(**params).fit(X, y, sample_weight=keep.astype(float))
     absent = TanhClassifier(**params).fit(X[keep], y[keep])
     np.testing.assert_allclose(zeroed.components_, absent.components_, atol=1e-12)
-    np.testing.assert_allclose(zeroed.coef_, absent.coef_, atol=1e-9)
+    np.testing.assert_allclose(zeroed.readout_coef_, absent.readout_coef_, atol=1e-9)
 
 
 @pytest.mark.parametrize("weights", FROM_ROWS)
@@ -311,7 +310,7 @@ def test_fields_are_rectangles_with_all_channels(data, weights, shape):
 def test_the_first_fields_are_those_of_the_first_units(shape):
     fields = Fields.draw(1, shape, None, 0)
     W = np.ones((8, np.prod(shape)))
-    fields.keep(W, np)
+    fields.mask(W, np)
     for w, features in zip(W, fields.first(), strict=True):
         np.testing.assert_array_equal(np.flatnonzero(w), features)
     np.testing.assert_array_equal(fields.n_inputs(8), W.sum(axis=1))
@@ -466,7 +465,7 @@ def test_constant_features(weights, scale, rng):
     assert np.isfinite(H).all()
     if weights in FROM_ROWS:
         assert not p.components_.any()
-        np.testing.assert_allclose(H, np.broadcast_to(np.tanh(p.intercept_), H.shape))
+        np.testing.assert_allclose(H, np.broadcast_to(np.tanh(p.hidden_intercept_), H.shape))
     X[:, ::3] = rng.random((40, 10))  # some are not
     p.fit(X, y)
     if weights in FROM_ROWS:

@@ -62,13 +62,13 @@ def ours(engine, name=None, threads=None, **settings):
         before = engine.tuned
         try:
             engine.tuned = {kind: {**engine.settings(layer), **settings}}
-            loaded = engine.load(layer)
+            prepared = engine.prepare(layer)
         finally:
             engine.tuned = before
         if threads:
-            loaded = replace(loaded, threads=threads)
+            prepared = replace(prepared, threads=threads)
         X, H = engine.to_device(X), engine.xp.empty((N, m), layer.hidden_dtype)
-        return lambda: engine.hidden(loaded, X, H), N * m * n
+        return lambda: engine.hidden(prepared, X, H), N * m * n
 
     calls = 1 if engine.xp is np else 4
     return Method(name or engine.name, prepare, engine.stopwatch, calls)

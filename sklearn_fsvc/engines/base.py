@@ -21,7 +21,7 @@ class Engine(ABC):
     estimator. Making one is cheap: no thread, context or compilation before it is entered::
 
         with get_engine(device) as engine:
-            H = engine.hidden(engine.load(layer), engine.to_device(X))
+            H = engine.hidden(engine.prepare(layer), engine.to_device(X))
 
     Arrays of `xp` belong to the engine that was entered last in a thread.
 
@@ -122,15 +122,15 @@ class Engine(ABC):
         """dtype in which products of H with itself are made, to be added up in float64."""
 
     @abstractmethod
-    def load(self, layer):
+    def prepare(self, layer):
         """The layer, resident and laid out as `hidden` wants it.
 
         `layer` is an `RBFLayer` or a `TanhLayer`. What comes back is opaque.
         """
 
     @abstractmethod
-    def loaded_bytes(self, layer):
-        """Bytes `load` will take for this layer, without loading it.
+    def prepared_bytes(self, layer):
+        """Bytes `prepare` will take for this layer, without loading it.
 
         With the layer's own arrays, where they lie in the same memory.
         """
@@ -140,7 +140,7 @@ class Engine(ABC):
         """Bytes `hidden` takes for a row, beside X and H."""
 
     @abstractmethod
-    def hidden(self, loaded, X, out=None, units=None):
+    def hidden(self, prepared, X, out=None, units=None):
         """H of shape (rows, units) in ``layer.hidden_dtype``, an array of `xp`.
 
         `X` is an array of `xp`, `out` a C-ordered one to write into. `units` is a slice:
@@ -169,7 +169,7 @@ class Engine(ABC):
         """An array of `xp` as a NumPy array."""
 
     @abstractmethod
-    def keep(self, X, limit):
+    def upload_if_fits(self, X, limit):
         """X as an array of `xp`, if that takes no more than `limit` bytes, else X itself."""
 
     @abstractmethod

@@ -35,7 +35,7 @@ _REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _Prepared:
     layer: object
     units: object  # packed for differences, else as they are
     bias: object = None  # (1, units)
@@ -147,7 +147,7 @@ class CudaEngine(Engine):
         ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
         return ratio < _SLOW
 
-    def loaded_bytes(self, layer):
+    def prepared_bytes(self, layer):
         m, n, size = *layer.units.shape, layer.units.itemsize
         if layer.accumulation == "product":
             return (m * n + 2 * m) * size
@@ -170,38 +170,38 @@ class CudaEngine(Engine):
             return products
         return products + (2 * n + 1) * size  # the row less the mean, and squared
 
-    def load(self, layer):
+    def prepare(self, layer):
         xp = self.xp
         units = self.to_device(layer.units)
         if layer.accumulation == "manhattan":
             tile = self._tile(layer)
             packed = self._pack(units, _item(layer), tile.units, tile.step)
-            return _Loaded(layer, packed, tile=tile)
+            return _Prepared(layer, packed, tile=tile)
         if layer.accumulation == "product":
-            return _Loaded(layer, units, bias=self.to_device(layer.bias)[None])
+            return _Prepared(layer, units, bias=self.to_device(layer.bias)[None])
         centre = units.mean(axis=0, dtype=np.float64).astype(units.dtype)
         if not bool(xp.isfinite(centre).all()):
             centre = xp.zeros_like(centre)
         units = units - centre
-        return _Loaded(layer, units, norms=_squares(xp, units), centre=centre)
+        return _Prepared(layer, units, norms=_squares(xp, units), centre=centre)
 
     def _tile(self, layer):
         from .kernels.cuda import Tile
 
         return Tile(*self.settings(layer)["tile"])
 
-    def hidden(self, loaded, X, out=None, units=None):
-        layer = loaded.layer
+    def hidden(self, prepared, X, out=None, units=None):
+        layer = prepared.layer
         if out is None:
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
         units = units or slice(0, layer.n_units)
         if layer.accumulation == "manhattan":
-            self._manhattan(loaded, X, out, units)
+            self._manhattan(prepared, X, out, units)
         elif layer.accumulation == "product":
-            self._multiply(X, loaded.units, out, units)
-            self._finish(out, units, layer.affine, layer.function, bias=loaded.bias)
+            self._multiply(X, prepared.units, out, units)
+            self._finish(out, units, layer.affine, layer.function, bias=prepared.bias)
         else:
-            self._sqeuclidean(loaded, X, out, units)
+            self._sqeuclidean(prepared, X, out, units)
         return out
 
     def _multiply(self, X, W, out, units):
@@ -217,7 +217,7 @@ class CudaEngine(Engine):
     def to_host(self, array):
         return self.xp.asnumpy(array)
 
-    def keep(self, X, limit):
+    def upload_if_fits(self, X, limit):
         if not isinstance(X, np.ndarray) or X.nbytes > limit:
             return X
         kept = self.xp.empty(X.shape, X.dtype)
@@ -241,18 +241,18 @@ class CudaEngine(Engine):
     def novel(self, layer, X, activity, threshold):
         from .kernels import cuda as kernels
 
-        K = self.hidden(self.load(layer), X)
+        K = self.hidden(self.prepare(layer), X)
         kept = self.xp.empty(len(X) + 1, np.int32)
         threshold = np.float64(threshold)
         self._launch(kernels.settle(), 1, kernels.SETTLE_THREADS, K, activity, threshold, kept)
         kept = self.to_host(kept)
         return kept[1 : kept[0] + 1]
 
-    def _manhattan(self, loaded, X, out, units):
+    def _manhattan(self, prepared, X, out, units):
         from .kernels import cuda as kernels
 
-        layer, hidden = loaded.layer, out.dtype.type
-        item, tile = _item(layer), loaded.tile
+        layer, hidden = prepared.layer, out.dtype.type
+        item, tile = _item(layer), prepared.tile
         kernel = kernels.manhattan(item, tile)
         rows = self._pack(X, item, tile.rows, tile.step)
         n_items, affine = _n_items(X.shape[1], item), layer.on_sums
@@ -265,7 +265,7 @@ class CudaEngine(Engine):
             if end < n_items:
                 numbers = 1, 0, -np.inf
             self._launch(
-                kernel, grid, tile.threads, rows, loaded.units, out, first, begin, end,
+                kernel, grid, tile.threads, rows, prepared.units, out, first, begin, end,
                 *map(hidden, numbers),
             )  # fmt: skip
         self._finish_distances(out, units, layer)
@@ -280,18 +280,18 @@ class CudaEngine(Engine):
         self._launch(kernels.pack(item), grid, (side, 8), X, packed)
         return packed
 
-    def _sqeuclidean(self, loaded, X, out, units):
+    def _sqeuclidean(self, prepared, X, out, units):
         from .kernels import cuda as kernels
 
-        layer, dtype = loaded.layer, out.dtype.type
-        X = X - loaded.centre
-        self._multiply(X, loaded.units, out, units)
+        layer, dtype = prepared.layer, out.dtype.type
+        X = X - prepared.centre
+        self._multiply(X, prepared.units, out, units)
         # The kernel takes a root, if one comes first; a square is left to do.
         affine = layer.affine if layer.power < 1 else layer.on_sums
         numbers = CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
         self._launch(
             kernels.expand(out.dtype), self._finish_grid(out, units, 1), kernels.THREADS,
-            out, X, loaded.units, _squares(self.xp, X), loaded.norms, units.start, units.stop,
+            out, X, prepared.units, _squares(self.xp, X), prepared.norms, units.start, units.stop,
             *map(dtype, numbers), layer.power < 1,
         )  # fmt: skip
         self._finish_distances(out, units, layer)

@@ -29,7 +29,7 @@ CANCELLATION = 0.125
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _Prepared:
     layer: object
     panels: np.ndarray  # (n_panels, items, lanes)
     kernel: object
@@ -83,11 +83,11 @@ class JitEngine(HostEngine):
             "threads": thread_choices(),
         }
 
-    def loaded_bytes(self, layer):
+    def prepared_bytes(self, layer):
         # The units, the panels, padded, and while they are made one more copy.
         return 3 * layer.units.nbytes + 4096 * layer.n_features
 
-    def load(self, layer):
+    def prepare(self, layer):
         from .kernels import cpu
 
         item, settings = _item(layer), self.settings(layer)
@@ -101,10 +101,10 @@ class JitEngine(HostEngine):
         epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor))
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         threads = allowed_threads(settings["threads"])
-        return _Loaded(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue)
+        return _Prepared(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue)
 
-    def hidden(self, loaded, X, out=None, units=None):
-        layer = loaded.layer
+    def hidden(self, prepared, X, out=None, units=None):
+        layer = prepared.layer
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
@@ -115,11 +115,11 @@ class JitEngine(HostEngine):
         def evaluate(rows):
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
-                _run(loaded, X[tile], out[tile], units)
+                _run(prepared, X[tile], out[tile], units)
                 layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        threads = loaded.threads if work > _SERIAL else 1
+        threads = prepared.threads if work > _SERIAL else 1
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
@@ -129,12 +129,12 @@ def _compiler():
     return f"numba {version('numba')}, llvmlite {version('llvmlite')}"
 
 
-def _run(loaded, X, out, units):
-    lanes = loaded.panels.shape[2]
+def _run(prepared, X, out, units):
+    lanes = prepared.panels.shape[2]
     _call(
-        loaded.kernel, _read_only(_items_of_rows(X, loaded.panels.dtype)), loaded.panels,
-        units.start // lanes, -(-units.stop // lanes), loaded.row_sums(X), loaded.unit_sums,
-        loaded.epilogue, out, loaded.tile,
+        prepared.kernel, _read_only(_items_of_rows(X, prepared.panels.dtype)), prepared.panels,
+        units.start // lanes, -(-units.stop // lanes), prepared.row_sums(X), prepared.unit_sums,
+        prepared.epilogue, out, prepared.tile,
     )  # fmt: skip
 
 

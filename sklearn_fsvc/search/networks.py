@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..layers import RBFLayer
-from ..rows.streaming import compute_dtype, stream_all
+from ..readouts.linear import LinearReadout
+from ..rows.streaming import Consumer, compute_dtype, stream_all
 
 
 @dataclass
@@ -85,45 +86,41 @@ def _network(engine, network, layer, size, solution):
     if isinstance(layer, RBFLayer):
         model.radius_ = layer.radius
     try:
-        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
-        model._set_readout(W, b, layer.hidden_dtype)
+        model._set_readout(engine, solution, layer.hidden_dtype)
     except ValueError:
         return None
     return model
 
 
-def score(engine, group, layers, X, key, fitted, **how):
+def score(job, group, layers, X, key, fitted):
     """Add to `fitted` the decision values of rows X, in one pass.
 
     Networks of one size meet H together, as one readout.
 
     Parameters
     ----------
+    job : Job
     X : array-like
         Clean rows.
     key : bytes
         `key_of` the rows.
-    **how
-        As for `streaming.stream`.
     """
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
     readouts = [
-        _readouts(engine, group.at_radius(radius, layer.n_units), layer, fitted, len(X))
+        _readouts(job.engine, group.at_radius(radius, layer.n_units), layer, fitted, len(X))
         for radius, layer in zip(group.radii, layers, strict=True)
     ]
 
-    def consume(i, part, H):
+    def take(i, part, H):
         for readout in readouts[i]:
-            readout.take(part, engine.to_host(H[:, : readout.size] @ readout.W))
+            readout.take(part, H)
 
-    n_columns = max((r.W.shape[1] for each in readouts for r in each), default=0)
-    stream_all(
-        engine, layers, X, consume, consumer_row_bytes=2 * n_columns * dtype.itemsize, **how
-    )  # fmt: skip
+    row_bytes = max((r.row_bytes for each in readouts for r in each), default=0)
+    stream_all(job, layers, X, Consumer(take, row_bytes=row_bytes))
     for layer, each in zip(layers, readouts, strict=True):
         for readout in each:
-            readout.settle_outside(engine, layer, X)
+            readout.answer_outside(job, layer, X)
             for candidate, scores in readout.by_candidate():
                 fitted.scores[candidate, key] = scores
 
@@ -134,7 +131,7 @@ def _readouts(engine, members, layer, fitted, n_rows):
     for size, _, candidate in members:
         if candidate in fitted.networks:
             by_size.setdefault(size, {})[candidate] = fitted.networks[candidate]
-    return [_Readout(engine, layer, size, by_size[size], n_rows) for size in sorted(by_size)]
+    return [_Readout(engine, by_size[size], layer.hidden_dtype, n_rows) for size in sorted(by_size)]
 
 
 class _Readout:
@@ -146,34 +143,31 @@ class _Readout:
         Candidate -> classifier.
     """
 
-    def __init__(self, engine, layer, size, networks, n_rows):
-        self.size, self._networks = size, networks
-        models, dtype = list(networks.values()), layer.hidden_dtype
-        W = np.column_stack([model.coef_.T for model in models])
-        if isinstance(layer, RBFLayer):
-            # One more column sums the activities: 0 tells a row outside every unit.
-            W = np.column_stack([W, np.ones(size)])
-        self.W = engine.to_device(W.astype(dtype))
-        self._b = np.concatenate([model.intercept_ for model in models]).astype(dtype)
-        self._scores = np.empty((n_rows, len(self._b)), dtype)
-        self._outside = [np.empty(0, np.intp)]
+    def __init__(self, engine, networks, dtype, n_rows):
+        models = list(networks.values())
+        W = np.concatenate([model.readout_coef_ for model in models])
+        b = np.concatenate([model.readout_intercept_ for model in models])
+        self._size, self._networks = W.shape[1], networks
+        self._readout = LinearReadout(engine, W, b, dtype, models[0]._rows_may_be_outside)
+        self._scores = np.empty((n_rows, len(b)), dtype)
 
-    def take(self, part, columns):
-        """What the rows `part` of H give."""
-        n = len(self._b)
-        np.add(columns[:, :n], self._b, out=self._scores[part])
-        if columns.shape[1] > n:
-            self._outside.append(part.start + np.flatnonzero(columns[:, n] == 0))
+    @property
+    def row_bytes(self):
+        return self._readout.row_bytes
 
-    def settle_outside(self, engine, layer, X):
+    def take(self, part, H):
+        """The rows `part` of H, of all units of the layer."""
+        self._scores[part] = self._readout.scores(part, H[:, : self._size])
+
+    def answer_outside(self, job, layer, X):
         """Rows that no unit answers are answered by the nearest, at every penalty."""
         network = next(iter(self._networks.values()))
 
         def answer(rows, targets):
             self._scores[rows] = np.tile(targets, len(self._networks))
 
-        rows = np.concatenate(self._outside)
-        network._settle_outside(engine, layer.part(slice(self.size)), X, rows, answer)
+        first = layer.part(slice(self._size))
+        network._answer_outside(job, first, X, self._readout.outside, answer)
 
     def by_candidate(self):
         """(candidate, scores) of each network."""
