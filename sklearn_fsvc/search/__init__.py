@@ -149,13 +149,9 @@ class HiddenSizeSearchCV(GridSearchCV):
         findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)))
 
         def on_split():
-            fit_params = self._fit_params(params)
-            self._share(
-                Task(X, y, fit_params, findings.splits, self.return_train_score, self.verbose),
-                findings,
-            )
+            self._share(findings, y, self._fit_params(params))
 
-        for name in _fitted_attributes(self):
+        for name in _fitted_attributes(self):  # an earlier fit may have left more of them
             delattr(self, name)
         inner = copy(self)
         inner._findings = findings
@@ -167,15 +163,16 @@ class HiddenSizeSearchCV(GridSearchCV):
         self._adopt(inner)
         _warn(findings)
 
+    # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
+    # their numbers, and come out without them, but with their share of the time.
+
     def _run_search(self, evaluate_candidates):
-        # Of the copy that `_fit` makes, and so is `_format_results`.
         candidates = self._findings.candidates
         evaluate_candidates({**p, "candidate": i} for i, p in enumerate(candidates))
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
-        findings = self._findings
-        out = findings.with_shared_times(out)
-        return super()._format_results(findings.candidates, n_splits, out, more_results)
+        candidates, out = self._findings.candidates, self._findings.with_shared_times(out)
+        return super()._format_results(candidates, n_splits, out, more_results)
 
     def _fit_params(self, params):
         """The parameters of fit that go to the estimator."""
@@ -183,8 +180,11 @@ class HiddenSizeSearchCV(GridSearchCV):
             return process_routing(self, "fit", **params).estimator.fit
         return {name: value for name, value in params.items() if name != "groups"}
 
-    def _share(self, task, findings):
+    def _share(self, findings, y, fit_params):
         """Fit all groups: each on all splits at once, or else on one after the other."""
+        task = Task(
+            findings.X, y, fit_params, findings.splits, self.return_train_score, self.verbose
+        )
         groups = group_candidates(self.estimator, findings.candidates)
         jobs, n_passes = [], 0
         for group in groups:
