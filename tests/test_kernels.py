@@ -61,31 +61,54 @@ for dtype in (np.float32, np.float64):
             jit.JitEngine().hidden(jit.JitEngine().prepare(layer), X)
 """
 
+TOGETHER = """
+import numpy as np, contract
+from sklearn_fsvc.engines import jit
+for dtype in (np.float32, np.float64):
+    contract.check_values(jit.JitEngine(), (67, 131, 9), dtype)
+"""
+
 
 def test_kernels_compiled_by_different_processes_live_together(tmp_path):
     """Each kernel compiled alone, then all loaded from the cache: none is taken for another."""
     env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
-    together = CHECK.format(width=simd.TARGET.width)
-    for code in (*map(ALONE.format, ("manhattan", "sqeuclidean", "product")), together):
+    for code in (*map(ALONE.format, ("manhattan", "sqeuclidean", "product")), TOGETHER):
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture
+def cache_of_its_own(tmp_path, monkeypatch):
+    """A folder for what is compiled, and a function that forgets what this process has."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    cpu.kernel.cache_clear()
+    yield tmp_path, cpu.kernel.cache_clear
+    cpu.kernel.cache_clear()
+
+
 @pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
 @pytest.mark.parametrize("content", [b"garbage\n", b""])
-def test_a_corrupt_cache_is_named(tmp_path, pattern, content):
-    env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
-    command = [sys.executable, "-c", ALONE.format("sqeuclidean")]
-    subprocess.run(command, env=env, check=True)
-    files = list(tmp_path.rglob(pattern))
+def test_a_corrupt_cache_is_named(cache_of_its_own, pattern, content):
+    folder, forget = cache_of_its_own
+    layer = RBFLayer(np.ones((2, 3)), metric="sqeuclidean", kernel="distance")
+
+    def evaluate():
+        return jit.JitEngine().hidden(jit.JitEngine().load(layer), layer.units)
+
+    evaluate()
+    files = list(folder.rglob(pattern))
     assert files
     for file in files:
         file.write_bytes(content)
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    named = f"If the cache is corrupt, delete {tmp_path}" in done.stderr
-    # numba may take an empty index for none and compile again.
-    assert named or (done.returncode == 0 and not content)
+    forget()
+    try:
+        H = evaluate()
+    except RuntimeError as error:
+        assert f"If the cache is corrupt, delete {folder}" in str(error)
+    else:  # numba may take an empty index for none and compile again
+        assert not content
+        np.testing.assert_array_equal(H, 0)
 
 
 def test_each_kernel_has_one_signature():
@@ -118,14 +141,25 @@ import numpy as np, contract
 from sklearn_fsvc.engines import jit
 from sklearn_fsvc.engines.kernels import simd
 assert simd.TARGET.width == {width}, simd.TARGET
-contract.check_engine(jit.JitEngine())
+{what}
 print(simd.TARGET)
 """
+SOME = """
+for dtype in (np.float32, np.uint8):
+    for shape in contract.SHAPES:
+        contract.check_values(jit.JitEngine(), shape, dtype)
+    contract.check_rows_are_independent(jit.JitEngine(), dtype)
+    contract.check_zero_distance(jit.JitEngine(), dtype)
+"""
+ALL = "contract.check_engine(jit.JitEngine())"
 
 
 @pytest.mark.skipif("x86" not in os.uname().machine, reason="targets of x86-64")
 @pytest.mark.parametrize(("features", "width"), [("+avx2,+fma,+avx,+sse4.2", 32), ("+sse2", 16)])
-def test_the_contract_holds_on_older_processors(tmp_path, features, width):
+@pytest.mark.parametrize(
+    "what", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_the_contract_holds_on_older_processors(tmp_path, features, width, what):
     if simd.TARGET.width < width:
         pytest.skip("this processor is older still")
     name = "haswell" if width == 32 else "x86-64"
@@ -133,6 +167,6 @@ def test_the_contract_holds_on_older_processors(tmp_path, features, width):
         os.environ, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features,
         NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__),
     )  # fmt: skip
-    code = CHECK.format(width=width)
+    code = CHECK.format(width=width, what=what)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -215,7 +215,7 @@ def found_in(clf):
         ({"alpha": 2, "probability": True}, ALL),
         ({"alpha": "loo", "probability": True}, ALL),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
 def test_attributes_are_those_of_the_last_fit(network, params, expected):
     X, y = rows_of(3)

@@ -2,12 +2,14 @@
 
 import sys
 import threading
+import warnings
 from functools import partial
 
 import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -54,41 +56,115 @@ def expected_failures(estimator):
     return LEAVES_ONE_OUT if getattr(estimator, "probability", False) else {}
 
 
-def devices():
-    """Those that all estimators are checked on; a GPU where one works."""
-    return [d for d in ("jit", "blas", "cuda") if ENGINES[d]().why_unavailable() is None]
+# What an estimator is made with; what it searches.
+SEARCHED = {"n_hidden": [2, 5], "alpha": [0.1, 1.0]}
 
 
-def estimators():
-    for device in devices():
-        for readout in ("ridge", "lms", "none"):
-            yield RBFClassifier(readout=readout, device=device)
-        yield RBFClassifier(metric="euclidean", kernel="gaussian", device=device)
-        yield RBFProjector(None, device=device)
-        yield TanhClassifier(30, device=device)
-        yield TanhClassifier(30, alpha="loo", probability=True, device=device)
-        yield RBFClassifier(alpha=[0.1, 1.0], probability=True, device=device)
-        for network in (RBFClassifier, TanhClassifier):
-            yield HiddenSizeSearchCV(
-                network(random_state=0, device=device),
-                {"n_hidden": [2, 5], "alpha": [0.1, 1.0]}, cv=2, error_score="raise",
-            )  # fmt: skip
-        yield TanhProjector(10, device=device)
-        for weights in ("class_informed", "constrained"):
-            yield TanhClassifier(30, weights=weights, device=device)
-            yield TanhProjector(10, weights=weights, device=device)
+def searches(**params):
+    return [
+        HiddenSizeSearchCV(
+            network(random_state=0, **params), SEARCHED, cv=2, error_score="raise"
+        )
+        for network in (RBFClassifier, TanhClassifier)
+    ]  # fmt: skip
 
 
-@parametrize_with_checks(
-    list(estimators()),
-    expected_failed_checks=expected_failures,
-    xfail_strict=True,
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-# scikit-learn's own splitters, on the infinite labels of one check.
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+def variants(**params):
+    """Those that do something else in a fit or an answer than the estimators by default."""
+    yield RBFClassifier(readout="lms", **params)
+    yield RBFClassifier(readout="none", **params)
+    yield RBFClassifier(metric="euclidean", kernel="gaussian", **params)
+    yield RBFClassifier(alpha=[0.1, 1.0], probability=True, **params)
+    yield TanhClassifier(30, alpha="loo", probability=True, **params)
+    for weights in ("class_informed", "constrained"):
+        yield TanhClassifier(30, weights=weights, **params)
+        yield TanhProjector(10, weights=weights, **params)
+
+
+def on_device(device):
+    """All estimators, on a device that is named."""
+    yield from (RBFClassifier(device=device), TanhClassifier(30, device=device))
+    yield from (RBFProjector(None, device=device), TanhProjector(10, device=device))
+    yield from searches(device=device)
+    yield from variants(device=device)
+
+
+# Checks of parameters, of messages, and of what X, y and weights may be: what they test is done
+# before there is a layer, by all variants of an estimator alike.
+OF_INPUT = {
+    "check_all_zero_sample_weights_error", "check_array_api_input",
+    "check_classifier_data_not_an_array", "check_classifiers_regression_target",
+    "check_complex_data", "check_do_not_raise_errors_in_init_or_set_params",
+    "check_dtype_object", "check_estimator_cloneable", "check_estimator_repr",
+    "check_estimator_sparse_array", "check_estimator_sparse_matrix",
+    "check_estimator_sparse_tag", "check_estimator_tags_renamed",
+    "check_estimators_empty_data_messages", "check_estimators_nan_inf",
+    "check_estimators_partial_fit_n_features", "check_estimators_unfitted", "check_fit1d",
+    "check_fit2d_predict1d", "check_fit_check_is_fitted", "check_fit_score_takes_y",
+    "check_get_params_invariance", "check_mixin_order", "check_n_features_in",
+    "check_n_features_in_after_fitting", "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible", "check_positive_only_tag_during_fit",
+    "check_requires_y_none", "check_sample_weights_list", "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten", "check_sample_weights_pandas_series",
+    "check_sample_weights_shape", "check_set_params", "check_supervised_y_2d",
+    "check_supervised_y_no_nan", "check_transformer_data_not_an_array",
+    "check_transformers_unfitted", "check_valid_tag_types",
+}  # fmt: skip
+
+
+def is_slow(estimator, check):
+    """LMS in a thousand passes: test_classifiers.py has weights of classes without it."""
+    return check == "check_class_weight_classifiers" and "lms" in repr(estimator)
+
+
+def checks(estimators, wanted=lambda estimator, check: True):
+    """scikit-learn's `parametrize_with_checks`, cut to the checks that are wanted."""
+    mark = parametrize_with_checks(
+        list(estimators), expected_failed_checks=expected_failures, xfail_strict=True
+    )
+    names, cases = mark.args
+    cases = [case if hasattr(case, "values") else pytest.param(*case) for case in cases]
+    cases = [
+        case for case in cases if wanted(case.values[0], case.values[1].func.__name__)
+    ]  # fmt: skip
+    return pytest.mark.parametrize(names, cases, **mark.kwargs)
+
+
+def passes(check, estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # scikit-learn's own splitters, on the infinite labels of one check.
+        warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
+        check(estimator)
+
+
+# A projector's 100 centres are more than the rows of some checks.
+@checks([RBFClassifier(), TanhClassifier(), RBFProjector(None), TanhProjector(), *searches()])
 def test_sklearn(estimator, check):
-    check(estimator)
+    passes(check, estimator)
+
+
+@checks(variants(), lambda e, check: check not in OF_INPUT and not is_slow(e, check))
+def test_sklearn_on_variants(estimator, check):
+    passes(check, estimator)
+
+
+@pytest.mark.slow
+@checks(variants(), lambda e, check: check in OF_INPUT or is_slow(e, check))
+def test_sklearn_on_variants_before_there_is_a_layer(estimator, check):
+    passes(check, estimator)
+
+
+@pytest.mark.slow
+@checks(on_device("blas"), lambda e, check: check not in OF_INPUT and not is_slow(e, check))
+def test_sklearn_on_blas(estimator, check):
+    passes(check, estimator)
+
+
+# Collected where a GPU works; where one is required, test_engines.py says why it does not.
+@checks(on_device("cuda") if ENGINES["cuda"]().why_unavailable() is None else ())
+def test_sklearn_on_cuda(estimator, check):
+    passes(check, estimator)
 
 
 @pytest.fixture(scope="module")
