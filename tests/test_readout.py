@@ -30,7 +30,7 @@ def engine(request):
 
 
 def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=np.float32):
-    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.xp, dtype)
+    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, dtype)
     for i in range(0, len(H), step):
         part = slice(i, i + step)
         rows = engine.to_device(H[part].copy()), engine.to_device(Y[part])
@@ -268,7 +268,7 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(engine.algebra), "add_gram", fail)
+        patch.setattr(type(engine.algebra), "add_gram", staticmethod(fail))
         with pytest.raises(MemoryError):
             s.update(engine.to_device(H.copy()), engine.to_device(Y), weight)
     once = statistics(H, Y, weight, engine=engine)
@@ -336,7 +336,7 @@ def test_lms_is_the_rule_row_by_row(engine, rng, n, weighted):
     W = rng.random((4, 12))
     expected = naive.lms(W, H, Y, 0.06, weight)
     there = [a if a is None else engine.to_device(a) for a in (W, H, Y, weight)]
-    lms_update(*there[:3], 0.06, there[3], engine.xp)
+    lms_update(*there[:3], 0.06, there[3], engine.algebra)
     np.testing.assert_allclose(engine.to_host(there[0]), expected, rtol=0, atol=1e-12)
 
 

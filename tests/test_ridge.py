@@ -330,11 +330,11 @@ def test_rows_outside_every_unit_are_calibrated_as_they_are_answered(apart, alph
     clf, X, y = apart
     given = []
 
-    def calibrate(scores, y, weight=None, calibrate=classifier.calibrate):
+    def fit_temperature(scores, y, weight=None, fit=classifier.fit_temperature):
         given.append(np.array(scores))
-        return calibrate(scores, y, weight)
+        return fit(scores, y, weight)
 
-    monkeypatch.setattr(classifier, "calibrate", calibrate)
+    monkeypatch.setattr(classifier, "fit_temperature", fit_temperature)
     clf.set_params(alpha=alpha, probability=True).fit(X, y)
     H, Y = hidden_of(clf, X), np.eye(len(clf.classes_))[y]
     outside = ~H.any(axis=1)
@@ -399,7 +399,7 @@ def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, we
             raise MemoryError
         add_gram(total, H)
 
-    monkeypatch.setattr(HostAlgebra, "add_gram", short)
+    monkeypatch.setattr(HostAlgebra, "add_gram", staticmethod(short))
     for of_layer, layer in zip(statistics_of(layers, X, y, weight), layers, strict=True):
         assert_statistics(of_layer, layer, X, y, weight)
     assert calls[0] > 2
