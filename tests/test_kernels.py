@@ -103,12 +103,12 @@ def test_a_corrupt_cache_is_named(cache_of_its_own, pattern, content):
         file.write_bytes(content)
     forget()
     try:
-        H = evaluate()
+        said = "wrong" if evaluate().any() else "right"
     except RuntimeError as error:
-        assert f"If the cache is corrupt, delete {folder}" in str(error)
-    else:  # numba may take an empty index for none and compile again
-        assert not content
-        np.testing.assert_array_equal(H, 0)
+        said = str(error)
+    named = f"If the cache is corrupt, delete {folder}" in said
+    # numba may take an empty index for none and compile again.
+    assert named or (said == "right" and not content), said
 
 
 def test_each_kernel_has_one_signature():

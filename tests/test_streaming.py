@@ -74,6 +74,19 @@ def test_out_of_memory_halves_the_tile_and_goes_on(job):
     np.testing.assert_allclose(done, naive.hidden(layer, X), atol=1e-12)
 
 
+def test_memory_that_runs_out_later_counts_each_row_once(job):
+    engine, layer, X = job
+    counts = np.zeros(50, int)
+
+    def consume(part, H):
+        if part.start and len(H) > 5:
+            raise MemoryError
+        counts[part] += 1
+
+    stream(engine, layer, X, consume, tile_rows=20)
+    np.testing.assert_array_equal(counts, 1)
+
+
 def test_out_of_memory_for_one_row_is_raised(job):
     engine, layer, X = job
 
