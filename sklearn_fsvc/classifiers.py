@@ -5,7 +5,6 @@ import numpy as np
 from .estimators.classifier import HiddenLayerClassifier
 from .estimators.rbf import RBFUnits
 from .estimators.tanh import TanhUnits
-from .estimators.targets import ClassTargets
 from .parameters import check_choice, check_count, check_positive_or_auto
 from .readouts.lms import LmsTrainer, untrained
 from .readouts.statistics import Solution
@@ -180,16 +179,6 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
 
     @property
-    def _shared_parameters(self):
-        sized, selects = self.n_hidden is not None, self.selection_radius is not None
-        shared = {"alpha"}
-        if sized and (selects or self.selection == "random"):
-            shared.add("n_hidden")
-        if sized or selects:  # else the radius selects the centres, too
-            shared.add("radius")
-        return shared
-
-    @property
     def _part_of_natural(self):
         return super()._part_of_natural if self.readout == "ridge" else 0.0
 
@@ -200,18 +189,14 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
 
     @property
     def n_support_(self):
-        return np.bincount(self._codes_of_units(), minlength=len(self.classes_))
+        return self._class_targets(self.center_labels_).counts
 
     def _set_readout(self, engine, solution, dtype):
         super()._set_readout(engine, solution, dtype)
         self.n_iter_ = self.max_iter if self.readout == "lms" else 1
 
-    def _codes_of_units(self):
-        return np.searchsorted(self.classes_, self.center_labels_)
-
     def _targets_of_units(self):
-        targets = ClassTargets(self._codes_of_units(), len(self.classes_))
-        return self._scores_of(targets.matrix())
+        return self._scores_of(self._class_targets(self.center_labels_).matrix())
 
     def _train(self, job, layer, samples):
         if self.readout == "ridge":

@@ -14,7 +14,7 @@ from sklearn_fsvc.estimators import classifier
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.parameters import LOO_ALPHAS
 from sklearn_fsvc.readouts import press as module
-from sklearn_fsvc.readouts.press import PressScorer, press
+from sklearn_fsvc.readouts.press import PressScorer, choose_penalty, press
 from sklearn_fsvc.readouts.ridge import gather
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
@@ -97,6 +97,34 @@ def test_each_row_is_scored_without_itself(
         expected_W, expected_b = naive.ridge(H, Y, alpha, weight)
         assert problem == ""
         np.testing.assert_allclose(H @ W.T + b, H @ expected_W.T + expected_b, atol=tolerance)
+
+
+class Numbers:
+    """Targets that are no classes: several numbers for each row."""
+
+    def __init__(self, Y):
+        self.Y, self.n_outputs = Y, Y.shape[1]
+
+    def matrix(self, rows, xp):
+        return xp.asarray(self.Y[rows])
+
+
+def test_targets_may_be_any_numbers(network, rng):
+    X, y = rows_of(3)
+    Y, weight = rng.normal(size=(60, 2)), some_weights()
+    layer = network.fit(X, y)._layer()
+    with get_engine("jit") as engine:
+        chosen = choose_penalty(Job(engine), layer, Samples(X, Numbers(Y), weight), ALPHAS, True)
+    H = naive.hidden(layer, X)
+    expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
+    errors = [error_of(scores, Y, weight) for scores in expected]
+    np.testing.assert_allclose(chosen.errors, errors, rtol=1e-8)
+    best = int(np.argmin(errors))
+    assert chosen.alpha == ALPHAS[best]
+    np.testing.assert_allclose(chosen.scores, expected[best], rtol=0, atol=1e-8)
+    W, b = naive.ridge(H, Y, ALPHAS[best], weight)
+    np.testing.assert_allclose(chosen.solution.W, W, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(chosen.solution.b, b, rtol=0, atol=1e-6)
 
 
 def test_on_every_device(device, network):

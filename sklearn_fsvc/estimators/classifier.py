@@ -93,6 +93,10 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
             raise ValueError("sample_weight and class_weight leave no row a weight above 0.")
         return weight
 
+    def _class_targets(self, labels):
+        """`ClassTargets` of rows with known labels."""
+        return ClassTargets(np.searchsorted(self.classes_, labels), len(self.classes_))
+
     def _scores_of(self, outputs, axis=1):
         """Of two classes one score: the second one's less the first one's."""
         return np.diff(outputs, axis=axis) if len(self.classes_) == 2 else outputs

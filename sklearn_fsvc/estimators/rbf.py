@@ -19,6 +19,16 @@ class RBFUnits:
     _rows_may_be_outside = True
 
     @property
+    def _shared_parameters(self):
+        sized, selects = self._size is not None, self.selection_radius is not None
+        shared = {"alpha"}
+        if sized and (selects or self.selection == "random"):
+            shared.add("n_hidden")
+        if sized or selects:  # else the radius selects the centres, too
+            shared.add("radius")
+        return shared
+
+    @property
     def _part_of_natural(self):
         """How far ``radius="auto"`` goes from the selection radius to the natural radius."""
         return PART_OF_NATURAL

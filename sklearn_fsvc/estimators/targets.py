@@ -22,6 +22,11 @@ class ClassTargets:
     codes: np.ndarray
     n_outputs: int
 
+    @property
+    def counts(self):
+        """Rows of each class."""
+        return np.bincount(self.codes, minlength=self.n_outputs)
+
     def matrix(self, rows=slice(None), xp=np):
         """The targets of some rows, (rows, n_outputs) in float64, an array of `xp`."""
         codes = xp.asarray(self.codes[rows])

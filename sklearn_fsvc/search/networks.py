@@ -11,7 +11,7 @@ from ..readouts.linear import LinearReadout
 from ..rows.streaming import Consumer, compute_dtype, stream_all
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fitted:
     """The networks of a group that were trained on one split.
 
@@ -62,27 +62,40 @@ def layers_of(group, network, layer):
     return [replace(layer, radius=radius) for radius in numbers]
 
 
-def solve(engine, group, network, layers, statistics, fitted):
-    """Add to `fitted` the networks that the statistics of each layer give."""
+def solve(engine, group, network, layers, statistics):
+    """The networks that the statistics of each layer give, and their problems.
+
+    Returns
+    -------
+    networks, problems : dict
+        As of `Fitted`.
+    """
+    networks, problems = {}, {}
     for radius, layer, of_layer in zip(group.radii, layers, statistics, strict=True):
         members = group.at_radius(radius, layer.n_units)
-        for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
-            here = [(size, candidate) for size, a, candidate in members if a == alpha]
-            sizes = sorted({size for size, _ in here})
-            found = dict(zip(sizes, of_layer.solve_leading(alpha, sizes), strict=True))
-            for size, candidate in here:
-                model = _network(engine, network, layer, size, found[size])
-                if model is None:
-                    continue  # its own fit will say why
-                vars(model).update(group.members[candidate], alpha_=alpha)
-                fitted.networks[candidate] = model
-                if found[size].problem:
-                    fitted.problems[candidate] = found[size].problem
+        for candidate, alpha, solution in _solutions(of_layer, members):
+            model = _network(engine, network, layer, solution)
+            if model is None:
+                continue  # its own fit will say why
+            vars(model).update(group.members[candidate], alpha_=alpha)
+            networks[candidate] = model
+            if solution.problem:
+                problems[candidate] = solution.problem
+    return networks, problems
 
 
-def _network(engine, network, layer, size, solution):
+def _solutions(statistics, members):
+    """(candidate, alpha, solution) of each, by one factorisation for each penalty."""
+    for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
+        here = [(size, candidate) for size, a, candidate in members if a == alpha]
+        sizes = sorted({size for size, _ in here})
+        found = dict(zip(sizes, statistics.solve_leading(alpha, sizes), strict=True))
+        yield from ((candidate, alpha, found[size]) for size, candidate in here)
+
+
+def _network(engine, network, layer, solution):
     """The classifier with the first units of the layer and that readout; None if not finite."""
-    model = network._leading(size)
+    model = network._leading(solution.W.shape[1])
     if isinstance(layer, RBFLayer):
         model.radius_ = layer.radius
     try:
@@ -92,8 +105,8 @@ def _network(engine, network, layer, size, solution):
     return model
 
 
-def score(job, group, layers, X, key, fitted):
-    """Add to `fitted` the decision values of rows X, in one pass.
+def score(job, group, layers, X, networks):
+    """Candidate -> its decision values for rows X, in one pass for all of them.
 
     Networks of one size meet H together, as one readout.
 
@@ -102,13 +115,13 @@ def score(job, group, layers, X, key, fitted):
     job : Job
     X : array-like
         Clean rows.
-    key : bytes
-        `key_of` the rows.
+    networks : dict
+        As of `Fitted`.
     """
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
     readouts = [
-        _readouts(job.engine, group.at_radius(radius, layer.n_units), layer, fitted, len(X))
+        _readouts(job.engine, group.at_radius(radius, layer.n_units), layer, networks, len(X))
         for radius, layer in zip(group.radii, layers, strict=True)
     ]
 
@@ -118,19 +131,20 @@ def score(job, group, layers, X, key, fitted):
 
     row_bytes = max((r.row_bytes for each in readouts for r in each), default=0)
     stream_all(job, layers, X, Consumer(take, row_bytes=row_bytes))
+    found = {}
     for layer, each in zip(layers, readouts, strict=True):
         for readout in each:
             readout.answer_outside(job, layer, X)
-            for candidate, scores in readout.by_candidate():
-                fitted.scores[candidate, key] = scores
+            found.update(readout.by_candidate())
+    return found
 
 
-def _readouts(engine, members, layer, fitted, n_rows):
+def _readouts(engine, members, layer, networks, n_rows):
     """A `_Readout` for each size."""
     by_size = {}
     for size, _, candidate in members:
-        if candidate in fitted.networks:
-            by_size.setdefault(size, {})[candidate] = fitted.networks[candidate]
+        if candidate in networks:
+            by_size.setdefault(size, {})[candidate] = networks[candidate]
     return [_Readout(engine, by_size[size], layer.hidden_dtype, n_rows) for size in sorted(by_size)]
 
 

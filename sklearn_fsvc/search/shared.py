@@ -98,25 +98,32 @@ class _Pass:
         standard = self.job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 
-    def finish(self, split, statistics, fitted, start):
-        """Add to `fitted` the networks of the statistics, which took from `start` till now."""
-        solve(self.job.engine, self.group, self.network, self.layers, statistics, fitted)
-        n_members = len(self.group.members)
-        fitted.fit_time = (perf_counter() - start) / n_members
-        for rows in self.task.scored_rows(split):
-            start = perf_counter()
-            self._score(split, rows, fitted)
-            if not fitted.score_time:  # the test rows alone, as in GridSearchCV
-                fitted.score_time = (perf_counter() - start) / n_members
-        return fitted
+    def solved(self, statistics, start, pipeline=None):
+        """What the statistics of the layers give, which took from `start` till now."""
+        engine, layers = self.job.engine, self.layers
+        networks, problems = solve(engine, self.group, self.network, layers, statistics)
+        fit_time = (perf_counter() - start) / len(self.group.members)
+        return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
-    def _score(self, split, rows, fitted):
+    def scored(self, split, fitted):
+        """The same, with the decision values of the rows of the split."""
+        start = perf_counter()
+        test, *more = self.task.scored_rows(split)
+        scores = self._scores(split, test, fitted)
+        # Of the test rows alone, as in GridSearchCV.
+        score_time = (perf_counter() - start) / len(self.group.members)
+        for rows in more:
+            scores |= self._scores(split, rows, fitted)
+        return replace(fitted, scores=scores, score_time=score_time)
+
+    def _scores(self, split, rows, fitted):
         network, engine = self.network, self.job.engine
         X = _safe_indexing(self.task.X, rows)
         X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
         X = check_rows(network, engine, X, reset=False)
         job = self._named(Job(engine, network.max_memory), f"{self.task.name(split)}, scores")
-        score(job, self.group, self.layers, X, key_of(rows), fitted)
+        found = score(job, self.group, self.layers, X, fitted.networks)
+        return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
 
 
 def fit_split(group, task, split):
@@ -134,7 +141,7 @@ def fit_split(group, task, split):
         samples, job = samples.on_device(network._job(engine, "fit"))
         work = _Pass.begin(group, task, network, job, samples)
         statistics = work.statistics(samples, f"{task.name(split)}, statistics")
-        return work.finish(split, statistics, Fitted(pipeline), start)
+        return work.scored(split, work.solved(statistics, start, pipeline))
 
 
 def fit_splits(group, task):
@@ -165,7 +172,7 @@ def fit_splits(group, task):
         folds, total = _statistics_of_folds(work, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
         return [
-            work.finish(split, [total - fold], Fitted(), perf_counter() - shared_time)
+            work.scored(split, work.solved([total - fold], perf_counter() - shared_time))
             for split, fold in enumerate(folds)
         ]
 
