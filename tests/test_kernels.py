@@ -94,7 +94,7 @@ def test_a_corrupt_cache_is_named(cache_of_its_own, pattern, content):
     layer = RBFLayer(np.ones((2, 3)), metric="sqeuclidean", kernel="distance")
 
     def evaluate():
-        return jit.JitEngine().hidden(jit.JitEngine().load(layer), layer.units)
+        return jit.JitEngine().hidden(jit.JitEngine().prepare(layer), layer.units)
 
     evaluate()
     files = list(folder.rglob(pattern))

@@ -84,7 +84,7 @@ def test_memory_that_runs_out_later_counts_each_row_once(job):
             raise MemoryError
         counts[part] += 1
 
-    stream(engine, layer, X, consume, tile_rows=20)
+    stream(Job(engine), layer, X, Consumer(consume, tile_rows=20))
     np.testing.assert_array_equal(counts, 1)
 
 
@@ -135,7 +135,7 @@ def test_a_job_with_less_memory(job):
 class Elsewhere(JitEngine):
     """An engine whose arrays do not lie where the user's do."""
 
-    def keep(self, X, limit):
+    def upload_if_fits(self, X, limit):
         return X.copy() if X.nbytes <= limit else X
 
 
