@@ -8,12 +8,12 @@ import numpy as np
 
 from sklearn_fsvc.engines.cuda import CudaEngine
 from sklearn_fsvc.engines.host import HostEngine
-from sklearn_fsvc.engines.kernels import cuda as kernels
+from sklearn_fsvc.engines.kernels.cuda.manhattan import Tile
 
 TILES = {
-    np.dtype(np.float32): (kernels.Tile(16, 16, 8, 8, 8, 1), kernels.Tile(32, 16, 8, 4, 16, 1)),
-    np.dtype(np.float64): (kernels.Tile(16, 16, 8, 4, 8, 1), kernels.Tile(16, 16, 4, 4, 8, 1)),
-    np.dtype(np.uint32): (kernels.Tile(16, 16, 8, 8, 8, 1), kernels.Tile(32, 16, 8, 4, 16, 1)),
+    np.dtype(np.float32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
+    np.dtype(np.float64): (Tile(16, 16, 8, 4, 8, 1), Tile(16, 16, 4, 4, 8, 1)),
+    np.dtype(np.uint32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
 }
 
 
@@ -33,5 +33,5 @@ class SimulatedCuda(CudaEngine):
     def _is_float64_fast(self):
         return True
 
-    def _launch(self, kernel, grid, block, *args):
+    def launch(self, kernel, grid, block, *args):
         kernel[grid, block](*args)

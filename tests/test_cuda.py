@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine, transfer
-from sklearn_fsvc.engines.cuda import CudaEngine
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc.engines.host import submit
 from sklearn_fsvc.layers import RBFLayer
 
@@ -187,7 +187,7 @@ def test_too_little_memory_for_the_solution_is_refused(cupy, rng):
 def test_workers_take_their_share_of_the_memory(cupy, monkeypatch):
     with get_engine("cuda") as engine:
         free, total = engine.memory()
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda.n_workers", lambda: 4)
+        monkeypatch.setattr("sklearn_fsvc.engines.cuda.engine.n_workers", lambda: 4)
         share, _ = engine.memory()
     assert share == pytest.approx(free / 4, rel=0.05)
     assert free <= total
@@ -351,7 +351,7 @@ def _error_of(clf, X):
 def test_workers_are_dealt_the_gpus_in_turn(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     for number, expected in [(None, 0), (0, 0), (1, 1), (2, 2), (3, 0)]:
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda.worker_number", lambda n=number: n)
+        monkeypatch.setattr("sklearn_fsvc.engines.cuda.engine.worker_number", lambda n=number: n)
         assert CudaEngine().index == expected
     assert CudaEngine(1).index == 1
 

@@ -10,7 +10,7 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import cpu, simd
+from sklearn_fsvc.engines.kernels import cpu, target
 from sklearn_fsvc.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -19,22 +19,22 @@ X86 = "x86_64-unknown-linux-gnu"
 @pytest.mark.parametrize(
     ("triple", "features", "expected"),
     [
-        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", simd.Target(64, True, "vnni")),
-        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", simd.Target(64, True, "sad")),
-        (X86, "+avx2,+fma,+avxvnni", simd.Target(32, True, "vnni")),
-        (X86, "+avx2,+fma,-avx512f", simd.Target(32, True, "sad")),
-        (X86, "+sse2", simd.Target(16, False, "sad")),
-        ("aarch64-apple-darwin", "+neon", simd.Target(16, True, "portable")),
-        (X86, "", simd.Target(16, False, "sad")),
+        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", target.Target(64, True, "vnni")),
+        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", target.Target(64, True, "sad")),
+        (X86, "+avx2,+fma,+avxvnni", target.Target(32, True, "vnni")),
+        (X86, "+avx2,+fma,-avx512f", target.Target(32, True, "sad")),
+        (X86, "+sse2", target.Target(16, False, "sad")),
+        ("aarch64-apple-darwin", "+neon", target.Target(16, True, "portable")),
+        (X86, "", target.Target(16, False, "sad")),
     ],
 )
 def test_target(triple, features, expected):
-    assert simd.Target.from_features(triple, features) == expected
+    assert target.Target.from_features(triple, features) == expected
 
 
 def _runs_here(instruction):
     allowed = {"vnni": {"vnni", "sad", "portable"}, "sad": {"sad", "portable"}}
-    return instruction in allowed.get(simd.TARGET.uint8, {"portable"})
+    return instruction in allowed.get(target.TARGET.uint8, {"portable"})
 
 
 @pytest.mark.parametrize("instruction", ["vnni", "sad", "portable"])
@@ -139,10 +139,10 @@ def test_uint8_rows_may_lie_anywhere(rng):
 CHECK = """
 import numpy as np, contract
 from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import simd
-assert simd.TARGET.width == {width}, simd.TARGET
+from sklearn_fsvc.engines.kernels import target
+assert target.TARGET.width == {width}, target.TARGET
 {what}
-print(simd.TARGET)
+print(target.TARGET)
 """
 SOME = """
 for dtype in (np.float32, np.uint8):
@@ -160,7 +160,7 @@ ALL = "contract.check_engine(jit.JitEngine())"
     "what", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 def test_the_contract_holds_on_older_processors(tmp_path, features, width, what):
-    if simd.TARGET.width < width:
+    if target.TARGET.width < width:
         pytest.skip("this processor is older still")
     name = "haswell" if width == 32 else "x86-64"
     env = dict(

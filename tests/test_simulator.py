@@ -11,7 +11,7 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.bench import methods
-from sklearn_fsvc.engines import cuda, get_engine
+from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.tuning import example
 from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows
@@ -21,7 +21,8 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
 
 import simulated  # imports the simulator, which the variable must have chosen before
 from sklearn_fsvc.bench.paper_kernel import kernel
-from sklearn_fsvc.engines.kernels import cuda as kernels
+from sklearn_fsvc.engines.cuda import layers as cuda_layers
+from sklearn_fsvc.engines.kernels.cuda import manhattan, novelty
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
 DTYPES = [np.float32, np.float64, np.uint8]
@@ -29,9 +30,9 @@ DTYPES = [np.float32, np.float64, np.uint8]
 
 @pytest.fixture
 def engine(monkeypatch):
-    monkeypatch.setattr(kernels, "TILES", simulated.TILES)
-    monkeypatch.setattr(kernels, "SETTLE_THREADS", 8)
-    monkeypatch.setattr(cuda, "PART", 32)
+    monkeypatch.setattr(manhattan, "TILES", simulated.TILES)
+    monkeypatch.setattr(novelty, "SETTLE_THREADS", 8)
+    monkeypatch.setattr(cuda_layers, "PART", 32)
     return simulated.SimulatedCuda()
 
 

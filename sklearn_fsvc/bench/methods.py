@@ -103,7 +103,7 @@ def paper_kernel(engine, block):
         X, units, parameter = _by_features(kind, N, m, n)
         H = engine.xp.empty((N, m), np.float64 if dtype == "float64" else np.float32)
         arguments = engine.to_device(X), engine.to_device(units), H, float(parameter)
-        return partial(engine._launch, kernel, grid, (block, block), *arguments), N * m * n
+        return partial(engine.launch, kernel, grid, (block, block), *arguments), N * m * n
 
     return Method(f"paper kernel, B = {block}", prepare, engine.stopwatch, calls=2)
 

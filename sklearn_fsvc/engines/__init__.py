@@ -7,7 +7,7 @@ Who calls whom::
                   jit            numba loops          kernels/simd.py emits the inner loop,
                                                       kernels/cpu.py walks the tiles
                   blas, mkl      matrix products      the same code, another library
-                  cuda           one NVIDIA GPU       kernels/cuda.py, and cuBLAS; transfer.py
+                  cuda           one NVIDIA GPU       kernels/cuda, and cuBLAS; cuda/transfer.py
                                                       moves tiles while it computes
 
 An engine is a class that fulfils `base.Engine`, in a file of its own, and one call of

@@ -54,7 +54,7 @@ class JitEngine(HostEngine):
         return None
 
     def details(self):
-        from .kernels.simd import TARGET
+        from .kernels.target import TARGET
 
         how = {
             "vnni": "minima of 4 bytes a lane, VNNI",
@@ -68,7 +68,7 @@ class JitEngine(HostEngine):
         return host_identity(self.name, _compiler())
 
     def knobs(self, layer):
-        from .kernels.simd import CHUNK, SHAPES, TALL
+        from .kernels.target import CHUNK, SHAPES, TALL
 
         # One instruction a term needs its units sooner than two.
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
@@ -154,7 +154,7 @@ def _call(kernel, *args):
 
 def uint8_instruction():
     """How bytes are summed on this processor: "vnni", "sad" or "portable"."""
-    from .kernels.simd import TARGET
+    from .kernels.target import TARGET
 
     return TARGET.uint8
 
@@ -209,7 +209,7 @@ def _read_only(X):
 
 def _pack(units, item, vectors):
     """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
-    from .kernels.simd import TARGET
+    from .kernels.target import TARGET
 
     lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
     n_panels = -(-len(units) // lanes)
