@@ -67,12 +67,22 @@ from sklearn_fsvc.engines import jit
 for dtype in (np.float32, np.float64):
     contract.check_values(jit.JitEngine(), (67, 131, 9), dtype)
 """
+EVERY_BLOCK = """
+import contract
+from sklearn_fsvc.engines import jit
+contract.check_engine(jit.JitEngine())
+"""
 
 
-def test_kernels_compiled_by_different_processes_live_together(tmp_path):
+@pytest.mark.parametrize(
+    "together",
+    [TOGETHER, pytest.param(EVERY_BLOCK, marks=pytest.mark.slow)],
+    ids=["by default", "every block"],
+)
+def test_kernels_compiled_by_different_processes_live_together(tmp_path, together):
     """Each kernel compiled alone, then all loaded from the cache: none is taken for another."""
     env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
-    for code in (*map(ALONE.format, ("manhattan", "sqeuclidean", "product")), TOGETHER):
+    for code in (*map(ALONE.format, ("manhattan", "sqeuclidean", "product")), together):
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
