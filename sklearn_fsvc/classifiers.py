@@ -17,11 +17,11 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     """Classifier with a hidden layer of RBF units on selected training rows.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
-    ``phi(d) = max(0, 1 - d / (2.5066 radius))`` or the Gaussian
-    ``phi(d) = exp(-d^2 / (2 radius^2))``. Centres ``c_j`` are training rows chosen for
-    their novelty: in the order of presentation, a row becomes a centre if the activities
-    it raises in the centres so far sum to less than `overlap` [1]_. Nothing in the layer
-    is trained; the readout is linear.
+    ``phi(d) = max(0, 1 - d / (2.5066 radius))``, the Gaussian
+    ``phi(d) = exp(-d^2 / (2 radius^2))`` or the Laplacian ``phi(d) = exp(-d / radius)``.
+    Centres ``c_j`` are training rows chosen for their novelty: in the order of
+    presentation, a row becomes a centre if the activities it raises in the centres so far
+    sum to less than `overlap` [1]_. Nothing in the layer is trained; the readout is linear.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" reads it off the data. With
         `n_hidden` or `selection_radius` given and a ridge readout, it is a quarter of the
-        way from the selection radius to the radius whose triangle ends at the median
-        distance between 1000 training rows; with the other readouts it is the selection
-        radius. Random centres have 0.85 of the median's radius. With neither given, it is
-        the radius at which a quarter of the rows are novel, at most 4000, and selects and
-        shapes the units alike.
+        way from the selection radius to the kernel's natural radius at the median distance
+        between 1000 training rows (that of a triangle which ends there); with the other
+        readouts it is the selection radius. Random centres have 0.85 of the natural radius.
+        With neither given, it is the radius at which a quarter of the rows are novel, at
+        most 4000, and selects and shapes the units alike.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if `n_hidden` is None, and
         otherwise the one that is found for `n_hidden`. With a number, centres are found in
@@ -47,7 +47,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         Novelty within each class, over all rows, or `n_hidden` rows at random.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         uint8 rows are compared exactly, in integers, by the Manhattan distance.
-    kernel : {"triangular", "gaussian"}, default="triangular"
+    kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
+        The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own.
     readout : {"ridge", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "lms" starts from the untrained readout and corrects it row by row,

@@ -9,7 +9,7 @@ from .units.automatic import N_COMPONENTS
 class RBFProjector(RBFUnits, HiddenLayerTransformer):
     """The hidden layer of `RBFClassifier` as a transformer.
 
-    ``H[i, j] = phi(d(x_i, c_j))`` with triangular or Gaussian units on novel rows of the
+    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units on novel rows of the
     training data.
 
     Parameters

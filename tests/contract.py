@@ -71,12 +71,6 @@ def check_far_from_zero(engine, dtype):
         np.testing.assert_allclose(H, expected, rtol=tolerance, atol=tolerance)
 
 
-def is_exact(engine, layer):
-    """Whether the kernels are ours, so that the tile changes no bit."""
-    kind = type(engine).name
-    return kind == "jit" or (kind == "cuda" and layer.accumulation == "manhattan")
-
-
 def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 64)):
     """A row of H depends on its row of X alone, wherever the tile begins and ends."""
     for X, layer in layers(shape, dtype):
@@ -88,7 +82,7 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
                 for i in range(0, len(X), step)
             ]
             tiles = np.concatenate(tiles)
-            if is_exact(engine, layer):
+            if engine.is_tile_exact(layer):
                 np.testing.assert_array_equal(tiles, whole)
             else:
                 np.testing.assert_allclose(
@@ -109,7 +103,7 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
         engine.hidden(prepared, X, out, slice(0, 256))
         engine.hidden(prepared, X, out, slice(512, 530))
         parts = engine.to_host(out)
-        if is_exact(engine, layer):
+        if engine.is_tile_exact(layer):
             np.testing.assert_array_equal(parts, whole)
         else:
             scale = np.abs(whole).max()
@@ -131,7 +125,7 @@ def check_settings(engine, dtype, shape=(37, 300, 1300)):
                 out = engine.xp.full(expected.shape, np.nan, expected.dtype)
                 engine.hidden(engine.prepare(layer), engine.to_device(X), out)
                 H = engine.to_host(out)
-                if is_exact(engine, layer):
+                if engine.is_tile_exact(layer):
                     np.testing.assert_array_equal(H, expected, err_msg=f"{name}={value}")
                 else:
                     scale = np.abs(expected).max()

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.model_selection import train_test_split
 
 import naive
@@ -313,3 +314,17 @@ def test_verbose_shows_progress(digits, capsys):
     text = capsys.readouterr().out
     assert "[selection] radius" in text
     assert "[RBFClassifier fit] 1,347 of 1,347 rows" in text
+
+
+@pytest.mark.parametrize("selector", [RFE, SelectFromModel])
+def test_the_readout_tells_nothing_of_features(selector, classifier):
+    """It has a column for each unit: a `coef_` of that shape would select wrong features."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises((ValueError, AttributeError), match=r"coef_|importance"):
+        selector(classifier).fit(X, y).transform(X)
+    fitted = classifier.fit(X, y)
+    assert not {"coef_", "intercept_", "feature_importances_"} & set(dir(fitted))
+    assert fitted.readout_coef_.shape == (3, len(fitted._layer().units))
+    state = {name for name, value in vars(fitted).items() if name.endswith("_")
+             and not isinstance(value, (np.ndarray, int, float, str, type(None)))}  # fmt: skip
+    assert not state  # a model is arrays, numbers and strings

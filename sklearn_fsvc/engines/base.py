@@ -149,6 +149,10 @@ class Engine(ABC):
         where a BLAS multiplies.
         """
 
+    def is_tile_exact(self, layer):
+        """Whether neither the tile nor a setting changes a bit of H: the kernels are ours."""
+        return False
+
     @abstractmethod
     def novel(self, layer, X, activity, threshold):
         """Which rows of X the sequential rule of novelty keeps, as host integers.

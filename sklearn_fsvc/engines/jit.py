@@ -83,6 +83,9 @@ class JitEngine(HostEngine):
             "threads": thread_choices(),
         }
 
+    def is_tile_exact(self, layer):
+        return True
+
     def prepared_bytes(self, layer):
         # The units, the panels, padded, and while they are made one more copy.
         return 3 * layer.units.nbytes + 4096 * layer.n_features

@@ -41,6 +41,13 @@ def register(engine):
         If it is no engine, or has a method that is still abstract.
     ValueError
         If its name cannot be a device, or is another engine's.
+
+    Examples
+    --------
+    >>> from sklearn_fsvc.engines import get_engine, register
+    >>> JitEngine = type(get_engine("jit"))
+    >>> register(JitEngine).name
+    'jit'
     """
     if not (isinstance(engine, type) and issubclass(engine, Engine)):
         raise TypeError(f"engine={engine!r} must be a subclass of sklearn_fsvc.engines.Engine.")

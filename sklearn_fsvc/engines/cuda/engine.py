@@ -124,6 +124,9 @@ class CudaEngine(Engine):
         ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
         return ratio < _SLOW
 
+    def is_tile_exact(self, layer):
+        return layer.accumulation == "manhattan"
+
     @staticmethod
     def _kind(layer):
         from .layers import LAYERS
