@@ -73,9 +73,9 @@ def layers(args, engine, cupy):
 
 
 def _layer(engine, layer, X, name):
-    loaded, X = engine.load(layer), engine.to_device(X)
+    prepared, X = engine.prepare(layer), engine.to_device(X)
     out = engine.xp.empty((N, M), layer.hidden_dtype)
-    return {name: partial(engine.hidden, loaded, X, out)}
+    return {name: partial(engine.hidden, prepared, X, out)}
 
 
 def _torch_cdist(cupy, engine, C):
@@ -85,7 +85,7 @@ def _torch_cdist(cupy, engine, C):
         print("torch is not installed: no row for it")
         return []
     n = 2048  # it takes 2 s for all
-    loaded, X = engine.load(RBFLayer(C, kernel="distance")), engine.to_device(C[:n])
+    prepared, X = engine.prepare(RBFLayer(C, kernel="distance")), engine.to_device(C[:n])
     there, units = torch.as_tensor(C[:n], device="cuda"), torch.as_tensor(C, device="cuda")
 
     def peer():
@@ -93,7 +93,7 @@ def _torch_cdist(cupy, engine, C):
         torch.cuda.synchronize()
 
     def ours():
-        engine.hidden(loaded, X)
+        engine.hidden(prepared, X)
         cupy.cuda.get_current_stream().synchronize()
 
     times = medians({"torch": peer, "ours": ours})
@@ -132,7 +132,7 @@ def transform(args, engine, cupy):
     n, m = args.rows, 4096
     X = np.random.default_rng(0).integers(0, 256, (n, FEATURES), dtype=np.uint8)
     projector = TanhProjector(m, random_state=0, device="cuda").fit(X[:10_000])
-    layer = TanhLayer(projector.components_, projector.intercept_)
+    layer = TanhLayer(projector.components_, projector.hidden_intercept_)
     bounds = {
         "kernels": _kernel_seconds(engine, cupy, layer, n),
         "link in": X.nbytes / _link(engine, cupy, inwards=True),
@@ -158,7 +158,7 @@ def transform(args, engine, cupy):
         ("GPU to GPU, s", gpu),
         ("GPU to GPU: kernels / time", bounds["kernels"] / gpu),
     ]
-    copied = _median(lambda: projector.transform(engine.keep(X, 2**60)).sum(), 3)
+    copied = _median(lambda: projector.transform(engine.upload_if_fits(X, 2**60)).sum(), 3)
     rows += [
         ("host to GPU, s", copied),
         ("host to GPU: slower of kernels and link / time", slowest / copied),
@@ -178,9 +178,9 @@ def _median(function, repeats):
 
 def _kernel_seconds(engine, cupy, layer, n):
     rows = 16_384
-    loaded, X = engine.load(layer), cupy.ones((rows, FEATURES), np.float32)
+    prepared, X = engine.prepare(layer), cupy.ones((rows, FEATURES), np.float32)
     out = cupy.empty((rows, layer.n_units), np.float32)
-    functions = {"layer": lambda: engine.hidden(loaded, X, out)}
+    functions = {"layer": lambda: engine.hidden(prepared, X, out)}
     return gpu_seconds(engine, functions)["layer"] * n / rows
 
 
@@ -274,8 +274,8 @@ def limits(args, engine, cupy):
 
 def _wide(cupy, engine, rng, dtype, n=65_536):
     X = rng.integers(0, 256, (2048, n)).astype(dtype)
-    loaded, there = engine.load(RBFLayer(X, kernel="distance")), engine.to_device(X)
-    layer = partial(engine.hidden, loaded, there)
+    prepared, there = engine.prepare(RBFLayer(X, kernel="distance")), engine.to_device(X)
+    layer = partial(engine.hidden, prepared, there)
     took = gpu_seconds(engine, {"layer": layer}, 3)["layer"]
     return f"{n} features, Manhattan {np.dtype(dtype)}, fs", took / (len(X) ** 2 * n) * 1e15
 

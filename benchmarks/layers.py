@@ -30,9 +30,9 @@ def manhattan(args):
         C = (rng.random((M, FEATURES)) * 255).astype(dtype)
         layer = RBFLayer(C, kernel="distance")
         out = np.empty((N, M), layer.hidden_dtype)
-        loaded = engine.load(layer)
+        prepared = engine.prepare(layer)
         name = f"jit {np.dtype(dtype)}"
-        functions[name] = partial(engine.hidden, loaded, X, out)
+        functions[name] = partial(engine.hidden, prepared, X, out)
         if dtype == np.float32:
             functions |= _peers(X, C)
     times = medians(functions, repeats=9)
@@ -74,8 +74,8 @@ def engines(args):
         for name in ENGINES:
             engine = ENGINES[name]()
             if engine.why_unavailable() is None:
-                out, loaded = np.empty((N, M), np.float32), engine.load(layer)
-                functions[name] = partial(engine.hidden, loaded, X, out)
+                out, prepared = np.empty((N, M), np.float32), engine.prepare(layer)
+                functions[name] = partial(engine.hidden, prepared, X, out)
         times = medians(functions, repeats=9)
         rows = [(f"{name}, ps", t / (N * M * FEATURES) * 1e12) for name, t in times.items()]
         report(args, f"{kind} layer, {N} x {M} x {FEATURES}", rows)
@@ -86,7 +86,7 @@ def tanh_transform(args):
     rng = np.random.default_rng(0)
     X = rng.random((60_000, FEATURES), np.float32)
     projector = TanhProjector(M, random_state=0).fit(X)
-    W, b = projector.components_, projector.intercept_
+    W, b = projector.components_, projector.hidden_intercept_
     functions = {
         "numpy": lambda: np.tanh(X @ W.T + b),
         "transform": lambda: projector.transform(X),

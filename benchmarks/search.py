@@ -107,7 +107,7 @@ def probabilities(name, X, y, X_test, y_test, n_hidden, options):
         plain = kind(n_hidden, random_state=0, **options)
         ours = kind(n_hidden, random_state=0, probability=True, **options)
         label = f"{name}, {kind.__name__}({n_hidden})"
-        ours.fit(X[:4000], y[:4000])  # compiled and loaded before it is timed
+        ours.fit(X[:4000], y[:4000])  # compiled and prepared before it is timed
         _, time_plain = seconds(plain.fit, X, y)
         _, time_ours = seconds(ours.fit, X, y)
         rows.append((f"{label}: log-loss", log_loss(y_test, ours.predict_proba(X_test))))

@@ -21,8 +21,9 @@ from _data import read_fsvc, read_letter
 from _report import arguments, report
 from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.estimators import tanh
 from sklearn_fsvc.timing import medians
-from sklearn_fsvc.units import weights
+from sklearn_fsvc.units.tanh import WEIGHTS
 
 SIZES = (256, 512, 1024, 2048, 4096)
 GRID = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
@@ -37,11 +38,11 @@ def data_sets(folder):
         ("letter", read_letter(folder), None),
         ("optd64", read_fsvc(folder, "optd64"), (8, 8)),
     ):
-        kinds = {kind: {"weights": kind} for kind in weights.WEIGHTS}
+        kinds = {kind: {"weights": kind} for kind in WEIGHTS}
         if image_shape is not None:
             kinds |= {
                 f"{kind}, patches": {"weights": kind, "image_shape": image_shape}
-                for kind in weights.WEIGHTS
+                for kind in WEIGHTS
             }
         yield name, parts, kinds
 
@@ -97,7 +98,7 @@ def scale(args):
 def price(args):
     parts = X, y, X_test, y_test = load_images(args.data)[:4]
     clf = TanhClassifier(args.units, random_state=0, device=args.device, **MNIST)
-    draw, drawing = weights.fit_layer, []
+    draw, drawing = tanh.fit_layer, []
 
     def timed(*arguments):
         start = time.perf_counter()
@@ -105,7 +106,7 @@ def price(args):
         drawing.append(time.perf_counter() - start)
         return layer
 
-    with mock.patch.object(weights, "fit_layer", timed):
+    with mock.patch.object(tanh, "fit_layer", timed):
         fit = medians({"fit": lambda: clf.fit(X, y)}, args.repeats, seconds=600)["fit"]
     drawing = float(np.median(drawing[1:]))  # the first one warms up
     mean, spread = accuracy(args, parts, args.units, **MNIST)

@@ -40,7 +40,7 @@ for label, model in models.items():
     answers[label], predict_time = seconds(model.predict, X_test)
     accuracies[label] = np.mean(answers[label] == y_test)
     print(
-        f"{label:16}{model.coef_.shape[1]:6}{accuracies[label]:10.2%}"
+        f"{label:16}{model.readout_coef_.shape[1]:6}{accuracies[label]:10.2%}"
         f"{fit_time:8.2f} s{predict_time:8.3f} s"
     )
 

@@ -5,32 +5,37 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from .engines import AUTO_WORK, CPU, ENGINES, get_engine, gpu_works, profiles
-from .engines.blas import blas_name
-from .engines.host import n_threads
+from .engines import CPU, accelerator, get_engine, known_engines, profiles
+from .engines.host import host_memory, n_threads
 from .rows.tiling import format_bytes
 from .version import __version__
-
-# What the GPU needs, under the names that its wheels have.
-_GPU = ("numba-cuda-mlir", "cupy-cuda13x", "cupy-cuda12x")
 
 
 def info():
     """Versions, the machine, and each engine: whether it works, how, and if not, why."""
     print(f"sklearn_fsvc {__version__}, Python {platform.python_version()}, {platform.machine()}")
-    for package in ("scikit-learn", "numpy", "scipy", "numba", "joblib", "mkl", *_GPU):
+    engines = known_engines()
+    for package in ("scikit-learn", "numpy", "scipy", "joblib"):
         print(f"  {package:17}{_version(package)}")
-    free, total = ENGINES["jit"]().memory()
+    for package in dict.fromkeys(p for engine in engines.values() for p in engine.packages):
+        print(f"  {package:17}{_version(package)}")
+    free, total = host_memory()
     print(f"threads {n_threads()}, memory {format_bytes(free)} free of {format_bytes(total)}")
     print("engines")
-    for name, engine in ENGINES.items():
+    for name, engine in engines.items():
         reason = engine().why_unavailable()
-        print(f"  {name:8}{'works: ' + _details(name) if reason is None else 'no: ' + reason}")
         if reason is None:
-            print(f"          {_profile(name)}")
+            details = "works: " + engine().details() + "\n" + _profile(name)
+            print(f"  {name:8}" + details.replace("\n", "\n" + " " * 10))
+        else:
+            print(f"  {name:8}no: {reason}")
     print(f"  cpu     is {CPU}")
-    large = "cuda" if gpu_works() else CPU
-    print(f"  auto    is {CPU}, and {large} from {AUTO_WORK:.0e} rows x units x features on")
+    large = accelerator()
+    if large is None:
+        print(f"  auto    is {CPU}")
+    else:
+        size = f"{large.auto_work:.0e} rows x units x features"
+        print(f"  auto    is {CPU}, and {large.name} from {size} on")
 
 
 def _profile(name):
@@ -49,34 +54,6 @@ def _version(package):
         return "not installed"
 
 
-def _details(name):
-    if name != "jit":
-        return {"blas": blas_name, "mkl": lambda: "Intel MKL", "cuda": _gpus}[name]()
-    from .engines.kernels.simd import TARGET
-
-    how = {
-        "vnni": "minima of 4 bytes a lane, VNNI",
-        "sad": "absolute differences of 8 bytes a lane, psadbw",
-        "portable": "a portable loop",
-    }[TARGET.uint8]
-    return f"vectors of {TARGET.width} bytes{', FMA' if TARGET.fma else ''}; uint8 by {how}"
-
-
-def _gpus():
-    """A line for each GPU."""
-    import cupy
-
-    runtime = cupy.cuda.runtime
-    driver = runtime.driverGetVersion()
-    lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
-    for index in range(runtime.getDeviceCount()):
-        with ENGINES["cuda"](index) as engine:
-            free, total = engine.memory()
-            name = engine.identity()["device"]
-        lines.append(f"{engine.name} {name}, {format_bytes(free)} free of {format_bytes(total)}")
-    return "\n          ".join(lines)
-
-
 def demo(args):
     """Both networks on handwritten digits."""
     if find_spec("matplotlib") is None:
@@ -91,7 +68,11 @@ def tune(args):
     from .tuning import KINDS
     from .tuning import tune as measure
 
-    devices = [args.device] if args.device else ["cpu", *(["cuda"] if gpu_works() else [])]
+    devices = (
+        [args.device]
+        if args.device
+        else ["cpu", *filter(None, [accelerator() and accelerator().name])]
+    )
     for device in devices:
         measure(
             device, args.kind or KINDS, n_features=args.features, repeats=args.repeats, verbose=1

@@ -1,28 +1,27 @@
-"""RBFClassifier and TanhClassifier: how each chooses its layer and trains its readout."""
+"""RBFClassifier and TanhClassifier: parameters, fitted attributes, and what is special."""
 
 import numpy as np
 
-from .estimators.base import HiddenLayerClassifier
-from .layers import RBFLayer, TanhLayer
+from .estimators.classifier import HiddenLayerClassifier
+from .estimators.rbf import RBFUnits
+from .estimators.tanh import TanhUnits
 from .parameters import check_choice, check_count, check_positive_or_auto
-from .readouts.ridge import one_hot
-from .readouts.statistics import LMS_BLOCK, lms_update, untrained
-from .rows.streaming import stream
-from .units import novelty as centers
-from .units import weights
+from .readouts.lms import LmsTrainer, untrained
+from .readouts.statistics import Solution
+from .units.automatic import N_HIDDEN
 
 READOUTS = ("ridge", "lms", "none")
 
 
-class RBFClassifier(HiddenLayerClassifier):
+class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     """Classifier with a hidden layer of RBF units on selected training rows.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
-    ``phi(d) = max(0, 1 - d / (2.5066 radius))`` or the Gaussian
-    ``phi(d) = exp(-d^2 / (2 radius^2))``. Centres ``c_j`` are training rows chosen for
-    their novelty: in the order of presentation, a row becomes a centre if the activities
-    it raises in the centres so far sum to less than `overlap` [1]_. Nothing in the layer
-    is trained; the readout is linear.
+    ``phi(d) = max(0, 1 - d / (2.5066 radius))``, the Gaussian
+    ``phi(d) = exp(-d^2 / (2 radius^2))`` or the Laplacian ``phi(d) = exp(-d / radius)``.
+    Centres ``c_j`` are training rows chosen for their novelty: in the order of
+    presentation, a row becomes a centre if the activities it raises in the centres so far
+    sum to less than `overlap` [1]_. Nothing in the layer is trained; the readout is linear.
 
     Parameters
     ----------
@@ -33,11 +32,11 @@ class RBFClassifier(HiddenLayerClassifier):
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" reads it off the data. With
         `n_hidden` or `selection_radius` given and a ridge readout, it is a quarter of the
-        way from the selection radius to the radius whose triangle ends at the median
-        distance between 1000 training rows; with the other readouts it is the selection
-        radius. Random centres have 0.85 of the median's radius. With neither given, it is
-        the radius at which a quarter of the rows are novel, at most 4000, and selects and
-        shapes the units alike.
+        way from the selection radius to the kernel's natural radius at the median distance
+        between 1000 training rows (that of a triangle which ends there); with the other
+        readouts it is the selection radius. Random centres have 0.85 of the natural radius.
+        With neither given, it is the radius at which a quarter of the rows are novel, at
+        most 4000, and selects and shapes the units alike.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if `n_hidden` is None, and
         otherwise the one that is found for `n_hidden`. With a number, centres are found in
@@ -48,7 +47,8 @@ class RBFClassifier(HiddenLayerClassifier):
         Novelty within each class, over all rows, or `n_hidden` rows at random.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         uint8 rows are compared exactly, in integers, by the Manhattan distance.
-    kernel : {"triangular", "gaussian"}, default="triangular"
+    kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
+        The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own.
     readout : {"ridge", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "lms" starts from the untrained readout and corrects it row by row,
@@ -59,9 +59,9 @@ class RBFClassifier(HiddenLayerClassifier):
         leave-one-out error is taken, in one more pass over the rows; "loo" tries 17 from
         1e-5 to 1e3.
     probability : bool, default=False
-        Whether to have `predict_proba`: decision values in a softmax, whose temperature
-        scikit-learn's `CalibratedClassifierCV` fits to leave-one-out decision values. They
-        take one more pass over the rows, and no more fits. Only with the ridge readout.
+        Whether to have `predict_proba`: a softmax of decision values, whose temperature has
+        the least log-loss on leave-one-out decision values. They take one more pass over
+        the rows, and no more fits. Only with the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
@@ -96,15 +96,16 @@ class RBFClassifier(HiddenLayerClassifier):
         Centres of each class.
     radius_, selection_radius_ : float
         The radii that were used; `selection_radius_` is None for random centres.
-    coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
-    intercept_ : ndarray of shape (n_classes,) or (1,)
+    readout_coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
+    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
     alpha_ : float
         The ridge penalty that was used; only with the ridge readout, as are the next three.
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The penalties and their leave-one-out errors, the mean over rows of
         ``|y - score|^2``; only where they were needed.
-    calibrator_ : CalibratedClassifierCV
-        Makes probabilities of decision values; only with ``probability=True``.
+    temperature_ : float
+        Probabilities are a softmax of decision values divided by it; only with
+        ``probability=True``.
     n_iter_ : int
         Passes of the readout over the rows.
     device_ : str
@@ -166,9 +167,8 @@ class RBFClassifier(HiddenLayerClassifier):
         self.verbose = verbose
 
     def _check_parameters(self):
-        centers.check_parameters(self, "n_hidden", centers.SELECTIONS)
+        super()._check_parameters()
         check_choice("readout", self.readout, READOUTS)
-        self._check_readout()
         if self.probability and self.readout != "ridge":
             raise ValueError(
                 f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
@@ -177,88 +177,39 @@ class RBFClassifier(HiddenLayerClassifier):
         check_count("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
 
-    def _choose_layer(self, engine, X, codes, weight, max_memory):
-        order = centers.presentation_order(len(X), weight, self.shuffle, self.random_state)
-        layer, rows, self.selection_radius_ = centers.fit_layer(
-            self, engine, X, order, codes, self.n_hidden,
-            centers.AUTO_MEDIAN if self.readout == "ridge" else 0.0, max_memory,
-        )  # fmt: skip
-        self.radius_ = layer.radius
-        self.centers_, self.support_ = layer.units, rows
-        self.center_labels_ = self.classes_[codes[rows]]
-        self.n_support_ = np.bincount(codes[rows], minlength=len(self.classes_))
-        return layer, order
-
-    _unit_attributes = ("centers_", "center_labels_", "support_")
+    _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
 
     @property
-    def _shared_parameters(self):
-        sized, selects = self.n_hidden is not None, self.selection_radius is not None
-        shared = {"alpha"}
-        if sized and (selects or self.selection == "random"):
-            shared.add("n_hidden")
-        if sized or selects:  # else the radius selects the centres, too
-            shared.add("radius")
-        return shared
+    def _part_of_natural(self):
+        return super()._part_of_natural if self.readout == "ridge" else 0.0
 
-    def _set_readout(self, W, b, dtype):
-        super()._set_readout(W, b, dtype)
+    def _choose_layer(self, job, samples):
+        layer = super()._choose_layer(job, samples)
+        self.center_labels_ = self.classes_[samples.targets.codes[self.support_]]
+        return layer
+
+    @property
+    def n_support_(self):
+        return self._class_targets(self.center_labels_).counts
+
+    def _set_readout(self, engine, solution, dtype):
+        super()._set_readout(engine, solution, dtype)
         self.n_iter_ = self.max_iter if self.readout == "lms" else 1
 
-    def _leading(self, n_units):
-        model = super()._leading(n_units)
-        codes = np.searchsorted(self.classes_, model.center_labels_)
-        model.n_support_ = np.bincount(codes, minlength=len(self.classes_))
-        return model
+    def _targets_of_units(self):
+        return self._scores_of(self._class_targets(self.center_labels_).matrix())
 
-    def _layer(self):
-        return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
-
-    def _train(self, engine, layer, X, codes, weight, order, max_memory):
+    def _train(self, job, layer, samples):
         if self.readout == "ridge":
-            return self._train_ridge(engine, layer, X, codes, weight, max_memory)
-        n_classes = len(self.classes_)
-        W = untrained(codes[self.support_], n_classes)
-        class_weights = self._class_weights(codes)
+            return self._train_ridge(job, layer, samples)
+        W = untrained(samples.targets, self.support_)
+        class_weights = self._class_weights(samples.targets.codes)
         W *= (class_weights / class_weights.max())[:, None]
         if self.readout == "lms":
-            W = engine.to_device(W)
-            self._train_lms(engine, layer, X, codes, weight, order, W, max_memory)
-        return W, np.zeros(n_classes)
-
-    def _train_lms(self, engine, layer, X, codes, weight, order, W, max_memory):
-        n_classes, xp = len(W), engine.xp
-
-        def passing(consume, what):
-            stream(
-                engine, layer, X, consume, max_memory=max_memory, rows=order,
-                consumer_bytes=8 * (W.size + LMS_BLOCK * (layer.n_units + 3 * LMS_BLOCK)),
-                consumer_row_bytes=40 * n_classes,
-                what=f"RBFClassifier {what}", verbose=self.verbose,
-            )  # fmt: skip
-
-        def learn(part, H):
-            rows = order[part]
-            Y = one_hot(codes[rows], n_classes, xp)
-            lms_update(W, H, Y, rate, None if weight is None else xp.asarray(weight[rows]), xp)
-
-        rate = self.learning_rate
-        if rate == "auto":
-            rate = self._stable_rate(engine, passing, order, weight)
-        for epoch in range(self.max_iter):
-            passing(learn, f"lms pass {epoch + 1} of {self.max_iter}")
-
-    def _stable_rate(self, engine, passing, order, weight):
-        largest = 0.0
-
-        def measure(part, H):
-            nonlocal largest
-            steps = engine.to_host(engine.xp.einsum("ij,ij->i", H, H))
-            steps = steps if weight is None else steps * weight[order[part]]
-            largest = max(largest, float(steps.max()))
-
-        passing(measure, "lms step")
-        return min(1 / 16, 1 / max(largest, 1e-300))
+            W = job.engine.to_device(W)
+            trainer = LmsTrainer(job, layer, samples)
+            trainer.train(W, self.learning_rate, self.max_iter)
+        return Solution(W, np.zeros(len(W)))
 
     def _diverged(self):
         if self.readout == "lms":
@@ -268,35 +219,8 @@ class RBFClassifier(HiddenLayerClassifier):
             )
         return super()._diverged()
 
-    def _stream_scores(self, engine, layer, X, consume):
-        dtype = layer.hidden_dtype
-        # One more column sums the activities: 0 tells a row outside every unit.
-        W = np.column_stack([self.coef_.T, np.ones(layer.n_units)]).astype(dtype)
-        W, b = engine.to_device(W), self.intercept_.astype(dtype)
-        outside = []
 
-        def score(part, H):
-            scores = engine.to_host(H @ W)
-            outside.append(part.start + np.flatnonzero(scores[:, -1] == 0))
-            consume(part, scores[:, :-1] + b)
-
-        self._stream_layer(engine, layer, X, score)
-        self._settle_outside(engine, layer, X, np.concatenate(outside), consume)
-
-    def _settle_outside(self, engine, layer, X, rows, consume):
-        """Scores of rows outside every unit: the target of the nearest centre's class."""
-        if not len(rows):
-            return
-        codes = np.searchsorted(self.classes_, self.center_labels_)
-        targets = self._one_score_for_two(one_hot(codes, len(self.classes_)))
-
-        def answer(part, D):
-            consume(rows[part], targets[engine.to_host(D.argmin(axis=1))])
-
-        self._stream_layer(engine, layer.distances, X, answer, rows=rows)
-
-
-class TanhClassifier(HiddenLayerClassifier):
+class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     """Classifier with a hidden layer of random tanh units and a ridge readout.
 
     The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
@@ -325,11 +249,11 @@ class TanhClassifier(HiddenLayerClassifier):
         Weights of the hidden units.
     hidden_intercept_ : ndarray of shape (n_hidden,)
         Biases of the hidden units.
-    coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
-    intercept_ : ndarray of shape (n_classes,) or (1,)
+    readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
+    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    calibrator_ : CalibratedClassifierCV
+    temperature_ : float
         As for `RBFClassifier`.
     device_ : str
     n_features_in_ : int
@@ -354,7 +278,7 @@ class TanhClassifier(HiddenLayerClassifier):
     """
 
     def __init__(
-        self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, alpha=1.0, probability=False, class_weight=None,
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
@@ -371,35 +295,3 @@ class TanhClassifier(HiddenLayerClassifier):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
-
-    def _check_parameters(self):
-        check_count("n_hidden", self.n_hidden)
-        weights.check_parameters(self)
-        self._check_readout()
-
-    def _choose_layer(self, engine, X, codes, weight, max_memory):
-        layer = weights.fit_layer(self, engine, X, codes, weight, self.n_hidden, max_memory)
-        self.components_, self.hidden_intercept_ = layer.units, layer.bias
-        return layer, None
-
-    def _train(self, engine, layer, X, codes, weight, order, max_memory):
-        return self._train_ridge(engine, layer, X, codes, weight, max_memory)
-
-    _unit_attributes = ("components_", "hidden_intercept_")
-    _shared_parameters = frozenset({"n_hidden", "alpha"})
-
-    @property
-    def _layer_needs_rows(self):
-        return weights.needs_rows(self)
-
-    def _layer(self):
-        return TanhLayer(self.components_, self.hidden_intercept_)
-
-    def _stream_scores(self, engine, layer, X, consume):
-        W = engine.to_device(self.coef_.T.astype(layer.hidden_dtype))
-        b = engine.to_device(self.intercept_.astype(layer.hidden_dtype))
-
-        def score(part, H):
-            consume(part, engine.to_host(H @ W + b))
-
-        self._stream_layer(engine, layer, X, score)

@@ -91,7 +91,7 @@ def run(folder=None, output="digits.png", n_hidden=None, device="auto", verbose=
         fit = _seconds(lambda model=model: model.fit(X, y))
         predict = _seconds(lambda model=model: model.predict(X_test))
         models[type(model).__name__] = model
-        units = model.coef_.shape[1]
+        units = model.readout_coef_.shape[1]
         print(
             f"{type(model).__name__:16}{units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s"
             f"{predict:8.3f}s{predict / (len(X_test) * units * X.shape[1]) * 1e12:8.2f} ps"

@@ -1,17 +1,7 @@
 """Metrics and kernels of RBF units: what a unit answers at a distance from its centre.
 
 A kernel is one object. All that the package knows of it stands there once: engines,
-selection, the search and `device="cuda"` ask the object and never its name. A kernel of
-your own is a subclass of `Kernel`, given to an estimator as it is::
-
-    class Cauchy(Kernel):
-        name, power, function = "cauchy", 2, RECIPROCAL
-
-        def affine(self, radius):
-            return Affine(scale=1 / radius**2, offset=1.0)
-
-        def natural_radius(self, distance):
-            return distance / 2
+selection and the search ask the object and never its name.
 """
 
 from abc import ABC, abstractmethod
@@ -53,6 +43,8 @@ METRICS = {
 class Kernel(ABC):
     """``phi(d) = function(affine(d ** power))``, for a radius.
 
+    A kernel of your own is a subclass; an object of it is the ``kernel`` of an estimator.
+
     Attributes
     ----------
     name : str
@@ -61,6 +53,25 @@ class Kernel(ABC):
     function : Function
         What is left after the affine step. Engines fuse those they know and apply the
         others to finished sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_fsvc.formulas import Affine, Function
+    >>> from sklearn_fsvc.kernels import Kernel
+    >>> def reciprocal(A, xp):
+    ...     return xp.divide(1, A, out=A)
+    >>> class Cauchy(Kernel):
+    ...     name, power = "cauchy", 2
+    ...     function = Function("reciprocal", reciprocal, slope=lambda H, xp: -H * H)
+    ...
+    ...     def affine(self, radius):
+    ...         return Affine(scale=1 / radius**2, offset=1.0)
+    ...
+    ...     def natural_radius(self, distance):
+    ...         return distance / 2
+    >>> Cauchy().outputs(np.array([0.0, 1.0, 2.0]), 1.0, np)
+    array([1. , 0.5, 0.2])
     """
 
     name = ""
@@ -76,7 +87,7 @@ class Kernel(ABC):
         """The radius to begin with where rows typically are at this distance."""
 
     def outputs(self, D, radius, xp, out=None):
-        """phi of distances `D`, in `out` or in place."""
+        """phi of distances `D`, an array of `xp`, in `out` or in place."""
         out = D if out is None else out
         powers = D if self.power == 1 else raise_to(D, self.power, xp, out)
         return self.function.apply(self.affine(radius).apply(powers, xp, out), xp)

@@ -1,100 +1,15 @@
-"""RBFProjector and TanhProjector: validate, choose the layer, stream H out."""
+"""RBFProjector and TanhProjector: parameters, docstrings, fitted attributes."""
 
-from abc import abstractmethod
-
-import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
-
-from .engines import get_engine
-from .layers import RBFLayer, TanhLayer
-from .parameters import check_count, unchanged_on_error
-from .rows.streaming import compute_dtype, keep_rows, n_synapses, stream
-from .rows.validation import check_rows, to_host
-from .units import novelty as centers
-from .units import weights
+from .estimators.rbf import RBFUnits
+from .estimators.tanh import TanhUnits
+from .estimators.transformer import HiddenLayerTransformer
+from .units.automatic import N_COMPONENTS
 
 
-class _Projector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A hidden layer as a transformer: rows of X to rows of H."""
-
-    @abstractmethod
-    def _check_parameters(self):
-        """Raise for a constructor parameter that cannot be used."""
-
-    @abstractmethod
-    def _choose_layer(self, engine, X, y):
-        """Set the fitted attributes that describe the hidden layer."""
-
-    @abstractmethod
-    def _layer(self):
-        """The layer that the fitted attributes describe."""
-
-    def fit(self, X, y=None):
-        """Choose the hidden layer.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            float32, float64 and uint8 are taken as they are, other dtypes become float64.
-        y : array-like of shape (n_samples,), optional
-            Class labels, where the choice of the layer uses them.
-
-        Returns
-        -------
-        self
-        """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            with get_engine(self.device, n_synapses(X, self.n_components)) as engine:
-                X = check_rows(self, engine, X, reset=True)
-                self._choose_layer(engine, X, to_host(y))
-                self.device_ = engine.name
-        return self
-
-    def transform(self, X):
-        """The hidden layer's output for each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        H : array of shape (n_samples, n_components)
-            float64 if X or the layer is, else float32. A CuPy array where X is on a GPU,
-            else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
-            where H is computed.
-        """
-        check_is_fitted(self)
-        layer = self._layer()
-        with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
-            X = check_rows(self, engine, X, reset=False)
-            layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
-            xp = np if isinstance(X, np.ndarray) else engine.xp
-            result = xp.empty((len(X), layer.n_units), layer.hidden_dtype)
-            stream(
-                engine, layer, X, out=result, max_memory=self.max_memory,
-                what=f"{type(self).__name__} transform", verbose=self.verbose,
-            )  # fmt: skip
-        return result
-
-    @property
-    def _n_features_out(self):
-        return self._layer().n_units
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-class RBFProjector(_Projector):
+class RBFProjector(RBFUnits, HiddenLayerTransformer):
     """The hidden layer of `RBFClassifier` as a transformer.
 
-    ``H[i, j] = phi(d(x_i, c_j))`` with triangular or Gaussian units on novel rows of the
+    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units on novel rows of the
     training data.
 
     Parameters
@@ -130,7 +45,7 @@ class RBFProjector(_Projector):
     """
 
     def __init__(
-        self, n_components=100, *, radius="auto", selection_radius=None, overlap=1.0,
+        self, n_components=N_COMPONENTS, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="global", metric="manhattan", kernel="triangular", shuffle=True,
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
@@ -147,25 +62,8 @@ class RBFProjector(_Projector):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def _check_parameters(self):
-        centers.check_parameters(self, "n_components", ("global", "per_class", "random"))
 
-    def _choose_layer(self, engine, X, y):
-        groups = None
-        if self.selection == "per_class":
-            groups = _classes_of(X, y, 'selection="per_class"', '"global"')
-        order = centers.presentation_order(len(X), None, self.shuffle, self.random_state)
-        X, max_memory = keep_rows(engine, X, self.max_memory)
-        layer, rows, self.selection_radius_ = centers.fit_layer(
-            self, engine, X, order, groups, self.n_components, centers.AUTO_MEDIAN, max_memory
-        )
-        self.radius_, self.centers_, self.support_ = layer.radius, layer.units, rows
-
-    def _layer(self):
-        return RBFLayer(self.centers_, self.radius_, self.metric, self.kernel)
-
-
-class TanhProjector(_Projector):
+class TanhProjector(TanhUnits, HiddenLayerTransformer):
     """Random tanh features, ``H = tanh(X W' + b)``.
 
     Parameters
@@ -205,7 +103,7 @@ class TanhProjector(_Projector):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         W.
-    intercept_ : ndarray of shape (n_components,)
+    hidden_intercept_ : ndarray of shape (n_components,)
         b.
     device_ : str
     n_features_in_ : int
@@ -237,7 +135,7 @@ class TanhProjector(_Projector):
     """
 
     def __init__(
-        self, n_components=100, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_components=N_COMPONENTS, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, random_state=None, device="auto", max_memory=None,
         verbose=0,
     ):  # fmt: skip
@@ -251,37 +149,3 @@ class TanhProjector(_Projector):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
-
-    def _check_parameters(self):
-        check_count("n_components", self.n_components)
-        weights.check_parameters(self)
-
-    def _choose_layer(self, engine, X, y):
-        codes, max_memory = None, self.max_memory
-        if weights.needs_classes(self):
-            codes = _classes_of(X, y, f"weights={self.weights!r}", '"gaussian" or "orthogonal"')
-            X, max_memory = keep_rows(engine, X, max_memory)
-        layer = weights.fit_layer(self, engine, X, codes, None, self.n_components, max_memory)
-        self.components_, self.intercept_ = layer.units, layer.bias
-
-    def _layer(self):
-        return TanhLayer(self.components_, self.intercept_)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = weights.needs_classes(self)
-        return tags
-
-
-def _classes_of(X, y, why, otherwise):
-    """Class codes of the rows of X, for a choice of the layer that needs them."""
-    if y is None:
-        raise ValueError(
-            f"{why} requires y to be passed, but the target y is None; pass the classes of the "
-            f"rows, or use {otherwise}."
-        )
-    y = column_or_1d(y)
-    check_consistent_length(range(len(X)), y)
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    return np.unique(y, return_inverse=True)[1]

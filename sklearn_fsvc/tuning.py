@@ -6,6 +6,7 @@ m = M / As units of n features. `tune` does so for every knob of an engine, one 
 other, and writes the profile that engines read as they are entered.
 """
 
+import math
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from numbers import Integral
 
 import numpy as np
 
-from .engines import AUTO_WORK, get_engine, profiles
+from .engines import get_engine, profiles
 from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
 from .layers import RBFLayer, TanhLayer
 from .parameters import check_count
@@ -92,7 +93,7 @@ def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=T
             raise ValueError(f"kind={kind!r} is not known; choose from {', '.join(KINDS)}.")
     several = [n_features] if isinstance(n_features, Integral) else n_features
     n_features = [check_count("n_features", n) for n in several]
-    with _old_profile_ignored(), get_engine(device, AUTO_WORK) as engine:
+    with _old_profile_ignored(), get_engine(device, math.inf) as engine:
         identity = engine.identity()
         if save:
             profiles.check_writable(identity)  # rather now than after minutes
@@ -149,7 +150,7 @@ def _synaptic_times(engine, kind, n_features, repeats, candidates):
             arrays[shape] = engine.to_device(X), layer, H
         X, layer, H = arrays[shape]
         engine.tuned = {kind: settings}
-        functions[i] = partial(engine.hidden, engine.load(layer), X, H)
+        functions[i] = partial(engine.hidden, engine.prepare(layer), X, H)
         synapses[i] = H.size * n_features
     calls = 4 if engine.xp is not np else 1
     times = medians(functions, repeats, stopwatch=engine.stopwatch, calls=calls)
@@ -161,7 +162,7 @@ def _statistics_time(engine, kind, n_features, repeats, candidates):
     functions = {}
     for i, settings in enumerate(candidates):
         dtype = settings["statistics"]
-        statistics = RidgeStatistics(settings["M"], 1, engine.xp, dtype)
+        statistics = RidgeStatistics(settings["M"], 1, engine.algebra, dtype)
         H = engine.xp.ones((settings["M"], settings["M"]), np.float32)
         functions[i] = partial(statistics.update, H, engine.xp.ones((settings["M"], 1)))
     return list(medians(functions, repeats, stopwatch=engine.stopwatch).values())

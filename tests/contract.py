@@ -40,7 +40,7 @@ def check_values(engine, shape, dtype):
     """H is what the formula says, in the dtype the layer says, everywhere."""
     for X, layer in layers(shape, dtype):
         out = engine.xp.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
-        H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X), out=out))
+        H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X), out=out))
         expected = naive.hidden(layer, X)
         assert H.dtype == layer.hidden_dtype
         assert H.shape == expected.shape
@@ -53,7 +53,7 @@ def check_zero_distance(engine, dtype):
     for X, layer in layers((20, 7, 50), dtype):
         if layer.accumulation == "product":
             continue
-        H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         assert H[0, 0] == (0 if layer.kernel is DISTANCE else 1)
 
 
@@ -65,30 +65,24 @@ def check_far_from_zero(engine, dtype):
     C[0] = X[0]
     for metric in METRICS:
         layer = RBFLayer(C, 1.0, metric, "distance")
-        H = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         expected = naive.distances(X, C, metric)
         tolerance = TOLERANCE[H.dtype] * 10
         np.testing.assert_allclose(H, expected, rtol=tolerance, atol=tolerance)
 
 
-def is_exact(engine, layer):
-    """Whether the kernels are ours, so that the tile changes no bit."""
-    kind = type(engine).name
-    return kind == "jit" or (kind == "cuda" and layer.accumulation == "manhattan")
-
-
 def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 64)):
     """A row of H depends on its row of X alone, wherever the tile begins and ends."""
     for X, layer in layers(shape, dtype):
-        loaded = engine.load(layer)
-        whole = engine.to_host(engine.hidden(loaded, engine.to_device(X))).copy()
+        prepared = engine.prepare(layer)
+        whole = engine.to_host(engine.hidden(prepared, engine.to_device(X))).copy()
         for step in steps:
             tiles = [
-                engine.to_host(engine.hidden(loaded, engine.to_device(X[i : i + step]))).copy()
+                engine.to_host(engine.hidden(prepared, engine.to_device(X[i : i + step]))).copy()
                 for i in range(0, len(X), step)
             ]
             tiles = np.concatenate(tiles)
-            if is_exact(engine, layer):
+            if engine.is_tile_exact(layer):
                 np.testing.assert_array_equal(tiles, whole)
             else:
                 np.testing.assert_allclose(
@@ -99,17 +93,17 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
 def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
     """Columns of H in parts: the parts fit together, and nothing beside them is written."""
     for X, layer in layers(shape, dtype):
-        loaded, X = engine.load(layer), engine.to_device(X)
-        whole = engine.to_host(engine.hidden(loaded, X))
+        prepared, X = engine.prepare(layer), engine.to_device(X)
+        whole = engine.to_host(engine.hidden(prepared, X))
         out = engine.xp.full(whole.shape, np.nan, whole.dtype)
-        engine.hidden(loaded, X, out, slice(256, 512))
+        engine.hidden(prepared, X, out, slice(256, 512))
         part = engine.to_host(out)
         assert np.isnan(part[:, :256]).all()
         assert np.isnan(part[:, 512:]).all()
-        engine.hidden(loaded, X, out, slice(0, 256))
-        engine.hidden(loaded, X, out, slice(512, 530))
+        engine.hidden(prepared, X, out, slice(0, 256))
+        engine.hidden(prepared, X, out, slice(512, 530))
         parts = engine.to_host(out)
-        if is_exact(engine, layer):
+        if engine.is_tile_exact(layer):
             np.testing.assert_array_equal(parts, whole)
         else:
             scale = np.abs(whole).max()
@@ -123,15 +117,15 @@ def check_settings(engine, dtype, shape=(37, 300, 1300)):
         assert engine.settings(layer) == {name: values[0] for name, values in knobs.items()}
         for M, asymmetry in product(knobs["M"], knobs["asymmetry"]):
             assert M // asymmetry % 256 == 0
-        expected = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        expected = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         for name, values in knobs.items():
             for value in values[1:]:
                 engine.tuned = {layer.kind: {name: value}}
                 assert engine.settings(layer)[name] == value
                 out = engine.xp.full(expected.shape, np.nan, expected.dtype)
-                engine.hidden(engine.load(layer), engine.to_device(X), out)
+                engine.hidden(engine.prepare(layer), engine.to_device(X), out)
                 H = engine.to_host(out)
-                if is_exact(engine, layer):
+                if engine.is_tile_exact(layer):
                     np.testing.assert_array_equal(H, expected, err_msg=f"{name}={value}")
                 else:
                     scale = np.abs(expected).max()
@@ -144,7 +138,7 @@ def check_input_is_untouched(engine, dtype):
     for X, layer in layers((10, 6, 13), dtype):
         X.flags.writeable = False
         layer.units.flags.writeable = False
-        engine.hidden(engine.load(layer), engine.to_device(X))
+        engine.hidden(engine.prepare(layer), engine.to_device(X))
 
 
 def check_surface(engine):
@@ -153,7 +147,7 @@ def check_surface(engine):
     assert isinstance(engine.name, str)
     assert engine.why_unavailable() is None
     X, layer = next(layers((4, 5, 6), np.float64))
-    assert engine.loaded_bytes(layer) >= 0
+    assert engine.prepared_bytes(layer) >= 0
     np.testing.assert_array_equal(engine.to_host(engine.to_device(X)), X)
 
 

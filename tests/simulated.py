@@ -8,19 +8,20 @@ import numpy as np
 
 from sklearn_fsvc.engines.cuda import CudaEngine
 from sklearn_fsvc.engines.host import HostEngine
-from sklearn_fsvc.engines.kernels import cuda as kernels
+from sklearn_fsvc.engines.kernels.cuda.manhattan import Tile
 
 TILES = {
-    np.dtype(np.float32): (kernels.Tile(16, 16, 8, 8, 8, 1), kernels.Tile(32, 16, 8, 4, 16, 1)),
-    np.dtype(np.float64): (kernels.Tile(16, 16, 8, 4, 8, 1), kernels.Tile(16, 16, 4, 4, 8, 1)),
-    np.dtype(np.uint32): (kernels.Tile(16, 16, 8, 8, 8, 1), kernels.Tile(32, 16, 8, 4, 16, 1)),
+    np.dtype(np.float32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
+    np.dtype(np.float64): (Tile(16, 16, 8, 4, 8, 1), Tile(16, 16, 4, 4, 8, 1)),
+    np.dtype(np.uint32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
 }
 
 
 class SimulatedCuda(CudaEngine):
     xp = np
     __enter__, __exit__ = HostEngine.__enter__, HostEngine.__exit__
-    memory, to_host, keep = HostEngine.memory, HostEngine.to_host, HostEngine.keep
+    algebra, upload_if_fits = HostEngine.algebra, HostEngine.upload_if_fits
+    memory, to_host = HostEngine.memory, HostEngine.to_host
     uploads, sink, stopwatch = HostEngine.uploads, HostEngine.sink, HostEngine.stopwatch
 
     def why_unavailable(self):
@@ -32,5 +33,5 @@ class SimulatedCuda(CudaEngine):
     def _is_float64_fast(self):
         return True
 
-    def _launch(self, kernel, grid, block, *args):
+    def launch(self, kernel, grid, block, *args):
         kernel[grid, block](*args)

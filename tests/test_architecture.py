@@ -26,8 +26,6 @@ ROOMS = (
     "units", "readouts", "rows", "timing", "engines", "layers",
     "kernels",
 )  # fmt: skip
-# Files that only an extra can import: nothing imports them before it is needed.
-OPTIONAL = ("engines.kernels.cuda", "engines.kernels.language", "bench.paper_kernel")
 
 
 def imports_of(path):

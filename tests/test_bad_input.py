@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.estimators import base
+from sklearn_fsvc.estimators import classifier
+from sklearn_fsvc.readouts import press
 
 X = np.random.default_rng(0).random((30, 4))
 Y = np.arange(30) % 3
@@ -124,16 +125,18 @@ def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
-@pytest.mark.parametrize("name", ["gather", "leave_one_out", "calibrate"])
+@pytest.mark.parametrize(
+    ("module", "name"), [(press, "gather"), (press, "press"), (classifier, "fit_temperature")]
+)
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
-def test_an_interrupted_readout_leaves_the_fit_before(cls, name, error, monkeypatch):
+def test_an_interrupted_readout_leaves_the_fit_before(cls, module, name, error, monkeypatch):
     clf = cls(5, alpha=[0.1, 1.0], probability=True).fit(X, Y)
     before = dict(vars(clf))
 
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(base, name, fail)
+    monkeypatch.setattr(module, name, fail)
     with pytest.raises(error):
         clf.fit(X[:20, :2], Y[:20])
     assert vars(clf) == before

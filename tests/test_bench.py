@@ -64,16 +64,16 @@ def test_t_syn_is_the_time_of_a_synapse(tiny, method):
 
 def test_ours_uses_the_settings_it_is_given(monkeypatch):
     engine = get_engine("jit")
-    loaded = []
-    monkeypatch.setattr(engine, "hidden", lambda *args: loaded.append(args[0]))
+    prepared = []
+    monkeypatch.setattr(engine, "hidden", lambda *args: prepared.append(args[0]))
     kind = "manhattan triangular float32"
     ours(engine, tile_rows=32).prepare(kind, 10, 10, 4)[0]()
     ours(engine, threads=8).prepare(kind, 10, 10, 4)[0]()
-    assert [one.tile[0] for one in loaded] == [
+    assert [one.tile[0] for one in prepared] == [
         32,
         engine.settings(example(kind, 1, 1)[1])["tile_rows"],
     ]
-    assert loaded[1].threads == 8
+    assert prepared[1].threads == 8
     assert not engine.tuned
 
 

@@ -125,7 +125,7 @@ def test_calibration_changes_no_decision_value(network):
     X, y = rows_of(3)
     plain = clone(network).fit(X, y)
     clf = network.set_params(probability=True).fit(X, y)
-    np.testing.assert_allclose(clf.coef_, plain.coef_, atol=1e-10)
+    np.testing.assert_allclose(clf.readout_coef_, plain.readout_coef_, atol=1e-10)
     np.testing.assert_allclose(clf.decision_function(X), plain.decision_function(X), atol=1e-10)
 
 

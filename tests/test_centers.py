@@ -6,11 +6,20 @@ from hypothesis.extra import numpy as hnp
 
 import naive
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.kernels import K
-from sklearn_fsvc.units import novelty as centers
-from sklearn_fsvc.units.novelty import NoveltyRule
+from sklearn_fsvc.kernels import K, Triangular
+from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc.units import novelty
+from sklearn_fsvc.units.novelty import (
+    NoveltyRule,
+    Presentation,
+    first_novel_rows,
+    least_novel,
+    novel_rows,
+)
+from sklearn_fsvc.units.radius import natural_radius, search_radius
+from sklearn_fsvc.units.rbf import presentation_order
 
-JIT = get_engine("jit")
+JIT, TRIANGULAR = get_engine("jit"), Triangular()
 
 # Coordinates on a coarse grid make ties and duplicates; the thresholds are no sums of the
 # activities that such a grid gives, so that rounding decides nothing.
@@ -22,8 +31,13 @@ metrics = st.sampled_from(["manhattan", "euclidean", "sqeuclidean"])
 kernels = st.sampled_from(["triangular", "gaussian"])
 
 
-def rows_of(X, rule, **options):
-    return centers.novel_rows(JIT, X, np.arange(len(X)), rule, **options)[0]
+def shown(X, order=None, groups=None, engine=JIT, **how):
+    order = np.arange(len(X)) if order is None else order
+    return Presentation(engine, X, order, groups, **how)
+
+
+def rows_of(X, rule):
+    return novel_rows(shown(X), rule)[0]
 
 
 @settings(max_examples=150, deadline=None)
@@ -39,7 +53,7 @@ def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
     X = rng.random((700, 4))
     expected = naive.novel_rows(X, 0.08, 0.9)
     monkeypatch.setattr(type(JIT), "block_rows", block)
-    monkeypatch.setattr(centers, "_CHUNK_UNITS", 50)
+    monkeypatch.setattr(novelty, "_CHUNK_UNITS", 50)
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9))
     np.testing.assert_array_equal(found, expected)
     assert len(found) > 100  # more than a chunk
@@ -57,7 +71,7 @@ def test_every_engine_selects_the_same(engine, rng):
     X = rng.random((400, 6))
     for metric in ("manhattan", "euclidean", "sqeuclidean"):
         rule = NoveltyRule(metric, "triangular", 0.2, 0.9)
-        found, _ = centers.novel_rows(engine, X, np.arange(400), rule)
+        found, _ = novel_rows(shown(X, engine=engine), rule)
         np.testing.assert_array_equal(found, naive.novel_rows(X, 0.2, 0.9, metric))
 
 
@@ -88,7 +102,7 @@ def test_a_huge_radius_selects_the_least(rng, overlap, n):
     X = rng.random((50, 3))
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e9, overlap))
     np.testing.assert_array_equal(found, np.arange(n))
-    assert centers.least_novel(overlap, None, np.arange(50)) == n
+    assert least_novel(shown(X), overlap) == n
 
 
 @settings(max_examples=50, deadline=None)
@@ -97,7 +111,7 @@ def test_groups_are_selected_as_if_alone(X, radius, overlap, seed):
     groups = np.random.default_rng(seed).integers(0, 3, len(X))
     order = np.random.default_rng(seed).permutation(len(X))
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
-    found, n_seen = centers.novel_rows_by_group(JIT, X, order, groups, rule)
+    found, n_seen = novel_rows(shown(X, order, groups), rule)
     expected = naive.novel_rows_by_group(X[order], groups[order], radius, overlap)
     np.testing.assert_array_equal(found, expected)
     assert n_seen == len(X)
@@ -107,10 +121,7 @@ def test_where_the_limit_ends_a_pass_does_not_depend_on_the_blocks(rng):
     """Else the search for a radius would end elsewhere on another engine."""
     X = rng.random((3000, 4))
     rule = NoveltyRule("manhattan", "triangular", 0.05, 1.0)
-    ends = [
-        centers.novel_rows(JIT, X, np.arange(3000), rule, limit=100, block_rows=rows)
-        for rows in (64, 200, 3000)
-    ]
+    ends = [novel_rows(shown(X, block_rows=rows), rule, limit=100) for rows in (64, 200, 3000)]
     for found, n_seen in ends:
         assert len(found) == 101
         assert n_seen == found[-1] + 1
@@ -120,7 +131,7 @@ def test_where_the_limit_ends_a_pass_does_not_depend_on_the_blocks(rng):
 def test_the_limit_ends_the_pass_early(rng):
     X = rng.random((5000, 3))
     rule = NoveltyRule("manhattan", "triangular", 0.001, 1.0)
-    found, n_seen = centers.novel_rows(JIT, X, np.arange(5000), rule, limit=100)
+    found, n_seen = novel_rows(shown(X), rule, limit=100)
     assert len(found) > 100
     assert n_seen < 5000
 
@@ -129,9 +140,9 @@ def test_a_fixed_radius_makes_prefixes(rng):
     X, groups = rng.random((600, 4)), rng.integers(0, 3, 600)
     rule = NoveltyRule("manhattan", "triangular", 0.1, 1.0)
     order = rng.permutation(600)
-    few = centers.first_novel_rows(JIT, X, order, groups, rule, 20)
-    many = centers.first_novel_rows(JIT, X, order, groups, rule, 90)
-    every, _ = centers.novel_rows_by_group(JIT, X, order, groups, rule)
+    few = first_novel_rows(shown(X, order, groups), rule, 20)
+    many = first_novel_rows(shown(X, order, groups), rule, 90)
+    every, _ = novel_rows(shown(X, order, groups), rule)
     np.testing.assert_array_equal(few, many[:20])
     np.testing.assert_array_equal(many, every[:90])
 
@@ -143,13 +154,13 @@ def test_a_fixed_radius_makes_prefixes(rng):
 )  # fmt: skip
 def test_the_search_fills_and_never_passes(seed, n_rows, part, start):
     X = np.random.default_rng(seed).normal(size=(n_rows, 5))
-    order, wanted = np.arange(n_rows), max(2, int(part * n_rows))
+    wanted = max(2, int(part * n_rows))
 
     def count_at(radius):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return centers.novel_rows(JIT, X, order, rule, limit=wanted)
+        return novel_rows(shown(X), rule, limit=wanted)
 
-    radius, found = centers.search_radius(count_at, start, wanted, n_rows)
+    radius, found = search_radius(count_at, start, wanted, n_rows)
     assert len(found) <= wanted
     # The count moves in steps, so a small number cannot always be met.
     assert len(found) >= 0.85 * wanted - 2
@@ -162,9 +173,9 @@ def test_the_search_may_begin_anywhere(rng, start):
 
     def count_at(radius):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return centers.novel_rows(JIT, X, np.arange(300), rule, limit=50)
+        return novel_rows(shown(X), rule, limit=50)
 
-    assert 45 <= len(centers.search_radius(count_at, start, 50, 300)[1]) <= 50
+    assert 45 <= len(search_radius(count_at, start, 50, 300)[1]) <= 50
 
 
 def test_the_search_takes_few_passes(rng):
@@ -173,10 +184,10 @@ def test_the_search_takes_few_passes(rng):
     def count_at(radius):
         passes.append(radius)
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return centers.novel_rows(JIT, X, np.arange(3000), rule, limit=300)
+        return novel_rows(shown(X), rule, limit=300)
 
-    start = centers.median_radius(JIT, X, np.arange(3000), "manhattan", X.dtype)
-    centers.search_radius(count_at, start, 300, 3000)
+    start = natural_radius(shown(X), "manhattan", TRIANGULAR)
+    search_radius(count_at, start, 300, 3000)
     assert len(passes) <= 8
 
 
@@ -185,36 +196,34 @@ def test_duplicates_cannot_fill_it(rng):
 
     def count_at(radius):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return centers.novel_rows(JIT, X, np.arange(100), rule, limit=30)
+        return novel_rows(shown(X), rule, limit=30)
 
-    _, found = centers.search_radius(count_at, 1.0, 30, 100)
+    _, found = search_radius(count_at, 1.0, 30, 100)
     assert len(found) == 5
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
-def test_median_radius(rng, metric):
+def test_natural_radius(rng, metric):
     X = rng.random((100, 4))
     d = naive.distances(X, X, metric)[np.triu_indices(100, 1)]
-    radius = centers.median_radius(JIT, X, np.arange(100), metric, X.dtype)
+    radius = natural_radius(shown(X), metric, TRIANGULAR)
     assert radius == pytest.approx(np.median(d) / K)
 
 
-def test_median_radius_of_rows_that_coincide():
+def test_natural_radius_of_rows_that_coincide():
     X = np.zeros((10, 2))
-    order = np.arange(10)
-    assert centers.median_radius(JIT, X, order, "manhattan", X.dtype) == 1.0
+    assert natural_radius(shown(X), "manhattan", TRIANGULAR) == 1.0
     X[0] = 9  # one row apart: the median distance is 0, the mean is not
-    assert centers.median_radius(JIT, X, order, "manhattan", X.dtype) == pytest.approx(
-        18 * 9 / 45 / K
-    )
-    assert centers.median_radius(JIT, X[:1], order[:1], "manhattan", X.dtype) == 1.0
+    assert natural_radius(shown(X), "manhattan", TRIANGULAR) == pytest.approx(18 * 9 / 45 / K)
+    assert natural_radius(shown(X[:1]), "manhattan", TRIANGULAR) == 1.0
 
 
 def test_presentation_order(rng):
     weight = np.array([1, 0, 2, 0, 1.0])
-    np.testing.assert_array_equal(centers.presentation_order(3, None, False, None), [0, 1, 2])
-    np.testing.assert_array_equal(centers.presentation_order(5, weight, False, None), [0, 2, 4])
-    shuffled = centers.presentation_order(100, None, True, 0)
+    unweighted, weighted = Samples(rng.random((100, 2))), Samples(rng.random((5, 2)), None, weight)
+    np.testing.assert_array_equal(presentation_order(unweighted, False, None), np.arange(100))
+    np.testing.assert_array_equal(presentation_order(weighted, False, None), [0, 2, 4])
+    shuffled = presentation_order(unweighted, True, 0)
     assert sorted(shuffled) == list(range(100))
     assert list(shuffled) != list(range(100))
-    np.testing.assert_array_equal(shuffled, centers.presentation_order(100, None, True, 0))
+    np.testing.assert_array_equal(shuffled, presentation_order(unweighted, True, 0))

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.model_selection import train_test_split
 
 import naive
@@ -40,7 +41,7 @@ def test_decision_is_the_formula(device, classifier, n_classes):
     scores = H @ W.T + b
     if n_classes == 2:
         scores = scores[:, 1] - scores[:, 0]
-        assert clf.coef_.shape == (1, H.shape[1])
+        assert clf.readout_coef_.shape == (1, H.shape[1])
     np.testing.assert_allclose(clf.decision_function(X), scores, atol=1e-6)
     expected = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
     np.testing.assert_array_equal(clf.predict(X), expected)
@@ -62,8 +63,8 @@ def test_rbf_attributes(digits, selection, metric, kernel):
     np.testing.assert_array_equal(
         clf.n_support_, [(clf.center_labels_ == c).sum() for c in clf.classes_]
     )
-    assert clf.coef_.shape == (10, m)
-    assert clf.intercept_.shape == (10,)
+    assert clf.readout_coef_.shape == (10, m)
+    assert clf.readout_intercept_.shape == (10,)
     assert (clf.selection_radius_ is None) == (selection == "random")
     assert clf.device_ == "jit"
     assert clf.score(X_test, np.array(list("abcdefghij"))[y_test]) > 0.93
@@ -177,7 +178,7 @@ def test_class_weight_is_a_row_weight(classifier):
     by_class = clone(classifier).set_params(class_weight="balanced").fit(X, y)
     counts = np.bincount(y)
     by_row = clone(classifier).fit(X, y, sample_weight=(300 / 2 / counts)[y])
-    np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-9)
+    np.testing.assert_allclose(by_class.readout_coef_, by_row.readout_coef_, atol=1e-9)
     plain = clone(classifier).fit(X, y)
     assert (by_class.predict(X) == 1).sum() > (plain.predict(X) == 1).sum()
 
@@ -192,7 +193,7 @@ def test_lms_is_the_rule_in_order_of_presentation():
     H = naive.rbf(X[order], clf.centers_, 0.7)
     for _ in range(4):
         W = naive.lms(W, H, np.eye(3)[y[order]], 0.05)
-    np.testing.assert_allclose(clf.coef_, W, atol=1e-12)
+    np.testing.assert_allclose(clf.readout_coef_, W, atol=1e-12)
     assert clf.n_iter_ == 4
 
 
@@ -203,13 +204,13 @@ def test_a_random_state_that_moves_on_is_drawn_from_once():
     a = RBFClassifier(random_state=np.random.RandomState(5), **common).fit(X, y)
     b = RBFClassifier(random_state=5, **common).fit(X, y)
     np.testing.assert_array_equal(a.support_, b.support_)
-    np.testing.assert_allclose(a.coef_, b.coef_)
+    np.testing.assert_allclose(a.readout_coef_, b.readout_coef_)
 
 
 def test_auto_learning_rate_is_stable(digits):
     X, X_test, y, y_test = digits
     clf = RBFClassifier(300, radius=200.0, readout="lms", random_state=0).fit(X, y)
-    assert np.isfinite(clf.coef_).all()
+    assert np.isfinite(clf.readout_coef_).all()
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"learning_rate=0.5 makes"):
         clf.set_params(learning_rate=0.5).fit(X, y)
     assert clf.score(X_test, y_test) > 0.8  # the fit before is still there
@@ -221,7 +222,7 @@ def test_dtypes(digits, dtype, classifier):
     clf = classifier.fit(X.astype(dtype), y)
     expected = np.float64 if dtype == np.float64 else np.float32
     scores = clf.decision_function(X_test.astype(dtype))
-    assert scores.dtype == clf.coef_.dtype == expected
+    assert scores.dtype == clf.readout_coef_.dtype == expected
     if isinstance(clf, RBFClassifier):
         assert clf.centers_.dtype == dtype
     # A model answers rows of any dtype.
@@ -313,3 +314,17 @@ def test_verbose_shows_progress(digits, capsys):
     text = capsys.readouterr().out
     assert "[selection] radius" in text
     assert "[RBFClassifier fit] 1,347 of 1,347 rows" in text
+
+
+@pytest.mark.parametrize("selector", [RFE, SelectFromModel])
+def test_the_readout_tells_nothing_of_features(selector, classifier):
+    """It has a column for each unit: a `coef_` of that shape would select wrong features."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises((ValueError, AttributeError), match=r"coef_|importance"):
+        selector(classifier).fit(X, y).transform(X)
+    fitted = classifier.fit(X, y)
+    assert not {"coef_", "intercept_", "feature_importances_"} & set(dir(fitted))
+    assert fitted.readout_coef_.shape == (3, len(fitted._layer().units))
+    state = {name for name, value in vars(fitted).items() if name.endswith("_")
+             and not isinstance(value, (np.ndarray, int, float, str, type(None)))}  # fmt: skip
+    assert not state  # a model is arrays, numbers and strings

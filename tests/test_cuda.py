@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine, transfer
-from sklearn_fsvc.engines.cuda import CudaEngine
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc.engines.host import submit
 from sklearn_fsvc.layers import RBFLayer
 
@@ -123,7 +123,7 @@ def test_classifiers_take_arrays_of_the_gpu(cupy, digits):
 
 def test_an_array_of_the_gpu_is_refused_on_the_host(cupy, digits):
     X, _ = digits
-    with pytest.raises(TypeError, match=r"X is on a GPU, and device='jit'.*device=\"cuda\""):
+    with pytest.raises(TypeError, match=r"X is on a GPU, and device='jit'.*Use device=\"cuda\""):
         TanhProjector(5, device="jit").fit(cupy.asarray(X))
 
 
@@ -187,7 +187,7 @@ def test_too_little_memory_for_the_solution_is_refused(cupy, rng):
 def test_workers_take_their_share_of_the_memory(cupy, monkeypatch):
     with get_engine("cuda") as engine:
         free, total = engine.memory()
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda.n_workers", lambda: 4)
+        monkeypatch.setattr("sklearn_fsvc.engines.cuda.engine.n_workers", lambda: 4)
         share, _ = engine.memory()
     assert share == pytest.approx(free / 4, rel=0.05)
     assert free <= total
@@ -204,9 +204,9 @@ def slow_gpu(monkeypatch):
     """Every layer is computed again and again, so that the host runs far ahead."""
     hidden = CudaEngine.hidden
 
-    def slow(self, loaded, X, out=None, units=None):
+    def slow(self, prepared, X, out=None, units=None):
         for _ in range(50):
-            H = hidden(self, loaded, X, out, units)
+            H = hidden(self, prepared, X, out, units)
         return H
 
     monkeypatch.setattr(CudaEngine, "hidden", slow)
@@ -234,10 +234,10 @@ def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, req
 def test_rows_on_their_way_in_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu):
     X, y = wide
     clf = TanhClassifier(1024, random_state=0, device="cuda")
-    expected = clf.fit(X, y).coef_
-    keep = CudaEngine.keep
-    monkeypatch.setattr(CudaEngine, "keep", lambda self, X, limit: keep(self, X, 0))
-    np.testing.assert_allclose(clf.fit(X, y).coef_, expected, atol=1e-5)
+    expected = clf.fit(X, y).readout_coef_
+    keep = CudaEngine.upload_if_fits
+    monkeypatch.setattr(CudaEngine, "upload_if_fits", lambda self, X, limit: keep(self, X, 0))
+    np.testing.assert_allclose(clf.fit(X, y).readout_coef_, expected, atol=1e-5)
 
 
 def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
@@ -249,8 +249,8 @@ def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
         pool.set_limit(size=40 * MIB)  # a tile of H alone is 64 MiB
         np.testing.assert_allclose(projector.transform(X), expected, atol=1e-6)
         clf = TanhClassifier(512, random_state=0, device="cuda")
-        coef = clf.fit(X, X[:, 0] > 0.5).coef_
-    np.testing.assert_allclose(coef, clf.fit(X, X[:, 0] > 0.5).coef_, atol=1e-5)
+        coef = clf.fit(X, X[:, 0] > 0.5).readout_coef_
+    np.testing.assert_allclose(coef, clf.fit(X, X[:, 0] > 0.5).readout_coef_, atol=1e-5)
 
 
 def small_parts(settings):
@@ -270,10 +270,10 @@ def test_the_tile_changes_nothing(cupy, digits, monkeypatch):
 def test_statistics_in_float32_where_float64_is_slow(cupy, digits, monkeypatch):
     X, y = digits
     clf = TanhClassifier(100, random_state=0, device="cuda")
-    coef = clf.fit(X, y).coef_
+    coef = clf.fit(X, y).readout_coef_
     for dtype in (np.float32, np.float64):
         monkeypatch.setattr(CudaEngine, "statistics_dtype", lambda *_, d=dtype: np.dtype(d))
-        np.testing.assert_allclose(clf.fit(X, y).coef_, coef, atol=1e-3)
+        np.testing.assert_allclose(clf.fit(X, y).readout_coef_, coef, atol=1e-3)
 
 
 def test_ill_conditioned_layers_are_solved(cupy, digits):
@@ -284,7 +284,7 @@ def test_ill_conditioned_layers_are_solved(cupy, digits):
     )
     with pytest.warns(ConvergenceWarning, match=r"condition number .* directions"):
         clf.fit(X, y)
-    assert np.isfinite(clf.coef_).all()
+    assert np.isfinite(clf.readout_coef_).all()
     assert clf.score(X, y) > 0.8
 
 
@@ -351,7 +351,7 @@ def _error_of(clf, X):
 def test_workers_are_dealt_the_gpus_in_turn(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     for number, expected in [(None, 0), (0, 0), (1, 1), (2, 2), (3, 0)]:
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda.worker_number", lambda n=number: n)
+        monkeypatch.setattr("sklearn_fsvc.engines.cuda.engine.worker_number", lambda n=number: n)
         assert CudaEngine().index == expected
     assert CudaEngine(1).index == 1
 
@@ -398,7 +398,7 @@ def test_wide_rows(cupy, rng):
     for dtype in (np.float32, np.float64):
         with get_engine("cuda") as engine:
             layer = RBFLayer(X.astype(dtype), kernel="distance")
-            H = engine.hidden(engine.load(layer), engine.to_device(X.astype(dtype))).get()
+            H = engine.hidden(engine.prepare(layer), engine.to_device(X.astype(dtype))).get()
         expected = np.abs(X[:, None].astype(float) - X[None].astype(float)).sum(-1)
         np.testing.assert_allclose(H, expected, rtol=2e-6)
 
@@ -410,7 +410,7 @@ def test_more_rows_than_a_grid_is_high(cupy, rng, metric, kernel):
     X = rng.random((9_000_000, 1), np.float32)
     layer = RBFLayer(X[:1], 0.3, metric, kernel)
     with get_engine("cuda") as engine:
-        H = engine.hidden(engine.load(layer), engine.to_device(X)).get()
+        H = engine.hidden(engine.prepare(layer), engine.to_device(X)).get()
     np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-5)
 
 

@@ -32,7 +32,7 @@ def cases():
     from numba_cuda_mlir.numba_cuda import types as t
 
     from sklearn_fsvc.bench import paper_kernel
-    from sklearn_fsvc.engines.kernels import cuda as k
+    from sklearn_fsvc.engines.kernels.cuda import elementwise, manhattan, novelty
 
     def array(dtype, ndim=2):
         return t.Array(dtype, ndim, "C")
@@ -40,23 +40,26 @@ def cases():
     f4, f8, u4, u1 = t.float32, t.float64, t.uint32, t.uint8
     for name, item, hidden in (("f4", f4, f4), ("f8", f8, f8), ("u4", u4, f4)):
         arrays = array(item), array(item), array(hidden)
-        for tile in k.TILES[np.dtype(name)]:
+        for tile in manhattan.TILES[np.dtype(name)]:
             signature = (*arrays, *[t.int64] * 3, *[hidden] * 3)
-            yield f"manhattan {name} {tile}", k.manhattan(np.dtype(name), tile), signature
+            yield f"manhattan {name} {tile}", manhattan.manhattan(np.dtype(name), tile), signature
         rows = array(u1 if item is u4 else item)
-        yield f"pack {name}", k.pack(name), (rows, array(item))
-    for name, dtype, width in (("tanh", f4, 4), ("gaussian", f8, 2), ("exp", f4, 1)):
-        kernel = k.map_rows(name, "f8" if dtype is f8 else "f4", width)
-        signature = array(dtype), array(dtype), t.int64, t.int64, dtype
+        yield f"pack {name}", manhattan.pack(name), (rows, array(item))
+    for name, is_squared, dtype, width in (
+        ("tanh", False, f4, 4), ("exp", True, f8, 2), ("exp", False, f4, 1),
+        ("identity", True, f4, 4),
+    ):  # fmt: skip
+        kernel = elementwise.map_rows(name, is_squared, "f8" if dtype is f8 else "f4", width)
+        signature = array(dtype), array(dtype), t.int64, t.int64, dtype, dtype
         yield f"{name} {dtype} {width}", kernel, signature
     for dtype in (f4, f8):
         lines, vectors, numbers = [array(dtype)] * 3, [array(dtype, 1)] * 2, [dtype] * 4
-        kernel = k.expand("f8" if dtype is f8 else "f4")
+        kernel = elementwise.expand("f8" if dtype is f8 else "f4")
         yield f"expand {dtype}", kernel, (*lines, *vectors, t.int64, t.int64, *numbers, t.boolean)
     for formula, dtype in (("manhattan", u1), ("manhattan", f4), ("tanh", f4)):
         kernel = paper_kernel.kernel(formula, dtype is u1)
         yield f"paper's {formula} {dtype}", kernel, (array(dtype), array(dtype), array(f4), f8)
-    yield "settle", k.settle(), (array(f4), array(f8, 1), f8, array(t.int32, 1))
+    yield "settle", novelty.settle(), (array(f4), array(f8, 1), f8, array(t.int32, 1))
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)

@@ -7,7 +7,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from sklearn_fsvc.engines import cuda, get_engine
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.cuda import availability
 
 LANGUAGE = "sklearn_fsvc.engines.kernels.language"
 
@@ -26,7 +27,7 @@ def raising(error):
 @pytest.fixture
 def fake(monkeypatch):
     """A CuPy that sees one GPU, and a compiler."""
-    monkeypatch.setattr(cuda, "_WORKING", set())
+    monkeypatch.setattr(availability, "_WORKING", set())
     runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=DriverError)
     cupy = ModuleType("cupy")
     cupy.__version__ = "0.0"
@@ -34,8 +35,8 @@ def fake(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.delattr(LANGUAGE, raising=False)  # or the package remembers it
     monkeypatch.setitem(sys.modules, LANGUAGE, ModuleType(LANGUAGE))
-    monkeypatch.setattr(cuda, "_try", lambda cupy, index: None)
-    monkeypatch.setattr(cuda, "version", lambda package: "0.6")
+    monkeypatch.setattr(availability, "_try", lambda cupy, index: None)
+    monkeypatch.setattr(availability, "version", lambda package: "0.6")
     return cupy
 
 
@@ -72,14 +73,14 @@ def test_no_such_gpu(fake):
 
 @pytest.mark.parametrize("error", [MemoryError("no room"), DriverError("out of memory: no room")])
 def test_too_little_memory(fake, monkeypatch, error):
-    monkeypatch.setattr(cuda, "_try", raising(error))
+    monkeypatch.setattr(availability, "_try", raising(error))
     said = refusal()
     assert "too little memory is free on GPU 0" in said
     assert "end what else is there" in said
 
 
 def test_the_compiler_fails(fake, monkeypatch):
-    monkeypatch.setattr(cuda, "_try", raising(TypeError("this NumPy is too new")))
+    monkeypatch.setattr(availability, "_try", raising(TypeError("this NumPy is too new")))
     said = refusal()
     assert "(TypeError: this NumPy is too new)" in said
     assert "NumPy" in said
@@ -88,13 +89,13 @@ def test_the_compiler_fails(fake, monkeypatch):
 
 
 def test_a_fork(fake, monkeypatch):
-    monkeypatch.setattr(cuda, "_WORKING", {(os.getpid() + 1, None)})
+    monkeypatch.setattr(availability, "_WORKING", {(os.getpid() + 1, None)})
     assert "forked" in refusal()
     assert "spawn" in refusal()
 
 
 def test_a_failure_is_not_remembered(fake, monkeypatch):
-    monkeypatch.setattr(cuda, "_try", raising(MemoryError()))
+    monkeypatch.setattr(availability, "_try", raising(MemoryError()))
     refusal()
-    monkeypatch.setattr(cuda, "_try", lambda cupy, index: None)
+    monkeypatch.setattr(availability, "_try", lambda cupy, index: None)
     get_engine("cuda")

@@ -10,7 +10,7 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import cpu, simd
+from sklearn_fsvc.engines.kernels import cpu, target
 from sklearn_fsvc.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -19,22 +19,22 @@ X86 = "x86_64-unknown-linux-gnu"
 @pytest.mark.parametrize(
     ("triple", "features", "expected"),
     [
-        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", simd.Target(64, True, "vnni")),
-        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", simd.Target(64, True, "sad")),
-        (X86, "+avx2,+fma,+avxvnni", simd.Target(32, True, "vnni")),
-        (X86, "+avx2,+fma,-avx512f", simd.Target(32, True, "sad")),
-        (X86, "+sse2", simd.Target(16, False, "sad")),
-        ("aarch64-apple-darwin", "+neon", simd.Target(16, True, "portable")),
-        (X86, "", simd.Target(16, False, "sad")),
+        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", target.Target(64, True, "vnni")),
+        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", target.Target(64, True, "sad")),
+        (X86, "+avx2,+fma,+avxvnni", target.Target(32, True, "vnni")),
+        (X86, "+avx2,+fma,-avx512f", target.Target(32, True, "sad")),
+        (X86, "+sse2", target.Target(16, False, "sad")),
+        ("aarch64-apple-darwin", "+neon", target.Target(16, True, "portable")),
+        (X86, "", target.Target(16, False, "sad")),
     ],
 )
 def test_target(triple, features, expected):
-    assert simd.Target.from_features(triple, features) == expected
+    assert target.Target.from_features(triple, features) == expected
 
 
 def _runs_here(instruction):
     allowed = {"vnni": {"vnni", "sad", "portable"}, "sad": {"sad", "portable"}}
-    return instruction in allowed.get(simd.TARGET.uint8, {"portable"})
+    return instruction in allowed.get(target.TARGET.uint8, {"portable"})
 
 
 @pytest.mark.parametrize("instruction", ["vnni", "sad", "portable"])
@@ -46,9 +46,9 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
     X = rng.integers(0, 256, (33, n_features)).astype(np.uint8)
     C = rng.integers(0, 256, (70, n_features)).astype(np.uint8)
     engine = jit.JitEngine()
-    loaded = engine.load(RBFLayer(C, kernel="distance"))
-    assert loaded.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
-    np.testing.assert_array_equal(engine.hidden(loaded, X), naive.distances(X, C, "manhattan"))
+    prepared = engine.prepare(RBFLayer(C, kernel="distance"))
+    assert prepared.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
+    np.testing.assert_array_equal(engine.hidden(prepared, X), naive.distances(X, C, "manhattan"))
 
 
 ALONE = """
@@ -58,7 +58,7 @@ wanted = {0!r}
 for dtype in (np.float32, np.float64):
     for X, layer in contract.layers((9, 5, 4), dtype):
         if layer.accumulation == wanted:
-            jit.JitEngine().hidden(jit.JitEngine().load(layer), X)
+            jit.JitEngine().hidden(jit.JitEngine().prepare(layer), X)
 """
 
 TOGETHER = """
@@ -110,7 +110,7 @@ def test_a_corrupt_cache_is_named(cache_of_its_own, pattern, content):
     layer = RBFLayer(np.ones((2, 3)), metric="sqeuclidean", kernel="distance")
 
     def evaluate():
-        return jit.JitEngine().hidden(jit.JitEngine().load(layer), layer.units)
+        return jit.JitEngine().hidden(jit.JitEngine().prepare(layer), layer.units)
 
     evaluate()
     files = list(folder.rglob(pattern))
@@ -132,11 +132,11 @@ def test_each_kernel_has_one_signature():
     compiled = {}
     for dtype in (np.float32, np.float64, np.uint8):
         for X, layer in contract.layers((5, 6, 7), dtype):
-            loaded = jit.JitEngine().load(layer)
-            jit.JitEngine().hidden(loaded, X)
+            prepared = jit.JitEngine().prepare(layer)
+            jit.JitEngine().hidden(prepared, X)
             X.flags.writeable = False
-            jit.JitEngine().hidden(loaded, X)
-            compiled[loaded.kernel.py_func.__qualname__] = len(loaded.kernel.signatures)
+            jit.JitEngine().hidden(prepared, X)
+            compiled[prepared.kernel.py_func.__qualname__] = len(prepared.kernel.signatures)
     for function in (cpu.byte_sums, cpu.sums_float32, cpu.sums_float64):
         compiled[function.py_func.__qualname__] = len(function.signatures)
     assert len(compiled) == 10
@@ -148,17 +148,17 @@ def test_uint8_rows_may_lie_anywhere(rng):
     raw = rng.integers(0, 256, 3 + 20 * 8).astype(np.uint8)
     X = raw[3:].reshape(20, 8)
     engine = jit.JitEngine()
-    H = engine.hidden(engine.load(RBFLayer(X.copy(), kernel="distance")), X)
+    H = engine.hidden(engine.prepare(RBFLayer(X.copy(), kernel="distance")), X)
     np.testing.assert_array_equal(H, naive.distances(X, X, "manhattan"))
 
 
 CHECK = """
 import numpy as np, contract
 from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import simd
-assert simd.TARGET.width == {width}, simd.TARGET
+from sklearn_fsvc.engines.kernels import target
+assert target.TARGET.width == {width}, target.TARGET
 {what}
-print(simd.TARGET)
+print(target.TARGET)
 """
 SOME = """
 for dtype in (np.float32, np.uint8):
@@ -176,7 +176,7 @@ ALL = "contract.check_engine(jit.JitEngine())"
     "what", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 def test_the_contract_holds_on_older_processors(tmp_path, features, width, what):
-    if simd.TARGET.width < width:
+    if target.TARGET.width < width:
         pytest.skip("this processor is older still")
     name = "haswell" if width == 32 else "x86-64"
     env = dict(

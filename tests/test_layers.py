@@ -53,7 +53,7 @@ def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype)
     layer = RBFLayer(units.astype(dtype), 1.0, metric, kernel)
     X = X.astype(dtype)
     typical = float(np.median(naive.distances(X, units, metric)))
-    D = engine.hidden(engine.load(layer.distances), engine.to_device(X))
+    D = engine.hidden(engine.prepare(layer.distances), engine.to_device(X))
     before = engine.to_host(D).copy()
     np.testing.assert_allclose(before, naive.distances(X, units, metric), rtol=1e-5)
     out = engine.xp.full(D.shape, np.nan, D.dtype)
@@ -63,7 +63,7 @@ def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype)
         assert H is out
         assert H.dtype == layer.hidden_dtype
         H = engine.to_host(H)
-        alone = engine.to_host(engine.hidden(engine.load(layer), engine.to_device(X)))
+        alone = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         for expected in (alone, naive.hidden(layer, X)):
             np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype])
         assert H.min() >= 0

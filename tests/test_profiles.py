@@ -342,9 +342,9 @@ ESTIMATORS = [
 def test_a_profile_changes_no_output(estimator, digits, monkeypatch):
     expected, hidden, parts = outputs(estimator, *digits), JitEngine.hidden, []
 
-    def spy(engine, loaded, X, out=None, units=None):
+    def spy(engine, prepared, X, out=None, units=None):
         parts.append(units)
-        return hidden(engine, loaded, X, out, units)
+        return hidden(engine, prepared, X, out, units)
 
     tune_by_hand(KINDS, M=1024, asymmetry=4)
     monkeypatch.setattr(JitEngine, "hidden", spy)
@@ -389,4 +389,4 @@ def test_threads_of_a_profile_are_those_of_a_worker(eight_cores, monkeypatch, sh
     monkeypatch.setenv("OMP_NUM_THREADS", share)
     tune_by_hand(threads=16)
     with get_engine("jit") as engine:
-        assert engine.load(layer_of(KIND)).threads == used
+        assert engine.prepare(layer_of(KIND)).threads == used

@@ -35,9 +35,9 @@ def test_tanh_is_its_attributes(digits):
     X = digits[0]
     p = TanhProjector(20, random_state=0, scale=0.3, weights="orthogonal").fit(X)
     assert p.components_.shape == (20, 64)
-    assert p.intercept_.shape == (20,)
+    assert p.hidden_intercept_.shape == (20,)
     np.testing.assert_allclose(
-        p.transform(X), np.tanh(X @ p.components_.T + p.intercept_), atol=1e-12
+        p.transform(X), np.tanh(X @ p.components_.T + p.hidden_intercept_), atol=1e-12
     )
 
 

@@ -90,7 +90,7 @@ def test_a_kernel_of_your_own_on_every_engine(engine, rng, metric, dtype):
     d = naive.distances(X, C, metric)
     for own, formula in OWN.items():
         layer = RBFLayer(C, float(np.median(d)), metric, own)
-        there, prepared = engine.to_device(X), engine.load(layer)
+        there, prepared = engine.to_device(X), engine.prepare(layer)
         H = engine.to_host(engine.hidden(prepared, there)).copy()
         expected = formula(d, layer.radius)
         tolerance = 30 * TOLERANCE[H.dtype] ** (1 if own.power == 2 else 0.5)

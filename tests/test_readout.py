@@ -6,15 +6,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from conftest import usable
-from sklearn_fsvc.engines import get_engine, linalg
-from sklearn_fsvc.engines.linalg import algebra
-from sklearn_fsvc.readouts.statistics import (
-    LMS_BLOCK,
-    RidgeStatistics,
-    lms_update,
-    untrained,
-    warn_of,
-)
+from sklearn_fsvc.engines import algebra, get_engine
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.readouts.lms import LMS_BLOCK, lms_update, untrained
+from sklearn_fsvc.readouts.statistics import RidgeStatistics, warn_of
 
 JIT = get_engine("jit")
 
@@ -34,7 +30,7 @@ def engine(request):
 
 
 def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=np.float32):
-    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.xp, dtype)
+    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, dtype)
     for i in range(0, len(H), step):
         part = slice(i, i + step)
         rows = engine.to_device(H[part].copy()), engine.to_device(Y[part])
@@ -135,11 +131,11 @@ def test_large_matrices_are_factorised_by_one_thread(monkeypatch):
         limits.append((limit, user_api))
         return nullcontext()
 
-    monkeypatch.setattr(linalg, "threadpool_limits", spy)
-    monkeypatch.setattr(linalg, "_LARGEST_SHARED", 20)
-    algebra(np).cholesky(np.eye(20, order="F"))
+    monkeypatch.setattr(algebra, "threadpool_limits", spy)
+    monkeypatch.setattr(algebra, "_LARGEST_SHARED", 20)
+    HOST.cholesky(np.eye(20, order="F"))
     assert limits == []
-    algebra(np).cholesky(np.eye(21, order="F"))
+    HOST.cholesky(np.eye(21, order="F"))
     assert limits == [(1, "blas")]
 
 
@@ -272,7 +268,7 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(algebra(engine.xp), "add_gram", fail)
+        patch.setattr(type(engine.algebra), "add_gram", staticmethod(fail))
         with pytest.raises(MemoryError):
             s.update(engine.to_device(H.copy()), engine.to_device(Y), weight)
     once = statistics(H, Y, weight, engine=engine)
@@ -340,7 +336,7 @@ def test_lms_is_the_rule_row_by_row(engine, rng, n, weighted):
     W = rng.random((4, 12))
     expected = naive.lms(W, H, Y, 0.06, weight)
     there = [a if a is None else engine.to_device(a) for a in (W, H, Y, weight)]
-    lms_update(*there[:3], 0.06, there[3], engine.xp)
+    lms_update(*there[:3], 0.06, there[3], engine.algebra)
     np.testing.assert_allclose(engine.to_host(there[0]), expected, rtol=0, atol=1e-12)
 
 
@@ -354,5 +350,5 @@ def test_lms_every_step(rng):
 
 
 def test_untrained_sums_the_activities_of_each_class():
-    W = untrained(np.array([0, 2, 2, 1]), 3)
+    W = untrained(ClassTargets(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
     np.testing.assert_array_equal(W @ [1, 10, 100, 1000], [1, 1000, 110])

@@ -9,11 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.linalg import HostAlgebra
-from sklearn_fsvc.estimators import base
+from sklearn_fsvc.engines.algebra import HostAlgebra
+from sklearn_fsvc.estimators import classifier
+from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.parameters import LOO_ALPHAS
-from sklearn_fsvc.readouts import ridge
-from sklearn_fsvc.readouts.ridge import gather, leave_one_out
+from sklearn_fsvc.readouts import press as module
+from sklearn_fsvc.readouts.press import PressScorer, choose_penalty, press
+from sklearn_fsvc.readouts.ridge import gather
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
 from test_memory import MIB, PER_ROW, peak
 
 # Wide units: where one has its own centre for its only row, float32 cannot tell the
@@ -59,15 +63,14 @@ def error_of(scores, Y, weight=None):
     return np.average(((Y - scores) ** 2).sum(axis=1), weights=weight)
 
 
-def left_out(clf, X, y, alphas, weight=None, device="jit", max_memory=None):
-    """What `leave_one_out` finds for the hidden layer of a fitted classifier."""
-    codes, n_classes = np.searchsorted(clf.classes_, y), len(clf.classes_)
+def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None):
+    """What `press` finds for the hidden layer of a fitted classifier."""
+    targets = ClassTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
+    samples, layer = Samples(X, targets, weight), clf._layer()
     with get_engine(device) as engine:
-        data = X, codes, n_classes, weight
-        (statistics,) = gather(engine, [clf._layer()], *data, dtype=float, max_memory=max_memory)
-        return leave_one_out(
-            engine, clf._layer(), *data, statistics, alphas, True, max_memory=max_memory
-        )
+        job = Job(engine, max_memory)
+        (statistics,) = gather(job, [layer], samples, dtype=float)
+        return press(job, layer, samples, statistics, alphas, True)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])
@@ -80,7 +83,7 @@ def test_each_row_is_scored_without_itself(
     X, y = rows_of(n_classes, dtype)
     weight = some_weights() if weighted else None
     clf = network.fit(X, y, sample_weight=weight)
-    found = left_out(clf, X, y, alphas, weight)
+    found = press_of(clf, X, y, alphas, weight)
     assert found.scores.shape == (len(alphas), 60, n_classes)
     assert found.scores.dtype == dtype
     assert not len(found.outside)
@@ -96,6 +99,34 @@ def test_each_row_is_scored_without_itself(
         np.testing.assert_allclose(H @ W.T + b, H @ expected_W.T + expected_b, atol=tolerance)
 
 
+class Numbers:
+    """Targets that are no classes: several numbers for each row."""
+
+    def __init__(self, Y):
+        self.Y, self.n_outputs = Y, Y.shape[1]
+
+    def matrix(self, rows, xp):
+        return xp.asarray(self.Y[rows])
+
+
+def test_targets_may_be_any_numbers(network, rng):
+    X, y = rows_of(3)
+    Y, weight = rng.normal(size=(60, 2)), some_weights()
+    layer = network.fit(X, y)._layer()
+    with get_engine("jit") as engine:
+        chosen = choose_penalty(Job(engine), layer, Samples(X, Numbers(Y), weight), ALPHAS, True)
+    H = naive.hidden(layer, X)
+    expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
+    errors = [error_of(scores, Y, weight) for scores in expected]
+    np.testing.assert_allclose(chosen.errors, errors, rtol=1e-8)
+    best = int(np.argmin(errors))
+    assert chosen.alpha == ALPHAS[best]
+    np.testing.assert_allclose(chosen.scores, expected[best], rtol=0, atol=1e-8)
+    W, b = naive.ridge(H, Y, ALPHAS[best], weight)
+    np.testing.assert_allclose(chosen.solution.W, W, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(chosen.solution.b, b, rtol=0, atol=1e-6)
+
+
 def test_on_every_device(device, network):
     X, y = rows_of(3)
     weight = some_weights()
@@ -105,11 +136,11 @@ def test_on_every_device(device, network):
     errors = [error_of(scores, Y, weight) for scores in expected]
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
     assert isinstance(clf.loo_errors_, np.ndarray)
-    found = left_out(clf, X, y, ALPHAS, weight, device)
+    found = press_of(clf, X, y, ALPHAS, weight, device)
     np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-8)
     here = clone(clf).set_params(device="jit").fit(X, y, sample_weight=weight)
     assert clf.alpha_ == here.alpha_
-    np.testing.assert_allclose(clf.coef_, here.coef_, atol=1e-8)
+    np.testing.assert_allclose(clf.readout_coef_, here.readout_coef_, atol=1e-8)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64])
@@ -117,9 +148,9 @@ def test_tiles_change_nothing(network, rows, monkeypatch):
     X, y = rows_of(3)
     weight = some_weights()
     clf = network.fit(X, y)
-    whole = left_out(clf, X, y, ALPHAS, weight)
+    whole = press_of(clf, X, y, ALPHAS, weight)
     monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda *_: rows)
-    tiled = left_out(clf, X, y, ALPHAS, weight)
+    tiled = press_of(clf, X, y, ALPHAS, weight)
     np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
     np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
 
@@ -127,15 +158,15 @@ def test_tiles_change_nothing(network, rows, monkeypatch):
 def test_little_memory_makes_small_tiles_and_changes_nothing(network, monkeypatch):
     X, y = rows_of(3)
     clf = network.fit(X, y)
-    whole, sizes = left_out(clf, X, y, ALPHAS), []
+    whole, sizes = press_of(clf, X, y, ALPHAS), []
 
-    class Counting(ridge.LeaveOneOut):
+    class Counting(PressScorer):
         def scores(self, H, *args):
             sizes.append(len(H))
             return super().scores(H, *args)
 
-    monkeypatch.setattr(ridge, "LeaveOneOut", Counting)
-    tiled = left_out(clf, X, y, ALPHAS, max_memory=62_000)
+    monkeypatch.setattr(module, "PressScorer", Counting)
+    tiled = press_of(clf, X, y, ALPHAS, max_memory=62_000)
     assert len(sizes) > 1
     assert sum(sizes) == 60
     np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
@@ -170,7 +201,7 @@ def test_loo_takes_the_penalty_of_the_least_error(network, n_classes):
     assert 0 < best < len(LOO_ALPHAS) - 1  # else it would be told by the ends alone
     assert clf.alpha_ == LOO_ALPHAS[best]
     number = clone(clf).set_params(alpha=clf.alpha_).fit(X, y)
-    np.testing.assert_allclose(clf.coef_, number.coef_, atol=1e-10)
+    np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=1e-10)
 
 
 def test_the_penalties_of_loo():
@@ -190,13 +221,13 @@ def test_several_penalties_are_the_best_one_of_them(network, alpha, dtype):
     number = clone(clf).set_params(alpha=clf.alpha_).fit(X, y)
     # A number has its products in float32, where H is.
     tolerance = 1e-10 if dtype == np.float64 else 2e-3
-    np.testing.assert_allclose(clf.coef_, number.coef_, atol=tolerance)
-    np.testing.assert_allclose(clf.intercept_, number.intercept_, atol=tolerance)
-    assert clf.coef_.dtype == clf.intercept_.dtype == dtype
+    np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=tolerance)
+    np.testing.assert_allclose(clf.readout_intercept_, number.readout_intercept_, atol=tolerance)
+    assert clf.readout_coef_.dtype == clf.readout_intercept_.dtype == dtype
 
 
 OF_LEAVE_ONE_OUT = {"alphas_", "loo_errors_"}
-ALL = {"alpha_", "alphas_", "loo_errors_", "calibrator_"}
+ALL = {"alpha_", "alphas_", "loo_errors_", "temperature_"}
 
 
 def found_in(clf):
@@ -240,7 +271,7 @@ def test_other_readouts_have_no_penalty(readout):
 
 def test_a_number_takes_one_pass(network, monkeypatch):
     """Leave-one-out costs those who ask for it alone."""
-    monkeypatch.setattr(base, "leave_one_out", None)
+    monkeypatch.setattr(module, "press", None)
     network.fit(*rows_of(3))
     with pytest.raises(TypeError):
         network.set_params(alpha=[1.0]).fit(*rows_of(3))
@@ -258,7 +289,7 @@ def test_rows_of_weight_zero_are_absent_and_scored_by_all_others(params):
     without = clone(clf).fit(X[kept], y[kept])
     np.testing.assert_allclose(with_zeros.loo_errors_, without.loo_errors_, rtol=1e-8)
     assert with_zeros.alpha_ == without.alpha_
-    found = left_out(with_zeros, X, y, [with_zeros.alpha_], kept.astype(float))
+    found = press_of(with_zeros, X, y, [with_zeros.alpha_], kept.astype(float))
     np.testing.assert_allclose(
         found.scores[0][~kept], with_zeros.decision_function(X)[~kept], rtol=0, atol=1e-9
     )
@@ -277,7 +308,7 @@ def test_rows_that_are_fitted_exactly_have_finite_errors(clf, alpha, dtype):
     clf = clone(clf).set_params(alpha=alpha, probability=True).fit(X, y)
     assert np.isfinite(clf.loo_errors_).all()
     assert (clf.loo_errors_ >= 0).all()
-    assert np.isfinite(clf.coef_).all()
+    assert np.isfinite(clf.readout_coef_).all()
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
@@ -286,7 +317,7 @@ def test_a_row_of_nearly_all_the_weight():
     weight = np.ones(60)
     weight[7] = 1e7
     clf = TanhClassifier(20, random_state=0).fit(X, y)
-    found = left_out(clf, X, y, [1.0], weight)
+    found = press_of(clf, X, y, [1.0], weight)
     expected = without_each_row(hidden_of(clf, X), np.eye(3)[y], 1.0, weight)
     np.testing.assert_allclose(found.scores[0], expected, rtol=0, atol=1e-5)
 
@@ -301,7 +332,7 @@ def test_penalties_that_are_too_small_warn_if_they_are_taken():
     X[50:100] = X[:50]  # units twice over
     clf.set_params(alpha=[0.0, 1.0]).fit(X, y)  # and no warning
     assert clf.alpha_ == 1.0
-    assert "ill-conditioned" in left_out(clf, X, y, [0.0, 1.0]).solutions[0].problem
+    assert "ill-conditioned" in press_of(clf, X, y, [0.0, 1.0]).solutions[0].problem
 
 
 @pytest.fixture(params=[2, 3])
@@ -319,7 +350,7 @@ def test_rows_outside_every_unit_are_known(apart, rows, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda n, *_: min(rows, n))
     outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
     assert 10 < len(outside) < 50
-    np.testing.assert_array_equal(left_out(clf, X, y, ALPHAS).outside, outside)
+    np.testing.assert_array_equal(press_of(clf, X, y, ALPHAS).outside, outside)
 
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])
@@ -327,11 +358,11 @@ def test_rows_outside_every_unit_are_calibrated_as_they_are_answered(apart, alph
     clf, X, y = apart
     given = []
 
-    def calibrate(scores, y, weight=None, calibrate=base.calibrate):
+    def fit_temperature(scores, y, weight=None, fit=classifier.fit_temperature):
         given.append(np.array(scores))
-        return calibrate(scores, y, weight)
+        return fit(scores, y, weight)
 
-    monkeypatch.setattr(base, "calibrate", calibrate)
+    monkeypatch.setattr(classifier, "fit_temperature", fit_temperature)
     clf.set_params(alpha=alpha, probability=True).fit(X, y)
     H, Y = hidden_of(clf, X), np.eye(len(clf.classes_))[y]
     outside = ~H.any(axis=1)
@@ -356,7 +387,7 @@ def layers(rng):
 
 def statistics_of(layers, X, y, weight=None, **how):
     with get_engine("jit") as engine:
-        return gather(engine, layers, X, y, 3, weight, **how)
+        return gather(Job(engine), layers, Samples(X, ClassTargets(y, 3), weight), **how)
 
 
 def assert_statistics(found, layer, X, y, weight=None):
@@ -396,7 +427,7 @@ def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, we
             raise MemoryError
         add_gram(total, H)
 
-    monkeypatch.setattr(HostAlgebra, "add_gram", short)
+    monkeypatch.setattr(HostAlgebra, "add_gram", staticmethod(short))
     for of_layer, layer in zip(statistics_of(layers, X, y, weight), layers, strict=True):
         assert_statistics(of_layer, layer, X, y, weight)
     assert calls[0] > 2
@@ -416,12 +447,10 @@ def test_too_little_memory_is_refused_with_the_number(network):
     X, y = rows_of(3)
     clf = network.fit(X, y)
     with get_engine("jit") as engine:
-        data = X, y, 3, None
-        (statistics,) = gather(engine, [clf._layer()], *data, dtype=float)
+        samples, layer = Samples(X, ClassTargets(y, 3)), clf._layer()
+        (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
         with pytest.raises(ValueError, match=r"leave-one-out needs \d{4} .*Raise max_memory"):
-            leave_one_out(
-                engine, clf._layer(), *data, statistics, [1.0], False, max_memory=5_000
-            )  # fmt: skip
+            press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
 
 
 @pytest.mark.parametrize("probability", [False, True])

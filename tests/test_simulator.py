@@ -11,17 +11,18 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.bench import methods
-from sklearn_fsvc.engines import cuda, get_engine
+from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.tuning import example
-from sklearn_fsvc.units.novelty import NoveltyRule, novel_rows
+from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
 from sklearn_fsvc.bench.paper_kernel import kernel
-from sklearn_fsvc.engines.kernels import cuda as kernels
+from sklearn_fsvc.engines.cuda import layers as cuda_layers
+from sklearn_fsvc.engines.kernels.cuda import manhattan, novelty
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
 DTYPES = [np.float32, np.float64, np.uint8]
@@ -29,9 +30,9 @@ DTYPES = [np.float32, np.float64, np.uint8]
 
 @pytest.fixture
 def engine(monkeypatch):
-    monkeypatch.setattr(kernels, "TILES", simulated.TILES)
-    monkeypatch.setattr(kernels, "SETTLE_THREADS", 8)
-    monkeypatch.setattr(cuda, "PART", 32)
+    monkeypatch.setattr(manhattan, "TILES", simulated.TILES)
+    monkeypatch.setattr(novelty, "SETTLE_THREADS", 8)
+    monkeypatch.setattr(cuda_layers, "PART", 32)
     return simulated.SimulatedCuda()
 
 
@@ -70,7 +71,7 @@ def test_large_uint8_distances_are_exact(engine):
     X = np.zeros((3, 1000), np.uint8)
     X[1] = 255
     X[2, :7] = 1
-    H = engine.hidden(engine.load(RBFLayer(X, kernel="distance")), X)
+    H = engine.hidden(engine.prepare(RBFLayer(X, kernel="distance")), X)
     np.testing.assert_array_equal(H[0], [0, 255 * 1000, 7])
 
 
@@ -78,8 +79,8 @@ def test_large_uint8_distances_are_exact(engine):
 def test_novelty_is_that_of_the_host(engine, rng, radius, overlap):
     X = rng.random((60, 3))
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
-    found, _ = novel_rows(engine, X, np.arange(60), rule)
-    expected, _ = novel_rows(get_engine("jit"), X, np.arange(60), rule)
+    found, _ = novel_rows(Presentation(engine, X, np.arange(60)), rule)
+    expected, _ = novel_rows(Presentation(get_engine("jit"), X, np.arange(60)), rule)
     np.testing.assert_array_equal(found, expected)
     assert 10 < len(found) < 60
 

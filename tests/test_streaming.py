@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,17 @@ import naive
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.rows.streaming import basic_layer, compute_dtype, stream, stream_all, take_rows
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc.rows.streaming import (
+    Consumer,
+    basic_layer,
+    compute_dtype,
+    stream,
+    stream_all,
+    stream_into,
+    take_rows,
+)
 
 
 @pytest.fixture
@@ -14,14 +26,15 @@ def job(rng):
     return get_engine("jit"), RBFLayer(X[:9], 1.0), X
 
 
-def collect(engine, layer, X, **options):
+def collect(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
     parts, tiles = [], []
 
     def consume(part, H):
         parts.append(part)
         tiles.append(H.copy())
 
-    stream(engine, layer, X, consume, **options)
+    consumer = Consumer(consume, tile_rows=tile_rows)
+    stream(Job(engine, max_memory), layer, X, consumer, rows)
     return parts, np.concatenate(tiles)
 
 
@@ -30,7 +43,7 @@ def test_every_row_comes_once_and_in_order(job, tile_rows):
     engine, layer, X = job
     parts, H = collect(engine, layer, X, tile_rows=tile_rows)
     assert [i for p in parts for i in range(p.start, p.stop)] == list(range(50))
-    np.testing.assert_array_equal(H, engine.hidden(engine.load(layer), X))
+    np.testing.assert_array_equal(H, engine.hidden(engine.prepare(layer), X))
 
 
 def test_chosen_rows(job, rng):
@@ -42,7 +55,7 @@ def test_chosen_rows(job, rng):
 
 def test_small_memory_makes_small_tiles(job):
     engine, layer, X = job
-    fixed = engine.loaded_bytes(layer)
+    fixed = engine.prepared_bytes(layer)
     parts, _ = collect(engine, layer, X, max_memory=fixed + 3 * (9 * 8 + 2 * 6 * 8))
     assert max(p.stop - p.start for p in parts) == 3
 
@@ -57,7 +70,7 @@ def test_out_of_memory_halves_the_tile_and_goes_on(job):
             raise MemoryError
         done[part] = H
 
-    stream(engine, layer, X, consume)
+    stream(Job(engine), layer, X, Consumer(consume))
     assert sizes[:4] == [50, 25, 12, 6]
     np.testing.assert_allclose(done, naive.hidden(layer, X), atol=1e-12)
 
@@ -71,7 +84,7 @@ def test_memory_that_runs_out_later_counts_each_row_once(job):
             raise MemoryError
         counts[part] += 1
 
-    stream(engine, layer, X, consume, tile_rows=20)
+    stream(Job(engine), layer, X, Consumer(consume, tile_rows=20))
     np.testing.assert_array_equal(counts, 1)
 
 
@@ -82,7 +95,7 @@ def test_out_of_memory_for_one_row_is_raised(job):
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        stream(engine, layer, X, consume)
+        stream(Job(engine), layer, X, Consumer(consume))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -109,11 +122,47 @@ def test_compute_dtype(units, rows, expected):
     assert compute_dtype(np.dtype(units), np.dtype(rows)) == expected
 
 
+def test_a_job_with_less_memory(job):
+    engine = job[0]
+    whole = Job(engine, "1MB")
+    less = whole.reserving(1000).reserving(200).named("a part")
+    assert (whole.memory_limit, less.memory_limit) == (10**6, 10**6 - 1200)
+    assert less.max_memory == "1MB"  # as the user wrote it
+    half = engine.memory()[0] // 2
+    assert Job(engine).memory_limit == pytest.approx(half, rel=0.2)
+
+
+class Elsewhere(JitEngine):
+    """An engine whose arrays do not lie where the user's do."""
+
+    def upload_if_fits(self, X, limit):
+        return X.copy() if X.nbytes <= limit else X
+
+
+@pytest.mark.parametrize(("max_memory", "is_there"), [(9600, True), (9599, False), (None, True)])
+def test_rows_that_stay_on_the_device_count(rng, max_memory, is_there):
+    """A quarter of the memory is for them, and what is left for the rest."""
+    samples = Samples(rng.random((50, 6)), weight=np.ones(50))
+    there, left = samples.on_device(Job(Elsewhere(), max_memory))
+    assert (there.X is not samples.X) == is_there
+    assert there.weight is samples.weight
+    # Where the user gave no limit, the engine itself knows what is free.
+    assert left.reserved == (2400 if is_there and max_memory else 0)
+
+
+def test_rows_of_weight_0_are_not_present(rng):
+    X = rng.random((4, 2))
+    np.testing.assert_array_equal(Samples(X).present, np.arange(4))
+    np.testing.assert_array_equal(Samples(X, weight=np.array([1, 0, 2, 0])).present, [0, 2])
+    assert Samples(X).weight_of([1, 2]) is None
+
+
 def test_progress_is_printed(job, capsys):
     engine, layer, X = job
-    stream(engine, layer, X, lambda part, H: None, what="Test fit", verbose=1)
+    nothing, job = Consumer(lambda part, H: None), Job(engine, what="Test fit")
+    stream(replace(job, verbose=1), layer, X, nothing)
     assert "[Test fit] 50 of 50 rows" in capsys.readouterr().out
-    stream(engine, layer, X, lambda part, H: None, what="Test fit")
+    stream(job, layer, X, nothing)
     assert capsys.readouterr().out == ""
 
 
@@ -139,7 +188,7 @@ def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers
         H[i, part] = tile
         tile[:] = np.nan  # it is the consumer's, and the next layer's is not spoilt by that
 
-    stream_all(engine, layers, X, consume, rows=rows, tile_rows=tile_rows)
+    stream_all(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
     for i, layer in enumerate(layers):
         parts_alone, alone = collect(engine, layer, X, rows=rows, tile_rows=tile_rows)
         assert parts[i] == parts_alone
@@ -150,12 +199,12 @@ def test_distances_are_computed_once(several, monkeypatch):
     engine, layers, X = several
     evaluated = []
 
-    def hidden(self, loaded, X, out=None, units=None, hidden=JitEngine.hidden):
+    def hidden(self, prepared, X, out=None, units=None, hidden=JitEngine.hidden):
         evaluated.append(len(X))
-        return hidden(self, loaded, X, out, units)
+        return hidden(self, prepared, X, out, units)
 
     monkeypatch.setattr(JitEngine, "hidden", hidden)
-    stream_all(engine, layers, X, lambda i, part, H: None, tile_rows=20)
+    stream_all(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
     assert evaluated == [20, 20, 10]
 
 
@@ -163,12 +212,10 @@ def test_small_memory_makes_small_tiles_of_several_layers(several):
     """A row has its distances, the outputs of one layer, and what the consumer takes."""
     engine, layers, X = several
     row = 9 * 8 + 9 * 8 + 2 * 6 * 8 + 100
-    memory = engine.loaded_bytes(layers[0].distances) + 1000 + 3 * row
+    memory = engine.prepared_bytes(layers[0].distances) + 1000 + 3 * row
     sizes = []
-    stream_all(
-        engine, layers, X, lambda i, part, H: sizes.append(len(H)), max_memory=memory,
-        consumer_bytes=1000, consumer_row_bytes=100,
-    )  # fmt: skip
+    consumer = Consumer(lambda i, part, H: sizes.append(len(H)), fixed_bytes=1000, row_bytes=100)
+    stream_all(Job(engine, memory), layers, X, consumer)
     assert max(sizes) == 3
 
 
@@ -187,7 +234,7 @@ def test_out_of_memory_in_one_of_several_layers_counts_each_row_once(several, sh
         H[i, part] = tile
         tile[:] = np.nan
 
-    stream_all(engine, layers, X, consume)
+    stream_all(Job(engine), layers, X, Consumer(consume))
     np.testing.assert_array_equal(counts, 1)
     for i, layer in enumerate(layers):
         np.testing.assert_allclose(H[i], naive.hidden(layer, X), rtol=0, atol=1e-12)
@@ -207,7 +254,7 @@ def test_memory_that_comes_back_counts_no_row_twice(several, n_failures):
         counts[i, part] += 1
 
     try:
-        stream_all(engine, layers, X, consume)
+        stream_all(Job(engine), layers, X, Consumer(consume))
     except MemoryError:
         assert n_failures > 5  # not one row could be taken
     else:
@@ -223,7 +270,7 @@ def test_out_of_memory_for_one_row_of_one_layer_is_raised(several, short):
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        stream_all(engine, layers, X, consume)
+        stream_all(Job(engine), layers, X, Consumer(consume))
 
 
 class SmallBasicLayers(JitEngine):
@@ -235,9 +282,9 @@ class SmallBasicLayers(JitEngine):
     def settings(self, layer):
         return {**super().settings(layer), "M": 256, "asymmetry": 1}
 
-    def hidden(self, loaded, X, out=None, units=None):
+    def hidden(self, prepared, X, out=None, units=None):
         self.parts.append((len(X), units.start, units.stop))
-        return super().hidden(loaded, X, out, units)
+        return super().hidden(prepared, X, out, units)
 
 
 @pytest.fixture(params=["triangular", "gaussian", "tanh"])
@@ -251,7 +298,7 @@ def large(request, rng):
 
 def whole(layer, X):
     engine = get_engine("jit")
-    return engine.hidden(engine.load(layer), X)
+    return engine.hidden(engine.prepare(layer), X)
 
 
 def test_a_large_layer_is_cut_into_basic_layers(large):
@@ -276,6 +323,6 @@ def test_a_tile_is_cut_into_basic_layers(large):
 def test_basic_layers_are_written_where_H_stays(large):
     engine, (layer, X) = SmallBasicLayers(), large
     H = np.full((1000, 600), np.nan)
-    stream(engine, layer, X, out=H)
+    stream_into(Job(engine), layer, X, H)
     assert len(engine.parts) == 12
     np.testing.assert_array_equal(H, whole(layer, X))

@@ -54,8 +54,8 @@ def test_lms_on_the_authors_data(fsvc_data):
     H = naive.rbf(X, X[clf.support_], 0.6)
     for _ in range(3):
         W = naive.lms(W, H, np.eye(3)[codes], 1 / 16)
-    np.testing.assert_allclose(clf.coef_, W, rtol=0, atol=1e-12)
-    assert not clf.intercept_.any()
+    np.testing.assert_allclose(clf.readout_coef_, W, rtol=0, atol=1e-12)
+    assert not clf.readout_intercept_.any()
     assert clf.score(X_test, y_test) >= 0.9
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sklearn_fsvc.engines import transfer
+from sklearn_fsvc.engines.cuda import transfer
 from sklearn_fsvc.engines.host import submit
 
 

@@ -61,7 +61,7 @@ def fake(monkeypatch):
                 times[name] = cost(settings) * H.size
             return times
 
-        monkeypatch.setattr(JitEngine, "load", lambda self, layer: self.settings(layer))
+        monkeypatch.setattr(JitEngine, "prepare", lambda self, layer: self.settings(layer))
         monkeypatch.setattr(tuning, "medians", medians)
         return seen
 

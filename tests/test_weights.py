@@ -7,11 +7,14 @@ import naive
 from conftest import usable
 from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.estimators import tanh
 from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.units import weights as package
-from sklearn_fsvc.units.weights import WEIGHTS, rows, scale
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.units.tanh import WEIGHTS
+from sklearn_fsvc.units.weights import rows, scale
 from sklearn_fsvc.units.weights.fields import Fields, sides_of
-from sklearn_fsvc.units.weights.rows import differences, signed_sums
+from sklearn_fsvc.units.weights.rows import LabelledRows, differences, signed_sums
 from sklearn_fsvc.units.weights.scale import Sample
 
 FROM_ROWS = ["class_informed", "constrained"]
@@ -29,7 +32,7 @@ def data(rng):
 
 def layer(X, y, m=40, **params):
     p = TanhProjector(m, random_state=0, device="jit").set_params(**params).fit(X, y)
-    return p.components_, p.intercept_
+    return p.components_, p.hidden_intercept_
 
 
 # What units are.
@@ -105,11 +108,9 @@ def sums(X, y, m, dtype=np.float64, engine=None):
     codes = np.unique(y, return_inverse=True)[1]
     mean = X.mean(axis=0, dtype=float)
     with engine or get_engine("jit") as engine:
-        W = signed_sums(
-            engine, engine.xp, engine.to_device(X), np.arange(len(X)), codes, mean, m, 1,
-            np.dtype(dtype), None,
-        )  # fmt: skip
-        return engine.to_host(W)
+        X, every = engine.to_device(X), np.arange(len(X))
+        data = LabelledRows(Job(engine), X, every, codes, mean, np.dtype(dtype))
+        return engine.to_host(signed_sums(data, m, 1))
 
 
 def test_class_informed_units_are_signed_sums_of_one_class(data):
@@ -179,17 +180,17 @@ def test_shapes_and_sizes_are_any_sequence_of_whole_numbers(rng, kind):
 
 @pytest.mark.parametrize("weights", FROM_ROWS)
 def test_the_layer_is_drawn_within_the_memory_that_fit_has(data, weights, monkeypatch):
-    limits, fit_layer = [], package.fit_layer
+    limits, fit_layer = [], tanh.fit_layer
 
-    def spy(*arguments):
-        limits.append(arguments[-1])
-        return fit_layer(*arguments)
+    def spy(request, job, *arguments):
+        limits.append(job.memory_limit)
+        return fit_layer(request, job, *arguments)
 
-    monkeypatch.setattr(package, "fit_layer", spy)
+    monkeypatch.setattr(tanh, "fit_layer", spy)
     params = {"weights": weights, "device": "jit", "max_memory": "64MiB"}
     TanhClassifier(5, **params).fit(*data)
     TanhProjector(5, **params).fit(*data)
-    assert limits == ["64MiB", "64MiB"]
+    assert limits == [64 * 2**20, 64 * 2**20]
 
 
 def test_all_rows_are_in_the_sums_however_many():
@@ -221,9 +222,8 @@ def test_constrained_units_are_differences_of_rows_of_two_classes(data):
     X, y = data
     codes = np.unique(y, return_inverse=True)[1]
     with get_engine("jit") as engine:
-        W = differences(
-            engine, np, X, np.arange(90), codes, None, 1500, 1, np.dtype(np.float64), None
-        )
+        data = LabelledRows(Job(engine), X, np.arange(90), codes, None, X.dtype)
+        W = differences(data, 1500, 1)
     pairs = [np.argwhere(np.abs(X[:, None] - X - w).max(axis=2) < 1e-12) for w in W]
     assert all(len(pair) == 1 for pair in pairs)
     pairs = np.concatenate(pairs)
@@ -267,7 +267,7 @@ def test_a_row_of_weight_0_is_as_good_as_absent(data, rng, weights):
     zeroed = TanhClassifier(**params).fit(X, y, sample_weight=keep.astype(float))
     absent = TanhClassifier(**params).fit(X[keep], y[keep])
     np.testing.assert_allclose(zeroed.components_, absent.components_, atol=1e-12)
-    np.testing.assert_allclose(zeroed.coef_, absent.coef_, atol=1e-9)
+    np.testing.assert_allclose(zeroed.readout_coef_, absent.readout_coef_, atol=1e-9)
 
 
 @pytest.mark.parametrize("weights", FROM_ROWS)
@@ -311,7 +311,7 @@ def test_fields_are_rectangles_with_all_channels(data, weights, shape):
 def test_the_first_fields_are_those_of_the_first_units(shape):
     fields = Fields.draw(1, shape, None, 0)
     W = np.ones((8, np.prod(shape)))
-    fields.keep(W, np)
+    fields.mask(W, np)
     for w, features in zip(W, fields.first(), strict=True):
         np.testing.assert_array_equal(np.flatnonzero(w), features)
     np.testing.assert_array_equal(fields.n_inputs(8), W.sum(axis=1))
@@ -385,7 +385,7 @@ def test_fields_see_fewer_directions(rng):
     """Half of the image is of one pixel's values: fields there see one direction."""
     X = rng.normal(size=(800, 8, 8))
     X[:, :, :4] = X[:, :1, :1]
-    sample = Sample.draw(np, X.reshape(800, 64), np.arange(800), None, np.random.RandomState(0))
+    sample = Sample.draw(HOST, X.reshape(800, 64), np.arange(800), None, np.random.RandomState(0))
     pixels = np.arange(64).reshape(8, 8)
     assert sample.dimension(pixels[2:5, 1:3].ravel()) == pytest.approx(1)
     assert sample.dimension(pixels[1:6, 4:8].ravel()) == pytest.approx(20, rel=0.05)
@@ -397,7 +397,7 @@ def test_fields_see_fewer_directions(rng):
 
 def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
     X = rng.normal(size=(20, 50))
-    sample = Sample.draw(np, X, np.arange(20), None, np.random.RandomState(0))
+    sample = Sample.draw(HOST, X, np.arange(20), None, np.random.RandomState(0))
     variances = np.linalg.eigvalsh(np.cov(X, rowvar=False, ddof=0))
     assert sample.dimension() == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
 
@@ -405,8 +405,8 @@ def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
 def test_the_sample_has_weights(data, rng):
     X, _ = data
     times = rng.integers(0, 4, 90)
-    weighted = Sample.draw(np, X, np.flatnonzero(times), times.astype(float), None)
-    again = Sample.draw(np, np.repeat(X, times, axis=0), np.arange(times.sum()), None, None)
+    weighted = Sample.draw(HOST, X, np.flatnonzero(times), times.astype(float), None)
+    again = Sample.draw(HOST, np.repeat(X, times, axis=0), np.arange(times.sum()), None, None)
     np.testing.assert_allclose(weighted.mean, again.mean)
     assert weighted.total == again.total
     assert weighted.spread == pytest.approx(again.spread)
@@ -428,17 +428,17 @@ def test_units_are_scaled_some_at_a_time(data, monkeypatch, received):
 def test_a_sample_is_at_most_a_thousand_rows_and_less_of_wide_ones(monkeypatch):
     random_state = np.random.RandomState(0)
     tall = np.zeros((1500, 2))
-    assert len(Sample.draw(np, tall, np.arange(1500), None, random_state).block) == 1000
+    assert len(Sample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 1000
     wide = np.broadcast_to(np.float32(1), (500, 2**17))
-    assert len(Sample.draw(np, wide, np.arange(500), None, random_state).block) == 32
+    assert len(Sample.draw(HOST, wide, np.arange(500), None, random_state).block) == 32
     monkeypatch.setattr(scale, "_NUMBERS", 1)
-    assert len(Sample.draw(np, tall, np.arange(1500), None, random_state).block) == 2
+    assert len(Sample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 2
 
 
 def test_a_sample_is_of_random_rows_that_have_a_weight():
     weight = np.arange(4000.0) % 3
     number = np.arange(4000.0)[:, None]
-    sample = Sample.draw(np, number, np.flatnonzero(weight), weight, np.random.RandomState(0))
+    sample = Sample.draw(HOST, number, np.flatnonzero(weight), weight, np.random.RandomState(0))
     found = np.rint(sample.block + sample.mean)[:, 0].astype(int)
     assert len(np.unique(found)) == 1000
     assert np.ptp(found) > 3500
@@ -450,7 +450,7 @@ def test_a_sample_is_of_random_rows_that_have_a_weight():
 @pytest.mark.parametrize("total", [1e-300, 0.5, 1.0])
 def test_weights_of_rows_count_as_one_row_at_least(data, total):
     weight = np.full(90, total / 90)
-    sample = Sample.draw(np, data[0], np.arange(90), weight, None)
+    sample = Sample.draw(HOST, data[0], np.arange(90), weight, None)
     assert sample.deviation() == pytest.approx(0.39)
 
 
@@ -466,7 +466,7 @@ def test_constant_features(weights, scale, rng):
     assert np.isfinite(H).all()
     if weights in FROM_ROWS:
         assert not p.components_.any()
-        np.testing.assert_allclose(H, np.broadcast_to(np.tanh(p.intercept_), H.shape))
+        np.testing.assert_allclose(H, np.broadcast_to(np.tanh(p.hidden_intercept_), H.shape))
     X[:, ::3] = rng.random((40, 10))  # some are not
     p.fit(X, y)
     if weights in FROM_ROWS:

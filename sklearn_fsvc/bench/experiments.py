@@ -152,10 +152,10 @@ def _converting(engine, dtype):
         layer_dtype = dtype if dtype in takes else "float32" if dtype == "uint8" else "float64"
         X, layer = example(f"{formula} {layer_dtype}", N, m, n)
         given, H = engine.to_device(X.astype(dtype)), engine.xp.empty((N, m), layer.hidden_dtype)
-        loaded = engine.load(layer)
+        prepared = engine.prepare(layer)
 
         def function():
-            engine.hidden(loaded, take_rows(given, slice(None), X.dtype), H)
+            engine.hidden(prepared, take_rows(given, slice(None), X.dtype), H)
 
         return function, N * m * n
 
@@ -211,7 +211,7 @@ def figure4(run, results):
     if not run.is_gpu:
         with get_engine("blas") as blas:
             rows = 200  # differences by NumPy take a while
-            H["blas"] = blas.hidden(blas.load(layer), X[:rows])
+            H["blas"] = blas.hidden(blas.prepare(layer), X[:rows])
     one, other = (h[: min(map(len, H.values()))] for h in H.values())
     difference = float(np.abs(one - other).max())
     add(method=f"largest difference, {' and '.join(H)}", stage="all", value=difference)
@@ -219,12 +219,12 @@ def figure4(run, results):
 
 def _in_stages(engine, layer, X):
     """H on the host, and the seconds of each stage on the way there."""
-    loaded = engine.load(layer)
-    engine.hidden(loaded, engine.to_device(X[:64]))  # compiled before the clock starts
+    prepared = engine.prepare(layer)
+    engine.hidden(prepared, engine.to_device(X[:64]))  # compiled before the clock starts
     watch = engine.stopwatch()
     there = engine.to_device(X)
     watch.lap("transfer in")
-    H = engine.hidden(loaded, there)
+    H = engine.hidden(prepared, there)
     watch.lap("layer")
     H = engine.to_host(H)
     watch.lap("transfer out")
@@ -252,7 +252,7 @@ def prefetch(run, results):
     rows = (20_000 if run.quick else 60_000) * (8 if run.is_gpu else 1)
     X, layer = example("tanh float32", rows, m, n)
     X = X.astype(np.uint8)
-    loaded, step = engine.load(layer), rows // 8
+    prepared, step = engine.prepare(layer), rows // 8
     H = engine.xp.empty((step, m), np.float32)
     in_turn = partial(map, engine.to_device)
     ways = {"prefetch": engine.uploads, "no prefetch": in_turn}
@@ -267,7 +267,7 @@ def prefetch(run, results):
             for block in uploads(X[i : i + step] for i in range(0, rows, step)):
                 block = take_rows(block, slice(None), np.float32)
                 watch.lap("copy and widen")
-                engine.hidden(loaded, block, H)
+                engine.hidden(prepared, block, H)
                 watch.lap("compute")
             stages = watch.totals()
         total = sum(stages.values())

@@ -62,13 +62,13 @@ def ours(engine, name=None, threads=None, **settings):
         before = engine.tuned
         try:
             engine.tuned = {kind: {**engine.settings(layer), **settings}}
-            loaded = engine.load(layer)
+            prepared = engine.prepare(layer)
         finally:
             engine.tuned = before
         if threads:
-            loaded = replace(loaded, threads=threads)
+            prepared = replace(prepared, threads=threads)
         X, H = engine.to_device(X), engine.xp.empty((N, m), layer.hidden_dtype)
-        return lambda: engine.hidden(loaded, X, H), N * m * n
+        return lambda: engine.hidden(prepared, X, H), N * m * n
 
     calls = 1 if engine.xp is np else 4
     return Method(name or engine.name, prepare, engine.stopwatch, calls)
@@ -103,7 +103,7 @@ def paper_kernel(engine, block):
         X, units, parameter = _by_features(kind, N, m, n)
         H = engine.xp.empty((N, m), np.float64 if dtype == "float64" else np.float32)
         arguments = engine.to_device(X), engine.to_device(units), H, float(parameter)
-        return partial(engine._launch, kernel, grid, (block, block), *arguments), N * m * n
+        return partial(engine.launch, kernel, grid, (block, block), *arguments), N * m * n
 
     return Method(f"paper kernel, B = {block}", prepare, engine.stopwatch, calls=2)
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
-from ..engines import ENGINES
+from ..engines import known_engines
+from ..engines.blas import ProductEngine
 from ..engines.host import n_threads
 from .methods import Refused, ours, paper_kernel, paper_loop
 from .results import Results
@@ -32,7 +31,7 @@ class Run:
 
     @property
     def is_gpu(self):
-        return self.engine is None or self.engine.xp is not np
+        return self.engine is None or self.engine.auto_work is not None
 
     @cached_property
     def device(self):
@@ -49,14 +48,16 @@ class Run:
 
     def engines(self):
         """The engine, and where it is the host's, the others there."""
-        others = [e() for name, e in ENGINES.items() if name not in ("cuda", self.engine.name)]
-        others = [e for e in others if e.why_unavailable() is None]
-        return [self.engine] if self.is_gpu else [self.engine, *others]
+        if self.is_gpu:
+            return [self.engine]
+        on_host = (e() for e in known_engines().values() if e.auto_work is None)
+        others = (e for e in on_host if e.name != self.engine.name)
+        return [self.engine, *(e for e in others if e.why_unavailable() is None)]
 
     def methods(self, formula):
         """Ours by every engine, and the paper's kernel where there is a GPU."""
         methods = [
-            ours(e) for e in self.engines() if formula == MUL or e.name not in ("blas", "mkl")
+            ours(e) for e in self.engines() if formula == MUL or not isinstance(e, ProductEngine)
         ]
         return methods + ([paper_kernel(self.engine, 16)] if self.is_gpu else [])
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from . import profiles
+from .algebra import HOST
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
@@ -20,7 +21,7 @@ class Engine(ABC):
     estimator. Making one is cheap: no thread, context or compilation before it is entered::
 
         with get_engine(device) as engine:
-            H = engine.hidden(engine.load(layer), engine.to_device(X))
+            H = engine.hidden(engine.prepare(layer), engine.to_device(X))
 
     Arrays of `xp` belong to the engine that was entered last in a thread.
 
@@ -31,6 +32,8 @@ class Engine(ABC):
     xp : module
         The array namespace of what `hidden` returns (NumPy on the host). Consumers of H,
         such as the readouts, are written over it.
+    algebra : HostAlgebra or its like
+        What solves readouts on arrays of `xp`.
     tuned : dict
         Kind of layer -> settings that were measured here; see `settings`. Read from the
         profile of the machine as the engine is entered.
@@ -38,10 +41,24 @@ class Engine(ABC):
         Tiles of X that `uploads` holds at one time.
     block_rows : int
         Rows that novelty selection takes at a time.
+    auto_work : int or None
+        rows x units x features from which ``device="auto"`` takes this engine, if it works;
+        None for engines on the host.
+    is_numbered : bool
+        Whether there may be several, "name:0" and so on: the number is what it is made with.
+    dlpack_type : int
+        DLPack's number of the devices whose arrays it takes: 1 is the host, 2 is CUDA.
+    packages : tuple of str
+        Distributions that it needs, whose versions `info` prints.
     """
 
     name: str
     xp = np
+    algebra = HOST
+    auto_work = None
+    is_numbered = False
+    dlpack_type = 1
+    packages = ()
     tuned = MappingProxyType({})
     n_ahead = 1
     block_rows = 1024
@@ -56,6 +73,19 @@ class Engine(ABC):
     @abstractmethod
     def why_unavailable(self):
         """None if the engine works here, else the sentence the user should read."""
+
+    @classmethod
+    def is_installed(cls):
+        """Whether it is worth asking why it does not work; cheap."""
+        return True
+
+    def algebra_of(self, array):
+        """The algebra for an array of the host or of `xp`: where it lies."""
+        return HOST if isinstance(array, np.ndarray) else self.algebra
+
+    def details(self):
+        """What people want to know of it, where it works."""
+        return self.name
 
     @abstractmethod
     def memory(self):
@@ -92,15 +122,15 @@ class Engine(ABC):
         """dtype in which products of H with itself are made, to be added up in float64."""
 
     @abstractmethod
-    def load(self, layer):
+    def prepare(self, layer):
         """The layer, resident and laid out as `hidden` wants it.
 
         `layer` is an `RBFLayer` or a `TanhLayer`. What comes back is opaque.
         """
 
     @abstractmethod
-    def loaded_bytes(self, layer):
-        """Bytes `load` will take for this layer, without loading it.
+    def prepared_bytes(self, layer):
+        """Bytes `prepare` will take for this layer, without loading it.
 
         With the layer's own arrays, where they lie in the same memory.
         """
@@ -110,7 +140,7 @@ class Engine(ABC):
         """Bytes `hidden` takes for a row, beside X and H."""
 
     @abstractmethod
-    def hidden(self, loaded, X, out=None, units=None):
+    def hidden(self, prepared, X, out=None, units=None):
         """H of shape (rows, units) in ``layer.hidden_dtype``, an array of `xp`.
 
         `X` is an array of `xp`, `out` a C-ordered one to write into. `units` is a slice:
@@ -118,6 +148,10 @@ class Engine(ABC):
         of H depends on its row of X alone: bitwise where the kernels are ours, to rounding
         where a BLAS multiplies.
         """
+
+    def is_tile_exact(self, layer):
+        """Whether neither the tile nor a setting changes a bit of H: the kernels are ours."""
+        return False
 
     @abstractmethod
     def novel(self, layer, X, activity, threshold):
@@ -139,7 +173,7 @@ class Engine(ABC):
         """An array of `xp` as a NumPy array."""
 
     @abstractmethod
-    def keep(self, X, limit):
+    def upload_if_fits(self, X, limit):
         """X as an array of `xp`, if that takes no more than `limit` bytes, else X itself."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ _FINISH = 2**15
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _Prepared:
     layer: object
     unit_norms: np.ndarray | None
 
@@ -35,7 +35,7 @@ class ProductEngine(HostEngine):
     def multiply(self, X, W, out):
         """out = X W' for C-ordered float32 or float64 arrays."""
 
-    def loaded_bytes(self, layer):
+    def prepared_bytes(self, layer):
         # Beside units and norms, what each thread compares and recomputes where products cancel.
         per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
         return layer.units.nbytes + layer.n_units * 8 + n_threads() * per_thread
@@ -44,14 +44,14 @@ class ProductEngine(HostEngine):
         # The library cuts its products itself.
         return {"M": (4096, 1024, 2048), "asymmetry": (1, 2, 4)}
 
-    def load(self, layer):
+    def prepare(self, layer):
         norms = None
         if layer.accumulation == "sqeuclidean":
             norms = np.einsum("ij,ij->i", layer.units, layer.units)
-        return _Loaded(layer, norms)
+        return _Prepared(layer, norms)
 
-    def hidden(self, loaded, X, out=None, units=None):
-        layer, norms = loaded.layer, loaded.unit_norms
+    def hidden(self, prepared, X, out=None, units=None):
+        layer, norms = prepared.layer, prepared.unit_norms
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         H = out
@@ -86,6 +86,9 @@ class BlasEngine(ProductEngine):
     def why_unavailable(self):
         return None
 
+    def details(self):
+        return blas_name()
+
     def identity(self):
         return host_identity(self.name, blas_name())
 
@@ -97,11 +100,17 @@ class MklEngine(ProductEngine):
     """Products and tanh by Intel MKL, called in process."""
 
     name = "mkl"
+    packages = ("mkl",)
 
     def why_unavailable(self):
         from . import mkl
 
         return mkl.why_unavailable()
+
+    def details(self):
+        from . import mkl
+
+        return mkl.version()
 
     def identity(self):
         from . import mkl

@@ -160,7 +160,7 @@ class HostEngine(Engine):
     def to_host(self, array):
         return array
 
-    def keep(self, X, limit):
+    def upload_if_fits(self, X, limit):
         return X
 
     def uploads(self, blocks):
@@ -177,7 +177,7 @@ class HostEngine(Engine):
         if not len(under):
             return under
         rows = np.ascontiguousarray(X[under])
-        kernel = self.hidden(self.load(replace(layer, units=rows)), rows)
+        kernel = self.hidden(self.prepare(replace(layer, units=rows)), rows)
         activity, kept, i = activity[under], [], 0
         while i < len(rows):
             kept.append(i)

@@ -29,7 +29,7 @@ CANCELLATION = 0.125
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _Prepared:
     layer: object
     panels: np.ndarray  # (n_panels, items, lanes)
     kernel: object
@@ -44,6 +44,7 @@ class JitEngine(HostEngine):
     """Register-blocked loops, threads over row tiles; uint8 in integers, exactly."""
 
     name = "jit"
+    packages = ("numba",)
 
     def why_unavailable(self):
         try:
@@ -52,11 +53,22 @@ class JitEngine(HostEngine):
             return f"numba cannot be imported ({error}); pip install --upgrade numba"
         return None
 
+    def details(self):
+        from .kernels.target import TARGET
+
+        how = {
+            "vnni": "minima of 4 bytes a lane, VNNI",
+            "sad": "absolute differences of 8 bytes a lane, psadbw",
+            "portable": "a portable loop",
+        }[TARGET.uint8]
+        fma = ", FMA" if TARGET.fma else ""
+        return f"vectors of {TARGET.width} bytes{fma}; uint8 by {how}"
+
     def identity(self):
         return host_identity(self.name, _compiler())
 
     def knobs(self, layer):
-        from .kernels.simd import CHUNK, SHAPES, TALL
+        from .kernels.target import CHUNK, SHAPES, TALL
 
         # One instruction a term needs its units sooner than two.
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
@@ -71,11 +83,14 @@ class JitEngine(HostEngine):
             "threads": thread_choices(),
         }
 
-    def loaded_bytes(self, layer):
+    def is_tile_exact(self, layer):
+        return True
+
+    def prepared_bytes(self, layer):
         # The units, the panels, padded, and while they are made one more copy.
         return 3 * layer.units.nbytes + 4096 * layer.n_features
 
-    def load(self, layer):
+    def prepare(self, layer):
         from .kernels import cpu
 
         item, settings = _item(layer), self.settings(layer)
@@ -89,10 +104,10 @@ class JitEngine(HostEngine):
         epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor))
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         threads = allowed_threads(settings["threads"])
-        return _Loaded(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue)
+        return _Prepared(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue)
 
-    def hidden(self, loaded, X, out=None, units=None):
-        layer = loaded.layer
+    def hidden(self, prepared, X, out=None, units=None):
+        layer = prepared.layer
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
@@ -103,11 +118,11 @@ class JitEngine(HostEngine):
         def evaluate(rows):
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
-                _run(loaded, X[tile], out[tile], units)
+                _run(prepared, X[tile], out[tile], units)
                 layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        threads = loaded.threads if work > _SERIAL else 1
+        threads = prepared.threads if work > _SERIAL else 1
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
@@ -117,12 +132,12 @@ def _compiler():
     return f"numba {version('numba')}, llvmlite {version('llvmlite')}"
 
 
-def _run(loaded, X, out, units):
-    lanes = loaded.panels.shape[2]
+def _run(prepared, X, out, units):
+    lanes = prepared.panels.shape[2]
     _call(
-        loaded.kernel, _read_only(_items_of_rows(X, loaded.panels.dtype)), loaded.panels,
-        units.start // lanes, -(-units.stop // lanes), loaded.row_sums(X), loaded.unit_sums,
-        loaded.epilogue, out, loaded.tile,
+        prepared.kernel, _read_only(_items_of_rows(X, prepared.panels.dtype)), prepared.panels,
+        units.start // lanes, -(-units.stop // lanes), prepared.row_sums(X), prepared.unit_sums,
+        prepared.epilogue, out, prepared.tile,
     )  # fmt: skip
 
 
@@ -142,7 +157,7 @@ def _call(kernel, *args):
 
 def uint8_instruction():
     """How bytes are summed on this processor: "vnni", "sad" or "portable"."""
-    from .kernels.simd import TARGET
+    from .kernels.target import TARGET
 
     return TARGET.uint8
 
@@ -197,7 +212,7 @@ def _read_only(X):
 
 def _pack(units, item, vectors):
     """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
-    from .kernels.simd import TARGET
+    from .kernels.target import TARGET
 
     lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
     n_panels = -(-len(units) // lanes)

@@ -1,1 +1,1 @@
-"""From the outputs of a layer to answers: statistics, ridge, leave-one-out, LMS, probabilities."""
+"""From the outputs of a layer to answers: statistics, ridge, PRESS, LMS, probabilities."""

@@ -1,61 +1,56 @@
-"""Probabilities from decision values, by scikit-learn's calibration."""
+"""Probabilities from decision values: a softmax with one temperature for all classes.
+
+One number, so that the order of the classes stays (Guo et al. 2017, "On Calibration of
+Modern Neural Networks"). scikit-learn fits the same temperature inside its
+`CalibratedClassifierCV`, which takes labels for column numbers and scores that happen to
+lie between 0 and 1 for probabilities; and a model's state should be a number.
+"""
 
 import numpy as np
-from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.calibration import CalibratedClassifierCV
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
+
+# Between these natural logarithms the inverse of the temperature is looked for.
+_BOUNDS = -10.0, 10.0
 
 
-class _Given(ClassifierMixin, BaseEstimator):
-    """A classifier whose decision values are the rows it is given, less their means.
-
-    Means do not matter to a softmax, but scores that sum to 1 and happen to lie between 0
-    and 1 would be taken for probabilities.
-    """
-
-    def fit(self, X, y, sample_weight=None):
-        self.classes_ = np.unique(y)
-        return self
-
-    def decision_function(self, X):
-        return X[:, 0] if X.shape[1] == 1 else X - X.mean(axis=1, keepdims=True)
-
-    def predict(self, X):
-        return self.classes_[(X[:, 0] > 0) * 1 if X.shape[1] == 1 else X.argmax(axis=1)]
-
-
-def calibrate(scores, codes, weight=None):
-    """What turns decision values into probabilities.
-
-    By one temperature for all classes (Guo et al. 2017, "On Calibration of Modern Neural
-    Networks"), so that the order of the classes stays.
+def fit_temperature(scores, codes, weight=None):
+    """The temperature with the least log-loss.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_classes), or (n_samples, 1) for two classes
         Decision values of rows that the readout has not seen.
     codes : ndarray of int of shape (n_samples,)
-        Numbers of the classes, from 0, with all of them. Not labels, which scikit-learn
-        1.8 and 1.9 would take for numbers of columns.
+        Numbers of the classes, from 0.
     weight : ndarray of shape (n_samples,), optional
 
     Returns
     -------
-    calibrator : CalibratedClassifierCV
-        Fitted; its `predict_proba` takes such scores.
+    temperature : float
     """
-    # One split that fits on all rows and predicts them: the scores are held out already.
-    rows = np.arange(len(codes))
-    calibrator = CalibratedClassifierCV(
-        _Given(), method="temperature", cv=[(rows, rows)], ensemble=False
-    )
-    with config_context(enable_metadata_routing=False):
-        calibrator.fit(scores.astype(np.float64), codes, sample_weight=weight)
-    calibrator.cv = None  # a model should not keep the rows of its training
-    return calibrator
+    logits = _logits(scores)
+    logits -= logits.max(axis=1, keepdims=True)
+    own, work = logits[np.arange(len(codes)), codes], np.empty_like(logits)
+
+    def log_loss(log_inverse):
+        inverse = np.exp(log_inverse)
+        total = np.exp(np.multiply(logits, inverse, out=work), out=work).sum(axis=1)
+        return np.average(np.log(total) - inverse * own, weights=weight)
+
+    found = minimize_scalar(
+        log_loss, bounds=_BOUNDS, method="bounded",
+        options={"xatol": 64 * np.finfo(float).eps},
+    )  # fmt: skip
+    return float(np.exp(-found.x))
 
 
-def probabilities(calibrator, scores):
-    """What the calibrator makes of decision values, in float64."""
-    scores = scores.astype(np.float64)
-    return calibrator.predict_proba(scores.reshape(len(scores), -1))
+def probabilities(temperature, scores):
+    """Probabilities (n_samples, n_classes) of decision values, in float64."""
+    return softmax(_logits(scores) / temperature, axis=1)
+
+
+def _logits(scores):
+    """A column for each class, in float64, a new array; of two, one score is the difference."""
+    scores = np.array(scores, np.float64).reshape(len(scores), -1)
+    return np.hstack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores

@@ -1,7 +1,7 @@
-"""From H to scores: the statistics of a ridge readout, LMS, and no training at all.
+"""The statistics of a ridge readout: sums over tiles of H, and what solves them.
 
-Everything here is linear algebra on tiles of H, where they are: arrays may be of any
-namespace `xp` that `linalg.algebra` knows. Coefficients come back as NumPy arrays.
+Everything here is linear algebra on tiles of H, where they are: an engine brings the
+algebra for its arrays.
 """
 
 import warnings
@@ -11,10 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..engines.linalg import algebra
-
-# Rows of H that the LMS recursion settles in one triangular solve.
-LMS_BLOCK = 256
+from ..engines.algebra import HOST
 
 # Rows of H whose mean is its origin in the statistics.
 _ORIGIN_ROWS = 1024
@@ -66,8 +63,8 @@ class RidgeStatistics:
     Parameters
     ----------
     n_units, n_outputs : int
-    xp : module
-        Namespace of the arrays.
+    algebra : HostAlgebra or its like
+        What solves, and the namespace of the arrays.
     dtype : dtype, optional
         In which H is multiplied with itself, where it is not wider; by default H's own.
 
@@ -81,8 +78,9 @@ class RidgeStatistics:
         The coarsest machine epsilon among the tiles that were added.
     """
 
-    def __init__(self, n_units, n_outputs, xp=np, dtype=np.float32):
-        self.xp, self.dtype = xp, np.dtype(dtype)
+    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=np.float32):
+        self.algebra, self.dtype = algebra, np.dtype(dtype)
+        xp = self.xp
         self.n = 0.0
         self.rounding = np.finfo(np.float64).eps
         self.origin = xp.zeros(n_units)
@@ -91,15 +89,20 @@ class RidgeStatistics:
         self.gram = xp.zeros((n_units, n_units), order="F")
         self.hy = xp.zeros((n_units, n_outputs))
 
+    @property
+    def xp(self):
+        """Namespace of the arrays."""
+        return self.algebra.xp
+
     @staticmethod
     def nbytes(n_units):
         """Bytes of the statistics."""
         return n_units * n_units * 8
 
     @staticmethod
-    def solution_bytes(n_units, xp=np):
+    def solution_bytes(n_units, algebra=HOST):
         """Bytes that `solve` needs, with those of the statistics."""
-        return algebra(xp).n_matrices * n_units * n_units * 8
+        return algebra.n_matrices * n_units * n_units * 8
 
     def update(self, H, Y, weight=None):
         """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.
@@ -118,9 +121,9 @@ class RidgeStatistics:
             H *= ones[:, None].astype(H.dtype)
             Y = Y * ones[:, None]
         left = xp.column_stack([ones, Y]).astype(H.dtype)
-        sums = algebra(xp).cross(H, left).astype(np.float64)
+        sums = self.algebra.cross(H, left).astype(np.float64)
         # Where there is no memory for all this, nothing has been added yet.
-        algebra(xp).add_gram(self.gram, H)
+        self.algebra.add_gram(self.gram, H)
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
@@ -131,7 +134,7 @@ class RidgeStatistics:
         return self
 
     def _combined(self, other, sign):
-        result = RidgeStatistics(len(self.h), len(self.y), self.xp, self.dtype)
+        result = RidgeStatistics(len(self.h), len(self.y), self.algebra, self.dtype)
         result.origin = self.origin if self.n else other.origin
         mine, others = self._seen_from(result.origin), other._seen_from(result.origin)
         for name in ("n", "h", "y", "gram", "hy"):
@@ -148,7 +151,7 @@ class RidgeStatistics:
         result.h, result.hy = self.h + self.n * step, self.hy + self.xp.outer(step, self.y)
         # n step step' + h step' + step h', by rank-one updates.
         result.gram = self.gram.copy(order="F")
-        add_outer = algebra(self.xp).add_outer
+        add_outer = self.algebra.add_outer
         add_outer(result.gram, self.n, step + self.h / self.n)
         add_outer(result.gram, -1.0 / self.n, self.h)
         return result
@@ -162,7 +165,7 @@ class RidgeStatistics:
     def leading(self, n_units):
         """The statistics of the first `n_units` units, as views."""
         result = object.__new__(RidgeStatistics)
-        for name in ("xp", "dtype", "n", "y", "rounding"):
+        for name in ("algebra", "dtype", "n", "y", "rounding"):
             setattr(result, name, getattr(self, name))
         for name in ("origin", "h", "hy"):
             setattr(result, name, getattr(self, name)[:n_units])
@@ -172,7 +175,7 @@ class RidgeStatistics:
     def _normal_matrix(self, alpha):
         """Lower triangle of sum w (h - mean)(h - mean)' + alpha I, a new array."""
         matrix = self.gram.copy(order="F")
-        algebra(self.xp).add_outer(matrix, -1.0 / self.n, self.h)
+        self.algebra.add_outer(matrix, -1.0 / self.n, self.h)
         diagonal = self.xp.arange(len(matrix))
         matrix[diagonal, diagonal] += alpha
         return matrix
@@ -197,7 +200,7 @@ class RidgeStatistics:
         -------
         Solution
         """
-        linalg = algebra(self.xp)
+        linalg = self.algebra
         factor = linalg.cholesky(self._normal_matrix(alpha))
         if factor is not None:
             half = linalg.solve_lower(factor, self.right)
@@ -221,7 +224,7 @@ class RidgeStatistics:
         -------
         list of Solution
         """
-        linalg, m = algebra(self.xp), sizes[-1]
+        linalg, m = self.algebra, sizes[-1]
         most = self.leading(m)
         # A leading block has at most m times the condition of the whole, in the 1-norm.
         factor = linalg.cholesky(most._normal_matrix(alpha), margin=m)
@@ -243,7 +246,7 @@ class RidgeStatistics:
         -------
         Whitening
         """
-        linalg = algebra(self.xp)
+        linalg = self.algebra
         if len(alphas) == 1:
             factor = linalg.cholesky(self._normal_matrix(alphas[0]))
             if factor is not None:
@@ -256,7 +259,7 @@ class RidgeStatistics:
         return Solution(W, self.y / self.n - W @ self.mean, problem)
 
     def _whiten_by_eigenvectors(self, alphas):
-        values, vectors = algebra(self.xp).eigh(self._normal_matrix(0.0))
+        values, vectors = self.algebra.eigh(self._normal_matrix(0.0))
         scale, problems = [], []
         for alpha in alphas:
             damped = values + alpha
@@ -279,32 +282,3 @@ def warn_of(problem):
     """Warn of a `Solution.problem`, if there is one."""
     if problem:
         warnings.warn(problem, ConvergenceWarning, stacklevel=2)
-
-
-def untrained(labels, n_outputs):
-    """W[c, j] = 1 where centre j has class c: each class adds up its centres' activities."""
-    return (labels[None, :] == np.arange(n_outputs)[:, None]).astype(np.float64)
-
-
-def lms_update(W, H, Y, rate, weight=None, xp=np):
-    """The LMS rule over the rows of a tile, in order, in place on W.
-
-    For each row i: e = y_i - W h_i;  W += rate * w_i * e h_i'. In blocks the recursion is
-    a unit lower triangular system, for e_i depends on the earlier rows only through
-    h_i . h_j: (I + rate L) E = Y - H W', L the part of H H' below the diagonal. The
-    solution is the same as row by row, to rounding.
-
-    Parameters
-    ----------
-    W : array of shape (outputs, units), float64
-    H : (rows, units); Y : (rows, outputs); weight : (rows,) or None
-    rate : float
-        eta. Stable for about rate < 2 / max |h_i|^2.
-    """
-    for start in range(0, len(H), LMS_BLOCK):
-        rows = slice(start, start + LMS_BLOCK)
-        h = H[rows].astype(np.float64)
-        step = xp.full(len(h), rate) if weight is None else rate * weight[rows]
-        system = xp.tril(h @ h.T, -1) * step
-        E = algebra(xp).solve_unit_lower(system, Y[rows] - h @ W.T)
-        W += (E * step[:, None]).T @ h

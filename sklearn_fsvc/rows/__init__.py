@@ -1,1 +1,1 @@
-"""How rows come and go: checked, cut into tiles that fit the memory, streamed."""
+"""How rows come and go: jobs and samples, checked, cut into tiles that fit the memory, streamed."""

@@ -1,10 +1,14 @@
 """Rows flow: X -> tile -> engine -> H of the tile -> consumer -> forgotten."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
 from ..engines.base import Sink
-from .progress import Progress
-from .tiling import BasicLayer, parse_memory, rows_per_tile
+from .job import Job
+from .tiling import BasicLayer, rows_per_tile
 
 
 def compute_dtype(unit_dtype, X_dtype):
@@ -30,121 +34,99 @@ def take_rows(X, rows, dtype=None):
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
 
 
-def budget(engine, max_memory):
-    """Bytes that one call may take on this engine."""
-    return parse_memory(max_memory, engine.memory()[0])
+@dataclass(frozen=True)
+class Consumer:
+    """What becomes of tiles of H, and the memory that it takes.
 
-
-def keep_rows(engine, X, max_memory):
-    """X where the engine computes, if a quarter of the memory holds it, for several passes.
-
-    Returns
-    -------
-    X : array-like
-        An array of ``engine.xp``, or X itself.
-    max_memory : int, str or None
-        What is left of `max_memory`.
+    Parameters
+    ----------
+    take : callable
+        ``take(part, H)`` with the slice of the rows that the tile stands for and H, an array
+        of ``engine.xp`` that is overwritten by the next tile. It must either finish, or
+        raise MemoryError before it has changed anything: then the tile is halved.
+    fixed_bytes, row_bytes : int
+        What it allocates where H is, in all and for each row of a tile.
+    tile_rows : int, optional
+        Rows that suit it; by default those of a basic layer.
     """
-    kept = engine.keep(X, budget(engine, max_memory) // 4)
-    if kept is X or max_memory is None:
-        return kept, max_memory
-    return kept, parse_memory(max_memory, 0) - X.nbytes
+
+    take: Callable
+    fixed_bytes: int = 0
+    row_bytes: int = 0
+    tile_rows: int | None = None
 
 
-def stream(
-    engine, layer, X, consume=None, *, out=None, max_memory=None, rows=None, tile_rows=None,
-    consumer_bytes=0, consumer_row_bytes=0, what="", verbose=0,
-):  # fmt: skip
+# Where H stays, nobody takes it.
+_NOBODY = Consumer(None)
+
+
+def stream(job, layer, X, consumer, rows=None):
     """Evaluate the layer on rows of X, tile by tile, and hand each tile of H over.
 
     Parameters
     ----------
-    engine : Engine
+    job : Job
+        Its memory is for all that is allocated here and by the consumer.
     layer : RBFLayer or TanhLayer
     X : array-like of shape (n_rows, n_features)
         NumPy array or memmap, or an array of ``engine.xp``. Only the rows of one tile are
         copied, and only if they are not C-ordered. They travel in their own dtype.
-    consume : callable
-        ``consume(part, H)`` with the slice of `rows` the tile stands for and H, an array
-        of ``engine.xp`` that is overwritten by the next tile. It must either finish, or
-        raise MemoryError before it has changed anything: then the tile is halved.
-    out : array of shape (n_rows, n_units), of the host or of ``engine.xp``, optional
-        Where H is to stay, instead of being consumed; not counted in `max_memory`.
-    max_memory : int, str or None
-        Bytes, where H is computed, for everything that is allocated here and by the
-        consumer.
+    consumer : Consumer
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
-    tile_rows : int, optional
-        Rows that suit the consumer; by default those of a basic layer, for all tiles that
-        are allocated together.
-    consumer_bytes, consumer_row_bytes : int
-        What the consumer allocates, in all and for each row of a tile.
-    what, verbose
-        See `Progress`.
     """
-    n_rows = len(X) if rows is None else len(rows)
-    hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
-    basic = basic_layer(engine, layer)
-    sink = engine.sink(out) if out is not None else _Consumer(engine.xp, layer, consume)
-    if tile_rows is None:
-        tile_rows = max(1, basic.rows // max(1, sink.n_buffers))
-    # Rows wait in their own dtype, the next ones too, and are widened.
-    input_bytes = layer.n_features * (engine.n_ahead * X.dtype.itemsize + layer.units.itemsize)
-    row_bytes = sink.n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)
-    fixed = engine.loaded_bytes(layer) + consumer_bytes
-    tile = rows_per_tile(
-        n_rows, row_bytes + consumer_row_bytes, fixed, budget(engine, max_memory), tile_rows
-    )
-    loaded = engine.load(layer)
-    progress = Progress(what, n_rows, verbose, engine.stopwatch)
-    start = 0
-    while start < n_rows:
-        try:
-            for part, block in _blocks(engine, layer, X, rows, start, n_rows, tile):
-                progress.lap("copy in")
-                evaluate(engine, loaded, basic, block, sink.buffer(part))
-                progress.lap("layer")
-                sink.put(part)
-                progress.lap(sink.stage)
-                progress.advance(part.stop - part.start)
-                start = part.stop
-        except MemoryError as error:
-            if tile == 1 or isinstance(error, _TileIsLost):
-                raise
-            tile //= 2
-            sink.free()
-    sink.close()
-    progress.close()
+    _Flow(job, layer, X, rows).into(_ConsumerSink(job.engine.xp, layer, consumer), consumer)
 
 
-def stream_all(engine, layers, X, consume, *, consumer_row_bytes=0, **how):
-    """`stream` for several layers: ``consume(i, part, H)`` with H of ``layers[i]``.
-
-    More than one must be RBF layers on the same units: their distances are computed once.
+def stream_into(job, layer, X, out):
+    """Evaluate the layer on X, tile by tile, and leave H in `out`.
 
     Parameters
     ----------
-    **how
-        As for `stream`; `consumer_row_bytes` is what the consumer allocates for one layer.
+    job, layer, X
+        As for `stream`.
+    out : array of shape (n_rows, n_units), of the host or of ``engine.xp``
+        Not counted in the memory of the job.
+    """
+    _Flow(job, layer, X).into(job.engine.sink(out))
+
+
+def stream_all(job, layers, X, consumer, rows=None):
+    """`stream` for several layers: ``consumer.take(i, part, H)`` with H of ``layers[i]``.
+
+    More than one must be RBF layers on the same units: their distances are computed once.
+    ``consumer.row_bytes`` is what it allocates for one layer.
     """
     if len(layers) == 1:
-        return stream(
-            engine, layers[0], X, lambda part, H: consume(0, part, H),
-            consumer_row_bytes=consumer_row_bytes, **how,
-        )  # fmt: skip
-    memory = None
+        alone = replace(consumer, take=lambda part, H: consumer.take(0, part, H))
+        return stream(job, layers[0], X, alone, rows)
+    distances = layers[0].distances
+    hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
+    shared = replace(
+        consumer,
+        take=_OfDistances(layers, consumer.take, job.engine.xp),
+        row_bytes=consumer.row_bytes + hidden_bytes,
+    )
+    stream(job, distances, X, shared, rows)
 
-    def each(part, D):
-        nonlocal memory
-        if memory is None or len(memory) < len(D):
-            memory = engine.xp.empty(D.shape, D.dtype)
-        for i in range(len(layers)):
-            one(i, part, D)
 
-    def one(i, part, D):
+class _OfDistances:
+    """Takes tiles of distances, and hands over the outputs of each layer for them."""
+
+    def __init__(self, layers, take, xp):
+        self._layers, self._take, self._xp = layers, take, xp
+        self._memory = None
+
+    def __call__(self, part, D):
+        if self._memory is None or len(self._memory) < len(D):
+            self._memory = self._xp.empty(D.shape, D.dtype)
+        for i in range(len(self._layers)):
+            self._hand_over(i, part, D)
+
+    def _hand_over(self, i, part, D):
         try:
-            consume(i, part, layers[i].of_distances(D, memory[: len(D)], engine.xp))
+            H = self._layers[i].of_distances(D, self._memory[: len(D)], self._xp)
+            self._take(i, part, H)
         except MemoryError:
             if i == 0:
                 raise
@@ -152,14 +134,8 @@ def stream_all(engine, layers, X, consume, *, consumer_row_bytes=0, **how):
             if len(D) == 1:
                 raise _TileIsLost from None
             half = len(D) // 2
-            one(i, slice(part.start, part.start + half), D[:half])
-            one(i, slice(part.start + half, part.stop), D[half:])
-
-    distances = layers[0].distances
-    hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
-    stream(
-        engine, distances, X, each, consumer_row_bytes=consumer_row_bytes + hidden_bytes, **how
-    )  # fmt: skip
+            self._hand_over(i, slice(part.start, part.start + half), D[:half])
+            self._hand_over(i, slice(part.start + half, part.stop), D[half:])
 
 
 class _TileIsLost(MemoryError):
@@ -172,28 +148,84 @@ def basic_layer(engine, layer):
     return BasicLayer.of(settings["M"], settings["asymmetry"], layer.n_units)
 
 
-def evaluate(engine, loaded, basic, X, H):
+def evaluate(engine, prepared, basic, X, H):
     """H of the rows X, one basic layer after the other."""
     for rows, units in basic.parts(*H.shape):
-        engine.hidden(loaded, X[rows], out=H[rows], units=units)
+        engine.hidden(prepared, X[rows], out=H[rows], units=units)
 
 
-def _blocks(engine, layer, X, rows, start, stop, tile):
-    """(part, rows of X on the device in the layer's dtype) from `start` on."""
-    parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
-    picked = (take_rows(X, part if rows is None else rows[part]) for part in parts)
-    blocks = engine.uploads(picked) if isinstance(X, np.ndarray) else picked
-    for part, block in zip(parts, blocks, strict=True):
-        yield part, take_rows(block, slice(None), layer.units.dtype)
+@dataclass(frozen=True)
+class _Flow:
+    """Rows on their way through a layer."""
+
+    job: Job
+    layer: Any
+    X: Any
+    rows: np.ndarray | None = None
+
+    @property
+    def n_rows(self):
+        return len(self.X if self.rows is None else self.rows)
+
+    def into(self, sink, consumer=_NOBODY):
+        """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
+        engine, layer = self.job.engine, self.layer
+        basic = basic_layer(engine, layer)
+        tile = self._tile_rows(basic, sink.n_buffers, consumer)
+        prepared = engine.prepare(layer)
+        progress = self.job.progress(self.n_rows)
+        start = 0
+        while start < self.n_rows:
+            try:
+                for part, block in self._blocks(start, tile):
+                    progress.lap("copy in")
+                    evaluate(engine, prepared, basic, block, sink.buffer(part))
+                    progress.lap("layer")
+                    sink.put(part)
+                    progress.lap(sink.stage)
+                    progress.advance(part.stop - part.start)
+                    start = part.stop
+            except MemoryError as error:
+                if tile == 1 or isinstance(error, _TileIsLost):
+                    raise
+                tile //= 2
+                sink.free()
+        sink.close()
+        progress.close()
+
+    def _tile_rows(self, basic, n_buffers, consumer):
+        """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
+        engine, layer = self.job.engine, self.layer
+        preferred = consumer.tile_rows
+        if preferred is None:
+            preferred = max(1, basic.rows // max(1, n_buffers))
+        # Rows wait in their own dtype, the next ones too, and are widened.
+        ahead_bytes = engine.n_ahead * self.X.dtype.itemsize
+        input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
+        hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
+        row_bytes = n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)
+        return rows_per_tile(
+            self.n_rows, row_bytes + consumer.row_bytes,
+            engine.prepared_bytes(layer) + consumer.fixed_bytes, self.job.memory_limit, preferred,
+        )  # fmt: skip
+
+    def _blocks(self, start, tile):
+        """(part, rows of X on the device in the layer's dtype) from `start` on."""
+        X, rows, stop = self.X, self.rows, self.n_rows
+        parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
+        picked = (take_rows(X, part if rows is None else rows[part]) for part in parts)
+        blocks = self.job.engine.uploads(picked) if isinstance(X, np.ndarray) else picked
+        for part, block in zip(parts, blocks, strict=True):
+            yield part, take_rows(block, slice(None), self.layer.units.dtype)
 
 
-class _Consumer(Sink):
+class _ConsumerSink(Sink):
     """A sink that hands each tile over and uses its memory again."""
 
     n_buffers, stage = 1, "readout"
 
-    def __init__(self, xp, layer, consume):
-        self._xp, self._layer, self._consume = xp, layer, consume
+    def __init__(self, xp, layer, consumer):
+        self._xp, self._layer, self._consumer = xp, layer, consumer
         self._memory = self._H = None
 
     def buffer(self, part):
@@ -205,7 +237,7 @@ class _Consumer(Sink):
         return self._H
 
     def put(self, part):
-        self._consume(part, self._H)
+        self._consumer.take(part, self._H)
 
     def free(self):
         self._memory = self._H = None

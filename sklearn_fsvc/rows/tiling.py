@@ -70,15 +70,15 @@ class BasicLayer:
         return product(down, across)
 
 
-def rows_per_tile(n_rows, row_bytes, fixed_bytes, budget, preferred):
-    """The rows of a tile: as many as preferred, fewer where the budget says so.
+def rows_per_tile(n_rows, row_bytes, fixed_bytes, limit, preferred):
+    """The rows of a tile: as many as preferred, fewer where the memory says so.
 
     Parameters
     ----------
     n_rows : int
     row_bytes, fixed_bytes : int
         Bytes that a row of the tile needs, and that are needed whatever the tile.
-    budget : int
+    limit : int
         Bytes that may be taken in all.
     preferred : int
         Rows beyond which a larger tile gains nothing.
@@ -88,15 +88,15 @@ def rows_per_tile(n_rows, row_bytes, fixed_bytes, budget, preferred):
     ValueError
         If not even one row fits.
     """
-    check_fits("one row at a time", fixed_bytes + row_bytes, budget)
-    return min(n_rows, preferred, (budget - fixed_bytes) // row_bytes)
+    check_fits("one row at a time", fixed_bytes + row_bytes, limit)
+    return min(n_rows, preferred, (limit - fixed_bytes) // row_bytes)
 
 
-def check_fits(what, needed, budget):
-    """Raise ValueError where `what` needs more bytes than the budget has."""
-    if needed > budget:
+def check_fits(what, needed, limit):
+    """Raise ValueError where `what` needs more bytes than the limit."""
+    if needed > limit:
         raise ValueError(
-            f"max_memory={budget} bytes is too small: {what} needs {needed} "
+            f"max_memory={limit} bytes is too small: {what} needs {needed} "
             f"({format_bytes(needed)}). Raise max_memory, or use fewer hidden units."
         )
 

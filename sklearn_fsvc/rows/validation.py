@@ -1,38 +1,45 @@
-"""Input that lives on a GPU already: arrays of CuPy, torch and others, by DLPack."""
+"""Input that lives on another device already: arrays of CuPy, torch and others, by DLPack."""
 
 import numpy as np
+from sklearn.externals import array_api_compat
 from sklearn.utils.validation import _check_n_features, validate_data
 
+from ..engines import Engine, known_engines
 from ..layers import DTYPES
 
-# DLDeviceType of CUDA memory (DLPack specification).
-_DL_CUDA = 2
 
-
-def on_gpu(X):
-    """Whether X is an array in the memory of an NVIDIA GPU."""
+def is_elsewhere(X):
+    """Whether X is an array in the memory of a device that some engine computes on."""
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
         return False
-    return X.__dlpack_device__()[0] == _DL_CUDA
+    device = X.__dlpack_device__()[0]
+    return device != Engine.dlpack_type and _name_of(device) is not None
+
+
+def _name_of(dlpack_type):
+    """The device that takes arrays of this type, None where none does."""
+    names = (e.name for e in known_engines().values() if e.dlpack_type == dlpack_type)
+    return next(names, None)
 
 
 def check_rows(estimator, engine, X, *, reset):
-    """X as scikit-learn's validate_data leaves it, or on the GPU if it is there.
+    """X as scikit-learn's validate_data leaves it, or on the engine's device if it is there.
 
     float32, float64 and uint8 stay as they are, other numbers become float64.
     """
-    if not on_gpu(X):
+    if not is_elsewhere(X):
         return validate_data(estimator, X, dtype=list(DTYPES), reset=reset)
-    if engine.xp is np:
+    there = X.__dlpack_device__()[0]
+    if there != engine.dlpack_type:
         raise TypeError(
-            f"X is on a GPU, and device={estimator.device!r} computes on the host. Use "
-            'device="cuda", or copy X to the host.'
+            f"X is on a GPU, and device={estimator.device!r} computes elsewhere. Use "
+            f'device="{_name_of(there)}", or copy X to the host.'
         )
     X = engine.xp.from_dlpack(X)
     if X.device.id != engine.index:
         raise ValueError(
             f"X is on GPU {X.device.id}, and device={estimator.device!r} is GPU {engine.index}. "
-            f'Use device="cuda:{X.device.id}", or copy X there.'
+            f'Use device="{_name_of(there)}:{X.device.id}", or copy X there.'
         )
     _check_shape(estimator, X)
     if X.dtype.kind not in "biuf":
@@ -58,9 +65,5 @@ def _check_shape(estimator, X):
 
 
 def to_host(X):
-    """A host array, also from a GPU."""
-    if not on_gpu(X):
-        return X
-    import cupy
-
-    return cupy.asnumpy(cupy.from_dlpack(X))
+    """A host array, also from another device."""
+    return np.asarray(array_api_compat.to_device(X, "cpu")) if is_elsewhere(X) else X

@@ -9,6 +9,7 @@ rest. The order of imports is the other way round.
 import warnings
 from copy import copy
 
+import numpy as np
 from joblib import parallel_config
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +21,7 @@ from sklearn.utils.validation import _num_samples
 
 from ..parameters import unchanged_on_error
 from .groups import NETWORKS, group_candidates, last_step
-from .look_up import Findings, KnownSplitter, scorer_for, scoring_of, stand_in
+from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .shared import Task, fit_split, fit_splits
 
 # Ill-conditioned candidates that a warning names.
@@ -145,34 +146,33 @@ class HiddenSizeSearchCV(GridSearchCV):
                 "Pipeline that ends in one; use scikit-learn's GridSearchCV."
             )
         X, y = indexable(X, y)
-        candidates = list(ParameterGrid(self.param_grid))
-        findings = Findings(X, _num_samples(X), self.estimator, candidates)
-        errors = {}
+        findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)))
 
-        def on_split(splits):
-            fit_params = self._fit_params(params)
-            task = Task(X, y, fit_params, splits, self.return_train_score, self.verbose)
-            findings.splits = splits
-            errors.update(self._share(task, findings))
+        def on_split():
+            self._share(findings, y, self._fit_params(params))
 
+        for name in _fitted_attributes(self):  # an earlier fit may have left more of them
+            delattr(self, name)
         inner = copy(self)
-        for name in _fitted_attributes(self):
-            delattr(inner, name)
-        inner._candidates = candidates
-        inner.estimator = stand_in(findings)
-        inner.cv = KnownSplitter(check_cv(self.cv, y, classifier=True), findings, on_split)
-        inner.scoring = scoring_of(self.scoring, findings)
-        if callable(self.refit):
-            inner.refit = lambda results: self.refit(findings.results(results))
+        inner._findings = findings
+        inner.estimator = Candidate(findings)
+        inner.cv = UserSplitter(check_cv(self.cv, y, classifier=True), findings, on_split)
+        inner.scoring = scoring_of(self.scoring)
         with parallel_config("threading"):
-            GridSearchCV.fit(inner, findings.rows, y, **params)
-        self._adopt(inner, findings)
-        _warn(findings, errors)
+            GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
+        self._adopt(inner)
+        _warn(findings)
+
+    # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
+    # their numbers, and come out without them, but with their share of the time.
 
     def _run_search(self, evaluate_candidates):
-        # Of the copy that `_fit` makes.
-        numbered = ({**p, "candidate": i} for i, p in enumerate(self._candidates))
-        evaluate_candidates(numbered)
+        candidates = self._findings.candidates
+        evaluate_candidates({**p, "candidate": i} for i, p in enumerate(candidates))
+
+    def _format_results(self, candidate_params, n_splits, out, more_results=None):
+        candidates, out = self._findings.candidates, self._findings.with_shared_times(out)
+        return super()._format_results(candidates, n_splits, out, more_results)
 
     def _fit_params(self, params):
         """The parameters of fit that go to the estimator."""
@@ -180,20 +180,23 @@ class HiddenSizeSearchCV(GridSearchCV):
             return process_routing(self, "fit", **params).estimator.fit
         return {name: value for name, value in params.items() if name != "groups"}
 
-    def _share(self, task, findings):
-        """Fit all groups; the errors of those that could not be, by candidate."""
-        errors, jobs = {}, []
+    def _share(self, findings, y, fit_params):
+        """Fit all groups: each on all splits at once, or else on one after the other."""
+        task = Task(
+            findings.X, y, fit_params, findings.splits, self.return_train_score, self.verbose
+        )
         groups = group_candidates(self.estimator, findings.candidates)
-        every_split = range(len(task.splits))
+        jobs, n_passes = [], 0
         for group in groups:
             on_all_splits, _ = _attempt(fit_splits, group, task)
             if on_all_splits is None:
-                jobs += [(group, split) for split in every_split]
+                jobs += [(group, split) for split in range(len(task.splits))]
             else:
+                n_passes += 1
                 for split, fitted in zip(task.splits, on_all_splits, strict=True):
                     findings.add(split, fitted)
         if self.verbose:
-            print(_summary(groups, jobs, task, findings))
+            print(_summary(groups, n_passes + len(jobs), findings))
         found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_attempt)(fit_split, group, task, split) for group, split in jobs
         )
@@ -201,24 +204,15 @@ class HiddenSizeSearchCV(GridSearchCV):
             if error is None:
                 findings.add(task.splits[split], fitted)
             else:
-                errors.update(dict.fromkeys(group.members, error))
-        return errors
+                findings.errors.update(dict.fromkeys(group.members, error))
 
-    def _adopt(self, inner, findings):
-        """The fitted attributes of the copy, with rows for row numbers."""
-        for name in _fitted_attributes(self):
-            delattr(self, name)
+    def _adopt(self, inner):
+        """The fitted attributes of the copy, with the user's own scorers and estimator."""
         for name in _fitted_attributes(inner):
             setattr(self, name, getattr(inner, name))
-        self.cv_results_ = findings.results(inner.cv_results_)
         self.scorer_ = scorer_for(inner.scorer_, self.estimator)
-        if hasattr(inner, "best_params_"):
-            self.best_params_ = self.cv_results_["params"][inner.best_index_]
         if self.refit:
-            self.best_estimator_ = inner.best_estimator_.estimator
-            names = getattr(self.best_estimator_, "feature_names_in_", None)
-            if names is not None:
-                self.feature_names_in_ = names
+            self.best_estimator_ = inner.best_estimator_.estimator_
 
 
 def _fitted_attributes(search):
@@ -233,17 +227,16 @@ def _attempt(function, *arguments):
         return None, error
 
 
-def _summary(groups, jobs, task, findings):
-    n_candidates, n_splits = len(findings.candidates), len(task.splits)
+def _summary(groups, n_passes, findings):
+    n_candidates, n_splits = len(findings.candidates), len(findings.splits)
     n_shared = sum(len(group.members) for group in groups)
-    n_passes = len(jobs) + len(groups) - len({id(group) for group, _ in jobs})
     return (
         f"[HiddenSizeSearchCV] {n_candidates} candidates on {n_splits} splits: {n_shared} of "
         f"them in {n_passes} passes, {n_candidates - n_shared} fitted one by one"
     )
 
 
-def _warn(findings, errors):
+def _warn(findings):
     """Say what was ill-conditioned, and what had to be fitted one by one after all."""
     problems = findings.problems()
     if problems:
@@ -256,11 +249,10 @@ def _warn(findings, errors):
             ConvergenceWarning,
             stacklevel=4,
         )
-    for candidate, error in errors.items():
-        if any(candidate == alone for alone, _ in findings.alone):
-            warnings.warn(
-                f"{len(errors)} candidates could not share their work and were fitted one by "
-                f"one, for {type(error).__name__}: {error}",
-                stacklevel=4,
-            )
-            break
+    not_shared = [error for name, error in findings.errors.items() if name in findings.alone]
+    if not_shared:
+        warnings.warn(
+            f"{len(findings.errors)} candidates could not share their work and were fitted one by "
+            f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}",
+            stacklevel=4,
+        )

@@ -1,26 +1,25 @@
-"""What GridSearchCV is given in the place of an estimator: one whose answers are there.
+"""What GridSearchCV meets in a search: an estimator that looks its fits up.
 
-GridSearchCV then does all that it does: splits, scorers, errors, ranks, refit, routing of
+GridSearchCV still does all that it does: splits, scorers, errors, ranks, refit, routing of
 metadata, printing. It knows the rows by their numbers, and each candidate by one more
 parameter, its number.
 """
 
-from time import perf_counter
+from functools import update_wrapper
+from itertools import product
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import accuracy_score, check_scoring, make_scorer
+from sklearn.metrics import accuracy_score, check_scoring
+from sklearn.metrics._scorer import _Scorer
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
-from .networks import key_of
-
-# scikit-learn's scorers hand rows on to an estimator and look at nothing but its answers.
-_SCORER = type(make_scorer(accuracy_score))
+from .networks import Fitted, key_of
 
 
 class Findings:
-    """What is known of the candidates, and what it cost.
+    """What is known of the candidates.
 
     Parameters
     ----------
@@ -34,77 +33,67 @@ class Findings:
     ----------
     splits : list of (ndarray of int, ndarray of int)
         Training and test rows, once they are known.
-    rows : ndarray of int
-        The numbers of all rows: this array stands for X, copies of it for parts.
     fitted : dict
         (candidate, key of the training rows) -> Fitted.
-    times : dict
-        (candidate, key of the training rows) -> [fit time, score time], in seconds.
+    errors : dict
+        Candidate -> why it could not share its work.
     alone : set
-        The (candidate, key of the training rows) that had a fit of their own.
+        The candidates that had a fit of their own.
     """
 
-    def __init__(self, X, n_rows, estimator, candidates):
+    def __init__(self, X, estimator, candidates):
         self.X, self.estimator, self.candidates = X, estimator, candidates
-        self.rows = np.arange(n_rows)
-        self.fitted, self.times, self.alone = {}, {}, set()
+        self.splits, self.fitted, self.errors, self.alone = [], {}, {}, set()
+
+    def __deepcopy__(self, memo):
+        # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole
+        # search for its routing. All of them share one set of findings, and of rows.
+        return self
 
     def add(self, split, fitted):
         """Take in the networks of a split (training rows, test rows)."""
         key = key_of(split[0])
-        for candidate in fitted.networks:
-            self.fitted[candidate, key] = fitted
-            self.times[candidate, key] = [fitted.fit_time, fitted.score_time]
+        self.fitted.update(((candidate, key), fitted) for candidate in fitted.networks)
+
+    def rows(self, numbers):
+        """The rows with these numbers."""
+        return _safe_indexing(self.X, numbers)
 
     def problems(self):
         """The parameters of candidates whose equations were ill-conditioned on some split."""
         numbers = {number for fitted in self.fitted.values() for number in fitted.problems}
         return [self.candidates[number] for number in sorted(numbers)]
 
-    def results(self, results):
-        """``cv_results_`` with the candidates' own parameters and times."""
-        results = {k: v for k, v in results.items() if k != "param_candidate"}
-        results["params"] = self.candidates
-        keys = [key_of(train) for train, _ in self.splits]
-        times = np.array(
-            [[self.times[number, key] for key in keys] for number in range(len(self.candidates))]
-        )
-        for i, name in enumerate(("fit_time", "score_time")):
-            results[f"mean_{name}"] = times[:, :, i].mean(axis=1)
-            results[f"std_{name}"] = times[:, :, i].std(axis=1)
-        return results
-
-    def charge(self, key, rows, seconds):
-        """Add to a candidate's score time, of the test rows alone, as in GridSearchCV."""
-        if key_of(rows) != key[1]:
-            self.times[key][1] += seconds
-
-    def fit_alone(self, candidate, rows, y, fit_params):
-        """The candidate's own fit."""
-        parameters = clone(self.candidates[candidate], safe=False)
-        estimator = clone(self.estimator).set_params(**parameters)
-        X = self.X if rows is self.rows else _safe_indexing(self.X, rows)
-        return estimator.fit(X, y, **fit_params)
+    def with_shared_times(self, results):
+        """Results of each candidate on each split, with its share of the time of the passes."""
+        fits = product(range(len(self.candidates)), self.splits)
+        timed = []
+        for result, (candidate, (train, _)) in zip(results, fits, strict=True):
+            share = self.fitted.get((candidate, key_of(train)), Fitted())
+            fit_time = result["fit_time"] + share.fit_time
+            score_time = result["score_time"] + share.score_time
+            timed.append({**result, "fit_time": fit_time, "score_time": score_time})
+        return timed
 
 
 def _has(method):
-    return available_if(lambda stand_in: hasattr(stand_in.estimator, method))
+    return available_if(lambda candidate: hasattr(candidate.estimator_, method))
 
 
-def stand_in(findings):
-    """A `StandIn` by the name of the user's estimator, which scikit-learn's messages tell."""
-    name = type(findings.estimator).__name__
-    return type(name, (StandIn,), {})(findings)
+class Candidate(BaseEstimator):
+    """A candidate that looks its fit and its answers up; rows are row numbers.
 
+    Where nothing was found it has a fit of its own. A candidate without a number is the
+    best one, which is fitted to all rows.
 
-class StandIn(BaseEstimator):
-    """Answers for the candidate whose number it is given; rows are row numbers."""
+    Attributes
+    ----------
+    estimator_ : estimator
+        What `fit` of the user's own estimator would have left.
+    """
 
     def __init__(self, findings):
         self.findings = findings
-
-    def __sklearn_clone__(self):
-        return type(self)(self.findings)
 
     def __repr__(self):
         return repr(self.findings.estimator)
@@ -113,108 +102,85 @@ class StandIn(BaseEstimator):
         return get_tags(self.findings.estimator)
 
     def get_metadata_routing(self):
-        return self.findings.estimator.get_metadata_routing()
+        return get_routing_for_object(self.findings.estimator)
 
-    def set_params(self, *, candidate, **params):
-        self.candidate = candidate
+    def set_params(self, *, candidate=None, **parameters):
+        self.number, self.parameters = candidate, parameters
         return self
 
     def fit(self, rows, y, **fit_params):
-        found, start = self.findings, perf_counter()
-        self.key = self.candidate, key_of(rows)
-        self.fitted, self._estimator = found.fitted.get(self.key), None
-        if rows is found.rows:  # not a copy of it: the best candidate is fitted to all rows
-            self.fitted = None
-            self._estimator = found.fit_alone(self.candidate, rows, y, fit_params)
-        elif self.fitted is None:
-            try:
-                self._estimator = found.fit_alone(self.candidate, rows, y, fit_params)
-                found.alone.add(self.key)
-            finally:
-                found.times[self.key] = [perf_counter() - start, 0.0]
+        self.found_ = self.findings.fitted.get((self.number, key_of(rows)))
+        if self.found_ is None:
+            X = self.findings.X if self.number is None else self.findings.rows(rows)
+            estimator = clone(self.findings.estimator).set_params(**self.parameters)
+            self.estimator_ = estimator.fit(X, y, **fit_params)
+            self.findings.alone.add(self.number)
+        else:
+            self.estimator_ = self.found_.estimator(self.number)
         return self
 
     @property
-    def estimator(self):
-        """The fitted estimator that this one stands for."""
-        if self._estimator is None:
-            self._estimator = self.fitted.estimator(self.candidate)
-        return self._estimator
+    def classes_(self):
+        return self.estimator_.classes_
 
     @property
-    def classes_(self):
-        if self.fitted is not None:
-            return self.fitted.networks[self.candidate].classes_
-        return self.estimator.classes_
-
-    def _ask(self, method, rows, *args, **params):
-        """The estimator's own answer, on the rows themselves."""
-        start = perf_counter()
-        X = _safe_indexing(self.findings.X, rows)
-        answer = getattr(self.estimator, method)(X, *args, **params)
-        self.findings.charge(self.key, rows, perf_counter() - start)
-        return answer
+    def feature_names_in_(self):
+        return self.estimator_.feature_names_in_
 
     def _known_scores(self, rows):
-        return self.fitted and self.fitted.scores.get((self.candidate, key_of(rows)))
+        return self.found_ and self.found_.scores.get((self.number, key_of(rows)))
 
     @_has("decision_function")
     def decision_function(self, rows):
         scores = self._known_scores(rows)
         if scores is None:
-            return self._ask("decision_function", rows)
+            return self.estimator_.decision_function(self.findings.rows(rows))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, rows):
         scores = self._known_scores(rows)
         if scores is None:
-            return self._ask("predict", rows)
+            return self.estimator_.predict(self.findings.rows(rows))
         codes = (scores[:, 0] > 0) * 1 if scores.shape[1] == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
     @_has("predict_proba")
     def predict_proba(self, rows):
-        return self._ask("predict_proba", rows)
+        return self.estimator_.predict_proba(self.findings.rows(rows))
 
     def score(self, rows, y, sample_weight=None, **params):
         if self._known_scores(rows) is None or params:
             weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
-            return self._ask("score", rows, y, **weighted, **params)
+            return self.estimator_.score(self.findings.rows(rows), y, **weighted, **params)
         return accuracy_score(y, self.predict(rows), sample_weight=sample_weight)
 
 
-class _Delegate:
-    """Something with all that another object has."""
+class _OfUser:
+    """Something of the user's, which meets the rows themselves and not their numbers."""
 
-    def __init__(self, original, findings):
-        self.original, self.findings = original, findings
-
-    def __getattr__(self, name):
-        return getattr(self.original, name)
+    def __init__(self, original):
+        self.original = original
 
     def __repr__(self):
         return repr(self.original)
 
-
-class KnownRows(_Delegate):
-    """A scorer of the user's own: meets the fitted estimator and the rows themselves."""
-
-    def __init__(self, original, findings):
-        super().__init__(original, findings)
-        # scikit-learn looks at both.
-        self.__module__ = getattr(original, "__module__", None)
-        self.__wrapped__ = original
-
-    def __call__(self, stand_in, rows, *args, **params):
-        start = perf_counter()
-        X = _safe_indexing(self.findings.X, rows)
-        score = self.original(stand_in.estimator, X, *args, **params)
-        self.findings.charge(stand_in.key, rows, perf_counter() - start)
-        return score
+    def get_metadata_routing(self):
+        return get_routing_for_object(self.original)
 
 
-class KnownSplitter(_Delegate):
-    """A splitter that meets the rows themselves.
+class UserScorer(_OfUser):
+    """A scorer of the user's own: it meets the fitted estimator, too."""
+
+    def __init__(self, original):
+        super().__init__(original)
+        update_wrapper(self, original, updated=())  # scikit-learn looks at its signature
+
+    def __call__(self, candidate, rows, *args, **params):
+        return self.original(candidate.estimator_, candidate.findings.rows(rows), *args, **params)
+
+
+class UserSplitter(_OfUser):
+    """The user's splitter.
 
     Parameters
     ----------
@@ -223,33 +189,34 @@ class KnownSplitter(_Delegate):
     """
 
     def __init__(self, original, findings, on_split):
-        super().__init__(original, findings)
-        self._on_split = on_split
+        super().__init__(original)
+        self.findings, self.on_split = findings, on_split
 
     def get_n_splits(self, rows=None, y=None, **params):
         return self.original.get_n_splits(self.findings.X, y, **params)
 
     def split(self, rows, y=None, **params):
-        splits = [
-            (rows[train], rows[test])
-            for train, test in self.original.split(self.findings.X, y, **params)
-        ]
-        self._on_split(splits)
-        return splits
+        splits = self.original.split(self.findings.X, y, **params)
+        self.findings.splits = [(rows[train], rows[test]) for train, test in splits]
+        self.on_split()
+        return self.findings.splits
 
 
-def scoring_of(scoring, findings):
-    """`scoring` as GridSearchCV takes it, with the user's own scorers in `KnownRows`."""
+def scoring_of(scoring):
+    """`scoring` as the search of row numbers takes it.
+
+    scikit-learn's scorers hand rows on to an estimator and look at nothing but its answers.
+    """
     if isinstance(scoring, dict):
-        return {name: scoring_of(each, findings) for name, each in scoring.items()}
-    is_own = callable(scoring) and not isinstance(scoring, _SCORER)
-    return KnownRows(scoring, findings) if is_own else scoring
+        return {name: scoring_of(each) for name, each in scoring.items()}
+    is_own = callable(scoring) and not isinstance(scoring, _Scorer)
+    return UserScorer(scoring) if is_own else scoring
 
 
 def scorer_for(scorer, estimator):
     """The scorer that GridSearchCV found, as it is for the user's estimator."""
     if isinstance(scorer, dict):
         return {name: scorer_for(each, estimator) for name, each in scorer.items()}
-    if isinstance(scorer, KnownRows):
+    if isinstance(scorer, UserScorer):
         return scorer.original
-    return scorer if isinstance(scorer, _SCORER) else check_scoring(estimator)
+    return scorer if isinstance(scorer, _Scorer) else check_scoring(estimator)

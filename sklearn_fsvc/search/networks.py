@@ -7,10 +7,11 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..layers import RBFLayer
-from ..rows.streaming import compute_dtype, stream_all
+from ..readouts.linear import LinearReadout
+from ..rows.streaming import Consumer, compute_dtype, stream_all
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fitted:
     """The networks of a group that were trained on one split.
 
@@ -61,80 +62,90 @@ def layers_of(group, network, layer):
     return [replace(layer, radius=radius) for radius in numbers]
 
 
-def solve(engine, group, network, layers, statistics, fitted):
-    """Add to `fitted` the networks that the statistics of each layer give."""
+def solve(engine, group, network, layers, statistics):
+    """The networks that the statistics of each layer give, and their problems.
+
+    Returns
+    -------
+    networks, problems : dict
+        As of `Fitted`.
+    """
+    networks, problems = {}, {}
     for radius, layer, of_layer in zip(group.radii, layers, statistics, strict=True):
         members = group.at_radius(radius, layer.n_units)
-        for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
-            here = [(size, candidate) for size, a, candidate in members if a == alpha]
-            sizes = sorted({size for size, _ in here})
-            found = dict(zip(sizes, of_layer.solve_leading(alpha, sizes), strict=True))
-            for size, candidate in here:
-                model = _network(engine, network, layer, size, found[size])
-                if model is None:
-                    continue  # its own fit will say why
-                vars(model).update(group.members[candidate], alpha_=alpha)
-                fitted.networks[candidate] = model
-                if found[size].problem:
-                    fitted.problems[candidate] = found[size].problem
+        for candidate, alpha, solution in _solutions(of_layer, members):
+            model = _network(engine, network, layer, solution)
+            if model is None:
+                continue  # its own fit will say why
+            vars(model).update(group.members[candidate], alpha_=alpha)
+            networks[candidate] = model
+            if solution.problem:
+                problems[candidate] = solution.problem
+    return networks, problems
 
 
-def _network(engine, network, layer, size, solution):
+def _solutions(statistics, members):
+    """(candidate, alpha, solution) of each, by one factorisation for each penalty."""
+    for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
+        here = [(size, candidate) for size, a, candidate in members if a == alpha]
+        sizes = sorted({size for size, _ in here})
+        found = dict(zip(sizes, statistics.solve_leading(alpha, sizes), strict=True))
+        yield from ((candidate, alpha, found[size]) for size, candidate in here)
+
+
+def _network(engine, network, layer, solution):
     """The classifier with the first units of the layer and that readout; None if not finite."""
-    model = network._leading(size)
+    model = network._leading(solution.W.shape[1])
     if isinstance(layer, RBFLayer):
         model.radius_ = layer.radius
     try:
-        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
-        model._set_readout(W, b, layer.hidden_dtype)
+        model._set_readout(engine, solution, layer.hidden_dtype)
     except ValueError:
         return None
     return model
 
 
-def score(engine, group, layers, X, key, fitted, **how):
-    """Add to `fitted` the decision values of rows X, in one pass.
+def score(job, group, layers, X, networks):
+    """Candidate -> its decision values for rows X, in one pass for all of them.
 
     Networks of one size meet H together, as one readout.
 
     Parameters
     ----------
+    job : Job
     X : array-like
         Clean rows.
-    key : bytes
-        `key_of` the rows.
-    **how
-        As for `streaming.stream`.
+    networks : dict
+        As of `Fitted`.
     """
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
     readouts = [
-        _readouts(engine, group.at_radius(radius, layer.n_units), layer, fitted, len(X))
+        _readouts(job.engine, group.at_radius(radius, layer.n_units), layer, networks, len(X))
         for radius, layer in zip(group.radii, layers, strict=True)
     ]
 
-    def consume(i, part, H):
+    def take(i, part, H):
         for readout in readouts[i]:
-            readout.take(part, engine.to_host(H[:, : readout.size] @ readout.W))
+            readout.take(part, H)
 
-    n_columns = max((r.W.shape[1] for each in readouts for r in each), default=0)
-    stream_all(
-        engine, layers, X, consume, consumer_row_bytes=2 * n_columns * dtype.itemsize, **how
-    )  # fmt: skip
+    row_bytes = max((r.row_bytes for each in readouts for r in each), default=0)
+    stream_all(job, layers, X, Consumer(take, row_bytes=row_bytes))
+    found = {}
     for layer, each in zip(layers, readouts, strict=True):
         for readout in each:
-            readout.settle_outside(engine, layer, X)
-            for candidate, scores in readout.by_candidate():
-                fitted.scores[candidate, key] = scores
+            readout.answer_outside(job, layer, X)
+            found.update(readout.by_candidate())
+    return found
 
 
-def _readouts(engine, members, layer, fitted, n_rows):
+def _readouts(engine, members, layer, networks, n_rows):
     """A `_Readout` for each size."""
     by_size = {}
     for size, _, candidate in members:
-        if candidate in fitted.networks:
-            by_size.setdefault(size, {})[candidate] = fitted.networks[candidate]
-    return [_Readout(engine, layer, size, by_size[size], n_rows) for size in sorted(by_size)]
+        if candidate in networks:
+            by_size.setdefault(size, {})[candidate] = networks[candidate]
+    return [_Readout(engine, by_size[size], layer.hidden_dtype, n_rows) for size in sorted(by_size)]
 
 
 class _Readout:
@@ -146,34 +157,31 @@ class _Readout:
         Candidate -> classifier.
     """
 
-    def __init__(self, engine, layer, size, networks, n_rows):
-        self.size, self._networks = size, networks
-        models, dtype = list(networks.values()), layer.hidden_dtype
-        W = np.column_stack([model.coef_.T for model in models])
-        if isinstance(layer, RBFLayer):
-            # One more column sums the activities: 0 tells a row outside every unit.
-            W = np.column_stack([W, np.ones(size)])
-        self.W = engine.to_device(W.astype(dtype))
-        self._b = np.concatenate([model.intercept_ for model in models]).astype(dtype)
-        self._scores = np.empty((n_rows, len(self._b)), dtype)
-        self._outside = [np.empty(0, np.intp)]
+    def __init__(self, engine, networks, dtype, n_rows):
+        models = list(networks.values())
+        W = np.concatenate([model.readout_coef_ for model in models])
+        b = np.concatenate([model.readout_intercept_ for model in models])
+        self._size, self._networks = W.shape[1], networks
+        self._readout = LinearReadout(engine, W, b, dtype, models[0]._rows_may_be_outside)
+        self._scores = np.empty((n_rows, len(b)), dtype)
 
-    def take(self, part, columns):
-        """What the rows `part` of H give."""
-        n = len(self._b)
-        np.add(columns[:, :n], self._b, out=self._scores[part])
-        if columns.shape[1] > n:
-            self._outside.append(part.start + np.flatnonzero(columns[:, n] == 0))
+    @property
+    def row_bytes(self):
+        return self._readout.row_bytes
 
-    def settle_outside(self, engine, layer, X):
+    def take(self, part, H):
+        """The rows `part` of H, of all units of the layer."""
+        self._scores[part] = self._readout.scores(part, H[:, : self._size])
+
+    def answer_outside(self, job, layer, X):
         """Rows that no unit answers are answered by the nearest, at every penalty."""
         network = next(iter(self._networks.values()))
 
         def answer(rows, targets):
             self._scores[rows] = np.tile(targets, len(self._networks))
 
-        rows = np.concatenate(self._outside)
-        network._settle_outside(engine, layer.part(slice(self.size)), X, rows, answer)
+        first = layer.part(slice(self._size))
+        network._answer_outside(job, first, X, self._readout.outside, answer)
 
     def by_candidate(self):
         """(candidate, scores) of each network."""

@@ -1,6 +1,6 @@
 """A group on the splits: a pass for each split, or one for all of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -12,8 +12,10 @@ from sklearn.utils.validation import _check_method_params
 from ..engines import get_engine
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
-from ..rows.streaming import budget, keep_rows, n_synapses
+from ..rows.job import Job
+from ..rows.streaming import n_synapses
 from ..rows.validation import check_rows
+from .groups import Group
 from .networks import Fitted, key_of, layers_of, score, solve, with_last_step
 
 
@@ -48,6 +50,81 @@ class Task:
         train, test = self.splits[split]
         return [test, train] if self.return_train_score else [test]
 
+    def name(self, split):
+        """Of a split, for people to read."""
+        return f"split {split + 1} of {len(self.splits)}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """A group at work on its largest network.
+
+    Attributes
+    ----------
+    network : classifier
+        Not fitted, but with its layer.
+    layers : list
+        One for each radius of the group.
+    job : Job
+    """
+
+    group: Group
+    task: Task
+    network: object
+    layers: list
+    job: Job
+
+    @classmethod
+    def begin(cls, group, task, network, job, samples):
+        """Choose the layer."""
+        layer = network._choose_layer(job, samples)
+        return cls(group, task, network, layers_of(group, network, layer), job)
+
+    def statistics(self, samples, what, rows=None):
+        """Of each layer, over some rows of the samples."""
+        dtype = self._statistics_dtype(len(samples))
+        return gather(self._named(self.job, what), self.layers, samples, rows, dtype)
+
+    def _named(self, job, what):
+        return replace(job, verbose=self.task.verbose, what=f"HiddenSizeSearchCV {what}")
+
+    def _statistics_dtype(self, n_rows):
+        """In which H is multiplied with itself: float64 if rounding would rival a penalty.
+
+        H'H of n rows in float32 is rounded by about n times its epsilon.
+        """
+        smallest = min(float(p["alpha"]) for p in self.group.members.values())
+        is_small = smallest < n_rows * np.finfo(np.float32).eps
+        standard = self.job.engine.statistics_dtype(self.layers[0])
+        return np.dtype(np.float64) if is_small else standard
+
+    def solved(self, statistics, start, pipeline=None):
+        """What the statistics of the layers give, which took from `start` till now."""
+        engine, layers = self.job.engine, self.layers
+        networks, problems = solve(engine, self.group, self.network, layers, statistics)
+        fit_time = (perf_counter() - start) / len(self.group.members)
+        return Fitted(pipeline, networks, problems, fit_time=fit_time)
+
+    def scored(self, split, fitted):
+        """The same, with the decision values of the rows of the split."""
+        start = perf_counter()
+        test, *more = self.task.scored_rows(split)
+        scores = self._scores(split, test, fitted)
+        # Of the test rows alone, as in GridSearchCV.
+        score_time = (perf_counter() - start) / len(self.group.members)
+        for rows in more:
+            scores |= self._scores(split, rows, fitted)
+        return replace(fitted, scores=scores, score_time=score_time)
+
+    def _scores(self, split, rows, fitted):
+        network, engine = self.network, self.job.engine
+        X = _safe_indexing(self.task.X, rows)
+        X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
+        X = check_rows(network, engine, X, reset=False)
+        job = self._named(Job(engine, network.max_memory), f"{self.task.name(split)}, scores")
+        found = score(job, self.group, self.layers, X, fitted.networks)
+        return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
+
 
 def fit_split(group, task, split):
     """The networks of a group on one split.
@@ -59,46 +136,19 @@ def fit_split(group, task, split):
     start = perf_counter()
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = _arrive(group.estimator, X, y, params)
-    fitted = Fitted(pipeline)
     with get_engine(network.device, n_synapses(X, network.n_hidden)) as engine:
-        X, codes, weight = network._prepare(engine, X, y, sample_weight)
-        X, max_memory = keep_rows(engine, X, network.max_memory)
-        layer, _ = network._choose_layer(engine, X, codes, weight, max_memory)
-        layers = layers_of(group, network, layer)
-        dtype = _statistics_dtype(engine, group, layer, len(X))
-        statistics = gather(
-            engine, layers, X, codes, len(network.classes_), weight, dtype=dtype,
-            max_memory=max_memory, what=_what(task, split, "statistics"), verbose=task.verbose,
-        )  # fmt: skip
-        solve(engine, group, network, layers, statistics, fitted)
-        fitted.fit_time = (perf_counter() - start) / len(group.members)
-        _score_split(engine, group, task, split, network, layers, fitted)
-    return fitted
-
-
-def _score_split(engine, group, task, split, network, layers, fitted):
-    for rows in task.scored_rows(split):
-        start = perf_counter()
-        X = _safe_indexing(task.X, rows)
-        X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
-        score(
-            engine, group, layers, check_rows(network, engine, X, reset=False), key_of(rows),
-            fitted, max_memory=network.max_memory, what=_what(task, split, "scores"),
-            verbose=task.verbose,
-        )  # fmt: skip
-        if not fitted.score_time:  # the test rows alone, as in GridSearchCV
-            fitted.score_time = (perf_counter() - start) / len(group.members)
-
-
-def _what(task, split, phase):
-    return f"HiddenSizeSearchCV split {split + 1} of {len(task.splits)}, {phase}"
+        samples = network._prepare(engine, X, y, sample_weight)
+        samples, job = samples.on_device(network._job(engine, "fit"))
+        work = _Pass.begin(group, task, network, job, samples)
+        statistics = work.statistics(samples, f"{task.name(split)}, statistics")
+        return work.scored(split, work.solved(statistics, start, pipeline))
 
 
 def fit_splits(group, task):
     """The networks of a group on all splits, if its layer is the same on all of them.
 
     The statistics of the training rows of a split are those of all rows less those of the
-    rows that the split leaves out.
+    rows that the split holds out.
 
     Returns
     -------
@@ -106,71 +156,62 @@ def fit_splits(group, task):
         None where each split needs a pass of its own.
     """
     start = perf_counter()
-    if isinstance(group.estimator, Pipeline):
+    held_out = _held_out_rows(task) if _has_one_layer(group.estimator) else None
+    if held_out is None:
         return None
     network = clone(group.estimator)
-    left_out = _left_out(task)
-    if network._layer_needs_rows or network.class_weight == "balanced" or left_out is None:
-        return None
     with get_engine(network.device, n_synapses(task.X, network.n_hidden)) as engine:
-        sample_weight = _sample_weight(**task.fit_params)
-        X, codes, weight = network._prepare(engine, task.X, task.y, sample_weight)
-        X, max_memory = keep_rows(engine, X, network.max_memory)
-        kept_bytes = (len(left_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
-        if not _all_classes_everywhere(task, codes, weight) or (
-            kept_bytes > budget(engine, max_memory) // 2
-        ):
+        samples = network._prepare(engine, task.X, task.y, _sample_weight(**task.fit_params))
+        samples, job = samples.on_device(network._job(engine, "fit"))
+        kept_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
+        has_room = kept_bytes <= job.memory_limit // 2
+        if not (has_room and _all_classes_everywhere(task, samples)):
             return None
-        layer, _ = network._choose_layer(engine, X, codes, weight, max_memory)
-        dtype = _statistics_dtype(engine, group, layer, len(X))
-
-        def statistics_of(rows, phase):
-            return gather(
-                engine, [layer], X, codes, len(network.classes_), weight, rows=rows, dtype=dtype,
-                kept_bytes=kept_bytes, max_memory=max_memory, verbose=task.verbose,
-                what=f"HiddenSizeSearchCV {phase}",
-            )[0]  # fmt: skip
-
-        folds = [
-            statistics_of(rows, f"rows left out by split {split + 1} of {len(left_out)}")
-            for split, rows in enumerate(left_out)
-        ]
-        total = _total(folds, left_out, len(X), statistics_of)
+        work = _Pass.begin(group, task, network, job, samples)
+        work = replace(work, job=job.reserving(kept_bytes))
+        folds, total = _statistics_of_folds(work, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
-        all_fitted = []
-        for split, fold in enumerate(folds):
-            start, fitted = perf_counter(), Fitted()
-            solve(engine, group, network, [layer], [total - fold], fitted)
-            fitted.fit_time = (shared_time + perf_counter() - start) / len(group.members)
-            _score_split(engine, group, task, split, network, [layer], fitted)
-            all_fitted.append(fitted)
-    return all_fitted
+        return [
+            work.scored(split, work.solved([total - fold], perf_counter() - shared_time))
+            for split, fold in enumerate(folds)
+        ]
 
 
-def _statistics_dtype(engine, group, layer, n_rows):
-    """In which H is multiplied with itself: float64 if rounding would rival a penalty.
-
-    H'H of n rows in float32 is rounded by about n times its epsilon.
-    """
-    smallest = min(float(p["alpha"]) for p in group.members.values())
-    is_small = smallest < n_rows * np.finfo(np.float32).eps
-    return np.dtype(np.float64) if is_small else engine.statistics_dtype(layer)
+def _has_one_layer(estimator):
+    """Whether the layer, and the weights of the rows, are the same for all training rows."""
+    if isinstance(estimator, Pipeline):
+        return False
+    return not (estimator._layer_needs_rows or estimator.class_weight == "balanced")
 
 
-def _left_out(task):
-    """The rows that each split leaves out; None if to leave out is no less work."""
+def _statistics_of_folds(work, samples, held_out):
+    """The statistics of the rows that each split holds out, and those of all rows."""
+
+    def statistics_of(rows, what):
+        return work.statistics(samples, what, rows)[0]
+
+    folds = [
+        statistics_of(rows, f"rows held out by split {split + 1} of {len(held_out)}")
+        for split, rows in enumerate(held_out)
+    ]
+    return folds, _total(folds, held_out, len(samples), statistics_of)
+
+
+def _held_out_rows(task):
+    """The rows that each split holds out; None if to hold them out is no less work."""
     n_rows = len(task.y)
-    left_out = []
+    held_out = []
     for train, _ in task.splits:
         rest = np.setdiff1d(np.arange(n_rows), train)
         if not len(rest) or len(rest) + len(train) != n_rows:  # or rows are repeated
             return None
-        left_out.append(rest)
-    return left_out if sum(map(len, left_out)) <= n_rows * len(left_out) / 2 else None
+        held_out.append(rest)
+    return held_out if sum(map(len, held_out)) <= n_rows * len(held_out) / 2 else None
 
 
-def _all_classes_everywhere(task, codes, weight):
+def _all_classes_everywhere(task, samples):
     """Whether the training rows of each split are of all classes, as all rows are."""
+    codes, weight = samples.targets.codes, samples.weight
     n_classes = codes.max() + 1
     for train, _ in task.splits:
         rows = train if weight is None else train[weight[train] > 0]
@@ -179,14 +220,14 @@ def _all_classes_everywhere(task, codes, weight):
     return True
 
 
-def _total(folds, left_out, n_rows, statistics_of):
-    """The statistics of all rows, as a sum where each row is left out at most once."""
-    times = np.bincount(np.concatenate(left_out), minlength=n_rows)
+def _total(folds, held_out, n_rows, statistics_of):
+    """The statistics of all rows, as a sum where each row is held out at most once."""
+    times = np.bincount(np.concatenate(held_out), minlength=n_rows)
     if times.max() > 1:
         return statistics_of(None, "all rows")
     total = sum(folds[1:], folds[0])
     rest = np.flatnonzero(times == 0)
-    return total + statistics_of(rest, "rows never left out") if len(rest) else total
+    return total + statistics_of(rest, "rows never held out") if len(rest) else total
 
 
 def _arrive(estimator, X, y, params):

@@ -1,1 +1,1 @@
-"""Where a layer comes from: rows that are novel, or random weights."""
+"""Where a layer comes from: rows that are novel, or random weights; and what is automatic."""

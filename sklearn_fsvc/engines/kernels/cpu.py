@@ -15,7 +15,8 @@ from types import FunctionType
 import numpy as np
 from numba import njit
 
-from .simd import CHUNK, block
+from .simd import block
+from .target import CHUNK
 
 jit = njit(nogil=True, cache=True)
 

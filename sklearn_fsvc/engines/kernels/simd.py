@@ -13,14 +13,7 @@ the integer instructions at all.
 An item is a float, or for uint8 rows a group of 4 or 8 features: as many as the integer
 instruction adds up for one lane.
 
-Terms
------
-minimum     sum min(x, c), from which |x - c| = x + c - 2 min(x, c)
-difference  sum |x - c|
-square      sum (x - c)^2
-product     sum x c
-bytes_min   sum min(x, c) over 4 bytes a lane (AVX-512 VNNI or AVX-VNNI)
-bytes_sad   sum |x - c| over 8 bytes a lane (psadbw: SSE2, AVX2, AVX-512)
+What is added at each step is one of `terms`.
 
 A block is an intrinsic that numba's loops call with
 
@@ -34,127 +27,26 @@ A block is an intrinsic that numba's loops call with
 """
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 
 from llvmlite import ir
-from llvmlite.binding import llvm_version_info
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+from . import terms
+from .target import CHUNK, TARGET
+from .terms import I8, I32
+
+I64 = ir.IntType(64)
 ITEMS = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
     types.uint32: I32,
     types.uint64: I64,
 }
-
-
-@dataclass(frozen=True)
-class Target:
-    """What the processor that numba compiles for can do.
-
-    `width` is the vector width in bytes; `fma` whether a fused multiply-add exists;
-    `uint8` the way absolute differences of bytes are summed.
-    """
-
-    width: int
-    fma: bool
-    uint8: str
-
-    @classmethod
-    def from_features(cls, triple, features):
-        """Read an LLVM feature string such as "+avx2,-avx512f"."""
-        has = {f[1:] for f in features.split(",") if f.startswith("+")}
-        x86 = triple.startswith(("x86_64", "i686"))
-        width = 64 if {"avx512f", "avx512bw"} <= has else 32 if "avx2" in has else 16
-        vnni = {64: "avx512vnni", 32: "avxvnni"}.get(width) in has
-        uint8 = "portable" if not x86 else "vnni" if vnni else "sad"
-        return cls(width=width, fma="fma" in has or not x86, uint8=uint8)
-
-
-def _host():
-    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
-    return Target.from_features(triple, features)
-
-
-TARGET = _host()
-# Rows and vectors of units of a block: 16 accumulators of the 32 registers of AVX-512, or 8 of
-# the 16 of older processors. Wide ones spare broadcasts, tall ones spare loads of units.
-WIDE, TALL = ((2, 8), (4, 4)) if TARGET.width == 64 else ((2, 4), (4, 2))
-SHAPES = (WIDE, TALL, *(((6, 4), (1, 8)) if TARGET.width == 64 else ((1, 4),)))
-# Items summed before the partial sum is added to the total: bounds the rounding error of
-# float32 on long rows.
-CHUNK = 512
-
-
-def _call(b, name, result, *args):
-    signature = ir.FunctionType(result, [a.type for a in args])
-    return b.call(cgutils.get_or_insert_function(b.module, signature, name), args)
-
-
-def _suffix(vector):
-    return f"v{vector.count}f{TARGET.width * 8 // vector.count}"
-
-
-def _fma(b, x, y, z):
-    return _call(b, f"llvm.fma.{_suffix(z.type)}", z.type, x, y, z)
-
-
-def _multiply_add(b, x, y, z):
-    return _fma(b, x, y, z) if TARGET.fma else b.fadd(z, b.fmul(x, y))
-
-
-def _minimum(b, acc, x, c, one):
-    # min runs where add runs; the multiply-adder next to it is idle and adds as well,
-    # with the same rounding. `one` is an argument so that LLVM cannot fold it away.
-    least = b.select(b.fcmp_ordered("<", x, c), x, c)
-    return _fma(b, least, one, acc) if TARGET.fma else b.fadd(acc, least)
-
-
-def _difference(b, acc, x, c, one):
-    d = _fma(b, x, one, b.fneg(c)) if TARGET.fma else b.fsub(x, c)
-    return b.fadd(acc, _call(b, f"llvm.fabs.{_suffix(acc.type)}", acc.type, d))
-
-
-def _square(b, acc, x, c, one):
-    d = b.fsub(x, c)
-    return _product(b, acc, d, d, one)
-
-
-def _product(b, acc, x, c, one):
-    return _multiply_add(b, x, c, acc)
-
-
-def _as_bytes(b, *vectors):
-    return [b.bitcast(v, ir.VectorType(I8, TARGET.width)) for v in vectors]
-
-
-def _bytes_min(b, acc, x, c, one):
-    x, c = _as_bytes(b, x, c)
-    least = b.select(b.icmp_unsigned("<", x, c), x, c)
-    ones = ir.Constant(x.type, [1] * TARGET.width)
-    if llvm_version_info[0] < 22:  # its bytes were still declared as 32-bit integers
-        least, ones = b.bitcast(least, acc.type), b.bitcast(ones, acc.type)
-    name = f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}"
-    return _call(b, name, acc.type, acc, least, ones)
-
-
-def _bytes_sad(b, acc, x, c, one):
-    name = {64: "avx512.psad.bw.512", 32: "avx2.psad.bw", 16: "sse2.psad.bw"}
-    name = f"llvm.x86.{name[TARGET.width]}"
-    return b.add(acc, _call(b, name, acc.type, *_as_bytes(b, x, c)))
-
-
-def _splat(b, vector, item):
-    undefined = ir.Constant(vector, ir.Undefined)
-    lane = b.insert_element(undefined, item, I32(0))
-    return b.shuffle_vector(lane, undefined, ir.Constant(ir.VectorType(I32, vector.count), None))
 
 
 class _Block:
@@ -227,7 +119,7 @@ class _Block:
         """Add up the items chunk by chunk."""
         b, add = self.b, self.b.fadd if self.is_float else self.b.add
         part = {g: cgutils.alloca_once_value(b, self.zero) for g in self.grid}
-        ones = _splat(b, self.vector, self.one) if self.is_float else None
+        ones = terms.splat(b, self.vector, self.one) if self.is_float else None
         with cgutils.for_range_slice(b, first, last, I64(CHUNK)) as (start, _):
             for g in self.grid:
                 b.store(self.zero, part[g])
@@ -243,7 +135,7 @@ class _Block:
         c = [b.load(self._units(self.panels.data, k, u), align=self.size) for u in vectors]
         for r in range(self.n_rows):
             item = b.load(b.gep(self._row(r), [k]), align=1)
-            x = _splat(b, self.vector, item)
+            x = terms.splat(b, self.vector, item)
             for u in vectors:
                 b.store(term(b, b.load(part[r, u]), x, c[u], ones), part[r, u])
 
@@ -278,7 +170,9 @@ class _Block:
 
     def of_row(self, array, r, vector):
         """The row's own number in every lane."""
-        return _splat(self.b, vector, self.b.load(self.b.gep(array.data, [self._row_index(r)])))
+        return terms.splat(
+            self.b, vector, self.b.load(self.b.gep(array.data, [self._row_index(r)]))
+        )
 
     def of_units(self, array, u, vector):
         """The numbers of the units of vector u."""
@@ -288,11 +182,11 @@ class _Block:
     def store(self, sums):
         """out = max(floor, scale * sum + offset) where rows and units exist."""
         b = self.b
-        scale, floor = (_splat(b, self.result, v) for v in (self.scale, self.floor))
+        scale, floor = (terms.splat(b, self.result, v) for v in (self.scale, self.floor))
         for u in range(self.n_vectors):
             offset = self.of_units(self.offset, u, self.result)
             for r in range(self.n_rows):
-                h = _multiply_add(b, scale, self._as_result(sums[r, u]), offset)
+                h = terms.multiply_add(b, scale, self._as_result(sums[r, u]), offset)
                 h = b.select(b.fcmp_ordered(">", floor, h), floor, h)
                 with b.if_then(b.icmp_signed("<", I64(r), self.valid)):
                     self._store_vector(h, r, u)
@@ -331,7 +225,7 @@ def _plain(term):
 def _from_byte_minima(block):
     b, vector = block.b, block.vector
     (row_sums,), (unit_sums,) = block.rows, block.units
-    with block.finished(_bytes_min) as sums:
+    with block.finished(terms.bytes_min) as sums:
         for r, u in block.grid:
             both = b.add(block.of_row(row_sums, r, vector), block.of_units(unit_sums, u, vector))
             twice = b.shl(sums[r, u], ir.Constant(vector, [1] * block.lanes))
@@ -343,12 +237,12 @@ def _from_minima(block):
     """sum x + sum c - 2 sum min(x, c); where that has cancelled, sum |x - c| after all."""
     b, vector = block.b, block.vector
     (row_sums, row_limits), (unit_sums, unit_limits) = block.rows, block.units
-    with block.finished(_minimum) as sums:
+    with block.finished(terms.minimum) as sums:
         distance, lost = {}, {}
         minus_two = ir.Constant(vector, [-2.0] * block.lanes)
         for r, u in block.grid:
             both = b.fadd(block.of_row(row_sums, r, vector), block.of_units(unit_sums, u, vector))
-            distance[r, u] = _multiply_add(b, sums[r, u], minus_two, both)
+            distance[r, u] = terms.multiply_add(b, sums[r, u], minus_two, both)
             row_limit = block.of_row(row_limits, r, vector)
             limit = b.fadd(row_limit, block.of_units(unit_limits, u, vector))
             # "not >=" rather than "<": NaN, from sums that overflow, counts as lost.
@@ -357,7 +251,7 @@ def _from_minima(block):
         any_lost = b.icmp_unsigned("!=", b.bitcast(reduce(b.or_, lost.values()), lanes), lanes(0))
         mended = {g: cgutils.alloca_once_value(b, d) for g, d in distance.items()}
         with b.if_then(any_lost, likely=False):
-            exact = block.sums(_difference)
+            exact = block.sums(terms.difference)
             for g in block.grid:
                 b.store(b.select(lost[g], exact[g], distance[g]), mended[g])
         block.store({g: b.load(mended[g]) for g in block.grid})
@@ -393,10 +287,10 @@ def _intrinsic(emit, shape):
 
 _EMITTERS = {
     "manhattan": _from_minima,
-    "sqeuclidean": _plain(_square),
-    "product": _plain(_product),
+    "sqeuclidean": _plain(terms.square),
+    "product": _plain(terms.product),
     "bytes_min": _from_byte_minima,
-    "bytes_sad": _plain(_bytes_sad),
+    "bytes_sad": _plain(terms.bytes_sad),
 }
 
 

@@ -114,7 +114,7 @@ class Fields:
             inside[top : top + height, left : left + width] = True
             yield np.flatnonzero(inside)
 
-    def keep(self, W, xp):
+    def mask(self, W, xp):
         """Set the weights outside each unit's rectangle to 0, in place."""
         images = W.reshape(len(W), *self.image_shape[:2], -1)
         for axis in (0, 1):

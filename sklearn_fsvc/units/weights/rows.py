@@ -3,10 +3,13 @@
 Which rows, and with which signs, is drawn on the host; the sums are made where X lies.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from ...engines.linalg import algebra
-from ...rows.streaming import budget, take_rows
+from ...rows.job import Job
+from ...rows.streaming import take_rows
 from ...rows.tiling import rows_per_tile
 
 # Bytes of a tile of rows beyond which nothing is gained; on a GPU, where every call costs
@@ -16,7 +19,48 @@ _TILE_BYTES = 2**28
 _WORDS = 4
 
 
-def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memory):
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Training rows and their classes: where they lie, and how they are taken.
+
+    Parameters
+    ----------
+    job : Job
+    X : array of the host or of ``engine.xp``, of shape (n_rows, n_features)
+    rows : ndarray of int
+        The rows of X that count.
+    codes : ndarray of int
+        Classes of all rows of X.
+    mean : ndarray of shape (n_features,), of the host
+        What is taken from sums.
+    dtype : dtype
+        Of the weights.
+    """
+
+    job: Job
+    X: Any
+    rows: np.ndarray
+    codes: np.ndarray
+    mean: np.ndarray
+    dtype: np.dtype
+
+    @property
+    def algebra(self):
+        """For X, and for the weights."""
+        return self.job.engine.algebra_of(self.X)
+
+    @property
+    def xp(self):
+        return self.algebra.xp
+
+    def tiles(self, n, row_bytes, fixed_bytes, tile_bytes):
+        """Slices of `n` things, as many of them at a time as suit and fit."""
+        preferred = max(1, tile_bytes // row_bytes)
+        tile = rows_per_tile(n, row_bytes, fixed_bytes, self.job.memory_limit, preferred)
+        return [slice(start, start + tile) for start in range(0, n, tile)]
+
+
+def signed_sums(data, n_units, seed):
     """Sums of all the rows of one class, each less the mean, with random signs.
 
     Unit j has the class j modulo the number of classes (McDonnell et al. 2015, "Fast,
@@ -24,40 +68,74 @@ def signed_sums(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
     classifiers with the extreme learning machine algorithm"). One pass over X. Sums of
     bytes are exact, so the same wherever they are made.
 
+    Parameters
+    ----------
+    data : LabelledRows
+    n_units, seed : int
+
     Returns
     -------
-    W : array of shape (n_units, n_features), `dtype`, where X lies
+    W : array of shape (n_units, n_features), where X lies
     """
-    classes, codes = np.unique(codes[rows], return_inverse=True)
-    n_classes, n_features = len(classes), X.shape[1]
-    n_each = -(-n_units // n_classes)
-    signs = _Signs(n_each, seed)
-    # From sums of bytes, which are exact, the mean is taken at the end, from others the rest.
-    is_exact = X.dtype == np.uint8
-    shift = np.zeros(n_features, dtype) if is_exact else mean.astype(dtype)
-    rest, shift = xp.asarray((mean - shift).astype(dtype)), xp.asarray(shift)
-    sums = xp.zeros((n_each, n_classes, n_features), dtype)
-    totals = xp.zeros((n_each, n_classes), dtype)
-    row_bytes = 2 * n_features * (X.dtype.itemsize + sums.itemsize) + n_each * (4 + sums.itemsize)
-    tile = rows_per_tile(
-        len(rows), row_bytes, 2 * sums.nbytes, budget(engine, max_memory),
-        max(1, _TILE_BYTES * (1 if xp is np else 4) // row_bytes),
-    )  # fmt: skip
-    for start in range(0, len(rows), tile):
-        part = slice(start, start + tile)
-        block, words = take_rows(X, rows[part]), xp.asarray(signs.next_words(len(rows[part])))
-        for k in range(n_classes):
-            picked = np.flatnonzero(codes[part] == k)
+    sums = _SignedSums(data, n_units, seed)
+    tile_bytes = _TILE_BYTES * (1 if data.xp is np else 4)
+    for part in data.tiles(len(data.rows), sums.row_bytes, sums.fixed_bytes, tile_bytes):
+        sums.add(part)
+    return sums.result()[:n_units]
+
+
+class _SignedSums:
+    """Sums of the rows so far, for each class as many as it has units."""
+
+    def __init__(self, data, n_units, seed):
+        xp, X = data.xp, data.X
+        classes, self._codes = np.unique(data.codes[data.rows], return_inverse=True)
+        n_each = -(-n_units // len(classes))
+        self._data, self._signs = data, _Signs(n_each, seed)
+        # From sums of bytes, which are exact, the mean is taken at the end, from others the
+        # rest.
+        self._is_exact = X.dtype == np.uint8
+        shift = np.zeros(X.shape[1]) if self._is_exact else data.mean
+        shift = shift.astype(data.dtype)
+        self._rest = xp.asarray((data.mean - shift).astype(data.dtype))
+        self._shift = xp.asarray(shift)
+        self._sums = xp.zeros((n_each, len(classes), X.shape[1]), data.dtype)
+        self._totals = xp.zeros((n_each, len(classes)), data.dtype)
+
+    @property
+    def fixed_bytes(self):
+        return 2 * self._sums.nbytes
+
+    @property
+    def row_bytes(self):
+        n_each, _, n_features = self._sums.shape
+        item, hidden_item = self._data.X.dtype.itemsize, self._sums.itemsize
+        return 2 * n_features * (item + hidden_item) + n_each * (4 + hidden_item)
+
+    def add(self, part):
+        """Take in a slice of the rows; the slices follow one another."""
+        data, codes = self._data, self._codes[part]
+        block = take_rows(data.X, data.rows[part])
+        words = data.xp.asarray(self._signs.next_words(len(codes)))
+        for k in range(self._sums.shape[1]):
+            picked = np.flatnonzero(codes == k)
             if len(picked):
-                S = signs.of(words[picked], dtype, xp)
-                ours = take_rows(block, picked, dtype)
-                if not is_exact:
-                    ours -= shift
-                sums[:, k] += algebra(xp).cross(ours, S).T
-                totals[:, k] += S.sum(axis=0)
-    for k in range(n_classes):
-        sums[:, k] -= xp.outer(totals[:, k], rest)
-    return sums.reshape(-1, n_features)[:n_units]
+                self._add_to_class(k, take_rows(block, picked, data.dtype), words[picked])
+
+    def _add_to_class(self, k, ours, words):
+        xp = self._data.xp
+        S = self._signs.of(words, self._data.dtype, xp)
+        if not self._is_exact:
+            ours -= self._shift
+        self._sums[:, k] += self._data.algebra.cross(ours, S).T
+        self._totals[:, k] += S.sum(axis=0)
+
+    def result(self):
+        """The units, the classes in turn. Only once."""
+        sums = self._sums
+        for k in range(sums.shape[1]):
+            sums[:, k] -= self._data.xp.outer(self._totals[:, k], self._rest)
+        return sums.reshape(-1, sums.shape[2])
 
 
 class _Signs:
@@ -87,24 +165,41 @@ class _Signs:
         return signs
 
 
-def differences(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memory):
+def differences(data, n_units, seed):
     """Differences of two random rows of different classes.
 
     The first row's class is j modulo the number of classes, the second one's any other
     (W. Zhu, J. Miao, L. Qing 2014, "Constrained extreme learning machine").
 
+    Parameters
+    ----------
+    data : LabelledRows
+    n_units, seed : int
+
     Returns
     -------
-    W : array of shape (n_units, n_features), `dtype`, where X lies
+    W : array of shape (n_units, n_features), where X lies
     """
-    classes, counts = np.unique(codes[rows], return_counts=True)
+    X, n_features = data.X, data.X.shape[1]
+    plus, minus = _pairs(data.rows, data.codes[data.rows], n_units, seed)
+    W = data.xp.empty((n_units, n_features), data.dtype)
+    row_bytes = 2 * n_features * (X.dtype.itemsize + W.itemsize)
+    for part in data.tiles(n_units, row_bytes, W.nbytes, _TILE_BYTES):
+        W[part] = take_rows(X, plus[part], data.dtype)
+        W[part] -= take_rows(X, minus[part], data.dtype)
+    return W
+
+
+def _pairs(rows, codes, n_units, seed):
+    """Two rows of different classes for each unit."""
+    classes, counts = np.unique(codes, return_counts=True)
     n_classes = len(classes)
     if n_classes < 2:
         raise ValueError(
             'weights="constrained" takes differences of rows of different classes, and y holds '
             'one class; use "class_informed" or "gaussian".'
         )
-    by_class, starts = rows[np.argsort(codes[rows], kind="stable")], np.cumsum(counts) - counts
+    by_class, starts = rows[np.argsort(codes, kind="stable")], np.cumsum(counts) - counts
     chance = np.random.default_rng(seed).random((n_units, 3))
 
     def row_of(k, chance):
@@ -112,14 +207,4 @@ def differences(engine, xp, X, rows, codes, mean, n_units, seed, dtype, max_memo
 
     first = np.arange(n_units) % n_classes
     second = (first + 1 + (chance[:, 0] * (n_classes - 1)).astype(np.intp)) % n_classes
-    plus, minus = row_of(first, chance[:, 1]), row_of(second, chance[:, 2])
-    W = xp.empty((n_units, X.shape[1]), dtype)
-    row_bytes = 2 * X.shape[1] * (X.dtype.itemsize + W.itemsize)
-    tile = rows_per_tile(
-        n_units, row_bytes, W.nbytes, budget(engine, max_memory), max(1, _TILE_BYTES // row_bytes)
-    )
-    for start in range(0, n_units, tile):
-        part = slice(start, start + tile)
-        W[part] = take_rows(X, plus[part], dtype)
-        W[part] -= take_rows(X, minus[part], dtype)
-    return W
+    return row_of(first, chance[:, 1]), row_of(second, chance[:, 2])

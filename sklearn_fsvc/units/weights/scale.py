@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.linalg import algebra
 from ...rows.streaming import take_rows
 from ...rows.validation import to_host
 
@@ -31,8 +30,8 @@ class Sample:
 
     Attributes
     ----------
-    xp : module
-        Namespace of the arrays.
+    algebra : HostAlgebra or its like
+        Of the arrays.
     block : array of shape (n_rows, n_features), float64
     weight : array of shape (n_rows,)
         Shares of the rows, with the sum 1.
@@ -41,14 +40,14 @@ class Sample:
         Rows that the sample stands for: the sum of their weights.
     """
 
-    xp: Any
+    algebra: Any
     block: Any
     weight: Any
     mean: np.ndarray
     total: float
 
     @classmethod
-    def draw(cls, xp, X, rows, weight, random_state):
+    def draw(cls, algebra, X, rows, weight, random_state):
         """At most 1000 of `rows`."""
         total = len(rows) if weight is None else weight[rows].sum()
         most = max(2, min(_ROWS, _NUMBERS // X.shape[1]))
@@ -56,13 +55,17 @@ class Sample:
             rows = random_state.choice(rows, most, replace=False)
         block = take_rows(X, rows).astype(np.float64)
         share = np.ones(len(rows)) if weight is None else weight[rows]
-        share = xp.asarray(share / share.sum())
+        share = algebra.xp.asarray(share / share.sum())
         # From the first row on, so that no rounding is left where a feature is constant.
         first = block[0].copy()
         block -= first
         step = share @ block
         block -= step
-        return cls(xp, block, share, to_host(first + step), total)
+        return cls(algebra, block, share, to_host(first + step), total)
+
+    @property
+    def xp(self):
+        return self.algebra.xp
 
     @cached_property
     def spread(self):
@@ -79,7 +82,7 @@ class Sample:
         """
         Z = self.block[:, features] * self.xp.sqrt(self.weight)[:, None]
         Z = self.xp.ascontiguousarray(Z.T if Z.shape[1] > Z.shape[0] else Z)
-        C = algebra(self.xp).cross(Z, Z)
+        C = self.algebra.cross(Z, Z)
         squared = float((C * C).sum())
         return float(C.trace()) ** 2 / squared if squared > 0 else 1.0
 
@@ -115,7 +118,7 @@ class Sample:
         step = max(1, _RECEIVED // len(share))
         for start in range(0, len(W), step):
             w = W[start : start + step]
-            received = algebra(xp).cross(columns, w.T)
+            received = self.algebra.cross(columns, w.T)
             found = xp.sqrt(share @ xp.square(received, out=received))
             found = xp.maximum(found, _FLOOR * xp.linalg.norm(w, axis=1))
             found[found == 0] = 1  # no weights

@@ -1,6 +1,6 @@
-"""Kernels on an NVIDIA GPU.
+"""Distances summed feature by feature: Manhattan layers.
 
-The Manhattan layer works on tiles of `Tile.rows` x `Tile.units` outputs a block. Both
+The kernel works on tiles of `Tile.rows` x `Tile.units` outputs a block. Both
 operands lie feature by feature, padded with zeros to whole tiles, as `pack` lays them
 out: every load is one of 16 bytes, and the loop over the features asks for no limits. It
 is register-blocked, each thread holds an 8 x 8 block of outputs, and double-buffered, the
@@ -9,20 +9,15 @@ next features travel to shared memory while these are summed.
 Every output is the sum of its features in their order, whatever the tile.
 """
 
-import math
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from ...formulas import EXP, IDENTITY, TANH
-from .language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
+from ..language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
 
-# Threads of the kernels that run once over an array, and the side of a packed square.
-THREADS = 256
+# Side of a packed square.
 SQUARE = 32
-# Threads of the one block that settles novelty.
-SETTLE_THREADS = 1024
 
 
 class Tile(NamedTuple):
@@ -39,9 +34,6 @@ class Tile(NamedTuple):
     def threads(self):
         return self.rows * self.units // (self.thread_rows * self.thread_units)
 
-
-# Functions that `map_rows` applies; engines apply others by themselves.
-FUNCTIONS = (IDENTITY, EXP, TANH)
 
 # The tiles to choose from, the best one on an H200 first. An item is a number, or four bytes.
 _WORDS = (
@@ -263,145 +255,5 @@ def pack(item):
             i = y + j * LINES
             if k0 + i < packed.shape[0] and row0 + x < packed.shape[1]:
                 packed[k0 + i, row0 + x] = square[x, i]
-
-    return kernel
-
-
-@cache
-def map_rows(name, is_squared, dtype, width):
-    """Kernel: ``H = function(max(floor, scale * h + b[j]))`` in place, `width` columns a thread.
-
-    h is H, or its square.
-
-    In the columns from `first` to `last`, multiples of `width`. Launched with THREADS
-    threads a block, ``grid = (columns / (THREADS * width), rows)`` rounded up; fewer rows of
-    blocks go round again.
-
-    Parameters
-    ----------
-    name : str
-        Of one of FUNCTIONS.
-    width : int
-        1, or the numbers in 16 bytes where that divides the columns.
-    """
-    is_wide, is_vector = width == 4, width > 1
-    W, STEP = width, THREADS * width
-    dtype = np.dtype(dtype).type
-    make = vector_of(dtype)
-    is_tanh, is_exp = name == TANH.name, name == EXP.name
-
-    @device
-    def power(h):
-        return h * h if is_squared else h
-
-    @device
-    def function(h, b, scale, floor):
-        a = max(floor, scale * power(h) + b)
-        if is_tanh:
-            return dtype(math.tanh(a))
-        if is_exp:
-            return dtype(math.exp(a))
-        return a
-
-    @jit(THREADS)
-    def kernel(H, B, first, last, scale, floor):
-        # H (rows, units) IN OUT, B (1, units) IN
-        column = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
-        row = cuda.blockIdx.y
-        if column < last:
-            if is_vector:
-                b = vector.load(B, (0, column), W, alignment=16)
-                while row < H.shape[0]:
-                    h = vector.load(H, (row, column), W, alignment=16)
-                    if is_wide:
-                        v = make(
-                            function(h.x, b.x, scale, floor), function(h.y, b.y, scale, floor),
-                            function(h.z, b.z, scale, floor), function(h.w, b.w, scale, floor),
-                        )  # fmt: skip
-                    else:
-                        v = make(function(h.x, b.x, scale, floor), function(h.y, b.y, scale, floor))
-                    vector.store(H, (row, column), v, alignment=16)
-                    row += cuda.gridDim.y
-            else:
-                while row < H.shape[0]:
-                    H[row, column] = function(H[row, column], B[0, column], scale, floor)
-                    row += cuda.gridDim.y
-
-    return kernel
-
-
-@cache
-def expand(dtype):
-    """Kernel: products x.c to squared distances |x - c|^2, in place.
-
-    |x|^2 + |c|^2 - 2 x.c, and where that cancels, the sum of the squared differences.
-    Launched as `map_rows` with a width of 1.
-    """
-    dtype = np.dtype(dtype).type
-    STEP = THREADS
-
-    @jit(THREADS)
-    def kernel(H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root):
-        # H (rows, units) IN OUT, X (rows, n) IN, C (units, n) IN, norms (rows,), (units,) IN
-        unit = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x
-        row = cuda.blockIdx.y
-        while row < H.shape[0] and unit < last:
-            both = x_norms[row] + c_norms[unit]
-            squared = both - dtype(2) * H[row, unit]
-            # Written so that NaN, from infinite norms, counts as cancelled.
-            if not squared >= limit * both:
-                squared = dtype(0)
-                for k in range(X.shape[1]):
-                    difference = X[row, k] - C[unit, k]
-                    squared += difference * difference
-            if is_root:
-                squared = dtype(math.sqrt(squared))
-            H[row, unit] = max(floor, scale * squared + offset)
-            row += cuda.gridDim.y
-
-    return kernel
-
-
-@cache
-def settle():
-    """Kernel: the sequential rule of novelty among the rows of one block.
-
-    In order, a row whose activity is still under the threshold is kept and adds its own
-    kernel values to the activities of the rows after it. One block of SETTLE_THREADS.
-    """
-    THREADS_ = SETTLE_THREADS
-
-    @jit(THREADS_)
-    def kernel(K, activity, threshold, kept):
-        # K (rows, rows) IN, activity (rows,) IN OUT, kept (1 + rows,) OUT: how many, which
-        first = cuda.shared.array(1, np.int32)
-        thread = cuda.threadIdx.x
-        n = activity.shape[0]
-        count = 0
-        after = 0
-        while True:
-            if thread == 0:
-                first[0] = n
-            cuda.syncthreads()
-            mine = after + (thread - after) % THREADS_
-            while mine < n and not activity[mine] < threshold:
-                mine += THREADS_
-            if mine < first[0]:
-                cuda.atomic.min(first, 0, np.int32(mine))
-            cuda.syncthreads()
-            row = first[0]
-            if row >= n:
-                break
-            count += 1
-            if thread == 0:
-                kept[count] = row
-            after = row + 1
-            j = after + (thread - after) % THREADS_
-            while j < n:
-                activity[j] += K[row, j]
-                j += THREADS_
-            cuda.syncthreads()
-        if thread == 0:
-            kept[0] = count
 
     return kernel

@@ -1,0 +1,80 @@
+"""Whether a GPU can be used, and if not, why."""
+
+import os
+from importlib.metadata import version
+
+import numpy as np
+
+_REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
+
+# (process, GPU) on which a kernel has run.
+_WORKING = set()
+
+
+def why_unavailable(engine, index):
+    """None if the GPU works, else the sentence the user should read.
+
+    Parameters
+    ----------
+    engine : class
+        Made with a number of a GPU, to try.
+    index : int or None
+        Which GPU was asked for; None is the first.
+    """
+    key = os.getpid(), index
+    if key not in _WORKING:
+        reason = _reason(engine, index)
+        if reason:
+            return reason
+        _WORKING.add(key)
+    return None
+
+
+def _reason(engine, index):
+    """Nothing counts but a kernel that was compiled, launched and gave the right answer."""
+    if any(process != os.getpid() for process, _ in _WORKING):
+        return (
+            "this process was forked from one that has used the GPU, which CUDA does not "
+            "survive. Start workers as joblib does, or by multiprocessing's spawn"
+        )
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy cannot be imported ({error}); {_REMEDY}"
+    try:
+        from ..kernels import language  # noqa: F401
+    except ImportError as error:
+        return (
+            f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_REMEDY}"
+        )
+    try:
+        n_devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return (
+            f"no NVIDIA GPU can be reached ({error}). It needs an NVIDIA GPU, and its driver at "
+            "least as new as the CUDA that CuPy was built for"
+        )
+    if (index or 0) >= n_devices:
+        return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
+    try:
+        return _try(cupy, engine(index or 0))
+    except Exception as error:  # whatever the compiler or the driver raises is the reason
+        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+            return (
+                f"too little memory is free on GPU {index or 0} ({error}); end what else is there"
+            )
+        return (
+            f"a kernel cannot be compiled and run with NumPy {np.__version__}, CuPy "
+            f"{cupy.__version__} and numba-cuda-mlir {version('numba-cuda-mlir')} "
+            f"({type(error).__name__}: {error}). Update the driver and these; {_REMEDY}"
+        )
+
+
+def _try(cupy, engine):
+    from .layers import pack_rows
+
+    with engine:
+        packed = pack_rows(engine, cupy.ones((1, 1), np.float32), np.dtype(np.float32), 128, 8)
+        if packed[0, 0] != 1 or packed.sum() != 1:
+            return f"a kernel gives wrong results on GPU {engine.index}"
+    return None

@@ -1,0 +1,204 @@
+"""One NVIDIA GPU: our kernels for differences, cuBLAS through CuPy for products.
+
+CuPy holds the arrays, multiplies and solves; numba-cuda-mlir compiles the kernels. Both
+are imported when the first engine is asked whether it works, and a context is made on the
+GPU then, never before.
+"""
+
+from contextlib import ExitStack
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import numpy as np
+
+from ...version import __version__
+from ..base import Engine
+from ..host import DirectSink
+from ..workers import n_workers, worker_number
+from . import transfer
+from .algebra import CuPyAlgebra
+from .availability import why_unavailable
+
+# Bytes of the blocks in which rows travel that stay on the GPU.
+_UPLOAD = 2**26
+# Products that are this many times slower in float64, on paper, are made in float32 where H
+# is. Cards for computing are 2 times slower; others 32 or 64.
+_SLOW = 8
+
+
+class CudaEngine(Engine):
+    """An NVIDIA GPU.
+
+    Parameters
+    ----------
+    index : int or None
+        Which one. None is the first, and in workers of joblib each worker's own: GPUs are
+        dealt in turn.
+    """
+
+    name = "cuda"
+    algebra = CuPyAlgebra()
+    n_ahead = 2
+    block_rows = 8192
+    # A second or more of two cores; the first use of a GPU in a process costs seconds.
+    auto_work = 10**11
+    is_numbered = True
+    dlpack_type = 2
+    # Under the names that their wheels have.
+    packages = ("numba-cuda-mlir", "cupy-cuda13x", "cupy-cuda12x")
+
+    def __init__(self, index=None):
+        self._asked, self._active = index, ExitStack()
+
+    @property
+    def index(self):
+        if self._asked is not None:
+            return self._asked
+        worker = worker_number()
+        return 0 if worker is None else worker % self.xp.cuda.runtime.getDeviceCount()
+
+    @property
+    def xp(self):
+        import cupy
+
+        return cupy
+
+    def __enter__(self):
+        index = self.index
+        self.name = f"cuda:{index}"
+        self._active.enter_context(self.xp.cuda.Device(index))
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        self._active.close()
+
+    @classmethod
+    def is_installed(cls):
+        return all(map(find_spec, ("cupy", "numba_cuda_mlir")))
+
+    def details(self):
+        """A line for each GPU."""
+        runtime = self.xp.cuda.runtime
+        driver = runtime.driverGetVersion()
+        lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
+        for index in range(runtime.getDeviceCount()):
+            with CudaEngine(index) as engine:
+                free, total = (f"{n / 2**30:.1f} GiB" for n in engine.memory())
+                device = engine.identity()["device"]
+            lines.append(f"{engine.name} {device}, {free} free of {total}")
+        return "\n".join(lines)
+
+    def why_unavailable(self):
+        return why_unavailable(type(self), self._asked)
+
+    def memory(self):
+        free, total = self.xp.cuda.Device().mem_info
+        free += self.xp.get_default_memory_pool().free_bytes()
+        return free // n_workers(), total
+
+    def identity(self):
+        device = self.xp.cuda.runtime.getDeviceProperties(self.index)["name"].decode()
+        return {
+            "engine": "cuda",
+            "device": device,
+            "compiler": f"numba-cuda-mlir {version('numba-cuda-mlir')}, CuPy {self.xp.__version__}",
+            "package": __version__,
+        }
+
+    def knobs(self, layer):
+        knobs = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
+        if layer.accumulation == "manhattan":
+            from ..kernels.cuda import manhattan
+            from .layers import item_of
+
+            knobs["tile"] = manhattan.TILES[item_of(layer)]
+        if layer.hidden_dtype == np.float32:
+            precisions = "float64", "float32"
+            knobs["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
+        return knobs
+
+    def statistics_dtype(self, layer):
+        return np.dtype(self.settings(layer).get("statistics", np.float64))
+
+    def _is_float64_fast(self):
+        ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
+        return ratio < _SLOW
+
+    def is_tile_exact(self, layer):
+        return layer.accumulation == "manhattan"
+
+    @staticmethod
+    def _kind(layer):
+        from .layers import LAYERS
+
+        return LAYERS[layer.accumulation]
+
+    def prepared_bytes(self, layer):
+        return self._kind(layer).prepared_bytes(self, layer)
+
+    def row_bytes(self, layer):
+        return self._kind(layer).row_bytes(self, layer)
+
+    def prepare(self, layer):
+        return self._kind(layer)(self, layer)
+
+    def hidden(self, prepared, X, out=None, units=None):
+        layer = prepared.layer
+        if out is None:
+            out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
+        prepared.hidden(X, out, units or slice(0, layer.n_units))
+        return out
+
+    def to_device(self, array):
+        return self.xp.asarray(array)
+
+    def to_host(self, array):
+        return self.xp.asnumpy(array)
+
+    def upload_if_fits(self, X, limit):
+        if not isinstance(X, np.ndarray) or X.nbytes > limit:
+            return X
+        there = self.xp.empty(X.shape, X.dtype)
+        step = max(1, _UPLOAD // max(1, X.nbytes // len(X)))
+        starts = range(0, len(X), step)
+        blocks = (np.ascontiguousarray(X[i : i + step]) for i in starts)
+        for i, block in zip(starts, self.uploads(blocks), strict=True):
+            there[i : i + step] = block
+        return there
+
+    def uploads(self, blocks):
+        return transfer.uploads(self.xp, blocks)
+
+    def sink(self, out):
+        is_host = isinstance(out, np.ndarray)
+        return transfer.PinnedSink(self.xp, out) if is_host else DirectSink(out)
+
+    def stopwatch(self):
+        return transfer.EventStopwatch(self.xp)
+
+    def novel(self, layer, X, activity, threshold):
+        from ..kernels.cuda import novelty
+
+        K = self.hidden(self.prepare(layer), X)
+        found = self.xp.empty(len(X) + 1, np.int32)
+        numbers = K, activity, np.float64(threshold), found
+        self.launch(novelty.settle(), 1, novelty.SETTLE_THREADS, *numbers)
+        found = self.to_host(found)
+        return found[1 : found[0] + 1]
+
+    def launch(self, kernel, grid, block, *args):
+        """Launch on the stream of the moment."""
+        stream = self.xp.cuda.get_current_stream().ptr
+        args = [_Unsynchronised(a) if isinstance(a, self.xp.ndarray) else a for a in args]
+        kernel[grid, block, stream](*args)
+
+
+class _Unsynchronised:
+    """An array of CuPy for a launch on CuPy's own stream.
+
+    Without the name of the stream, at whose end the launcher would wait.
+    """
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
+        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides

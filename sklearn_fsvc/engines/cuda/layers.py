@@ -1,0 +1,216 @@
+"""Layers that lie on a GPU: one class for each thing that is summed over the features.
+
+Each says what it takes before it is made, is made of an engine that was entered and a
+layer, and evaluates rows. Imported when the first layer is prepared, for it needs the
+compiler.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ...formulas import IDENTITY, Affine
+from ..base import CANCELLATION
+from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
+from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
+
+# float32 sums of more features than this are added up from parts: adding ever smaller
+# numbers to an ever larger sum loses digits.
+PART = 1024
+# Rows that one block of an elementwise kernel visits, and the highest grid there is.
+_ROWS, _HIGHEST = 4, 65_535
+
+
+class CudaLayer(ABC):
+    """A layer on the GPU of an engine."""
+
+    def __init__(self, engine, layer):
+        self.engine, self.layer, self.xp = engine, layer, engine.xp
+
+    @staticmethod
+    @abstractmethod
+    def prepared_bytes(engine, layer):
+        """As of `Engine`."""
+
+    @staticmethod
+    @abstractmethod
+    def row_bytes(engine, layer):
+        """As of `Engine`."""
+
+    @abstractmethod
+    def hidden(self, X, out, units):
+        """H of the rows X in the columns `units` of `out`."""
+
+    def _multiply(self, X, W, out, units):
+        """out[:, units] = X W[units]'"""
+        if units.stop - units.start == out.shape[1]:
+            self.xp.matmul(X, W.T, out=out)
+        else:
+            out[:, units] = self.xp.matmul(X, W[units].T)
+
+    def _finish_distances(self, H, units):
+        """What comes after the affine step, or after the root; or all, if a square comes first."""
+        layer = self.layer
+        if layer.power == 2:
+            self._finish(H, units, layer.affine, layer.function, is_squared=True)
+        elif layer.function is not IDENTITY:
+            self._finish(H, units, Affine(), layer.function)
+
+    def _finish(self, H, units, affine, function, is_squared=False, bias=None):
+        """``H = function(affine(H or its square))`` in place, in some columns.
+
+        By one kernel; a function that the kernel does not know is CuPy's to apply.
+        """
+        width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
+        if bias is None:
+            bias = self.xp.full((1, H.shape[1]), affine.offset, H.dtype)
+        fused = function if function in FUNCTIONS else IDENTITY
+        self.engine.launch(
+            map_rows(fused.name, is_squared, H.dtype, width), _grid(H, units, width), THREADS,
+            H, bias, units.start, units.stop,
+            H.dtype.type(affine.scale), H.dtype.type(affine.floor),
+        )  # fmt: skip
+        if fused is not function:
+            function.apply(H[:, units], self.xp)
+
+
+class Manhattan(CudaLayer):
+    """Sums of |x - c|, by our own kernel, on units that are packed."""
+
+    def __init__(self, engine, layer):
+        super().__init__(engine, layer)
+        self.item, self.tile = item_of(layer), _tile(engine, layer)
+        units = engine.to_device(layer.units)
+        self.units = pack_rows(engine, units, self.item, self.tile.units, self.tile.step)
+
+    @staticmethod
+    def prepared_bytes(engine, layer):
+        # The units and, once packed, padded to whole tiles; and what one tile of rows takes.
+        (m, n), item, tile = layer.units.shape, item_of(layer), _tile(engine, layer)
+        items = _round_up(_n_items(n, item), tile.step)
+        return layer.units.nbytes + items * item.itemsize * (_round_up(m, tile.units) + tile.rows)
+
+    @staticmethod
+    def row_bytes(engine, layer):
+        item, step = item_of(layer), _tile(engine, layer).step
+        return _round_up(_n_items(layer.n_features, item), step) * item.itemsize
+
+    def hidden(self, X, out, units):
+        item, tile, affine = self.item, self.tile, self.layer.on_sums
+        rows = pack_rows(self.engine, X, item, tile.rows, tile.step)
+        first = units.start // tile.units
+        grid = rows.shape[1] // tile.rows, _n_parts(units.stop, tile.units) - first
+        n_items = _n_items(X.shape[1], item)
+        part = PART if item == np.float32 else n_items
+        for begin in range(0, n_items, part):
+            end = min(begin + part, n_items)
+            is_last = end == n_items
+            numbers = (affine.scale, affine.offset, affine.floor) if is_last else (1, 0, -np.inf)
+            self.engine.launch(
+                manhattan(item, tile), grid, tile.threads, rows, self.units, out, first, begin,
+                end, *map(out.dtype.type, numbers),
+            )  # fmt: skip
+        self._finish_distances(out, units)
+
+
+class SquaredEuclidean(CudaLayer):
+    """Sums of (x - c)^2, expanded into products."""
+
+    def __init__(self, engine, layer):
+        super().__init__(engine, layer)
+        units = engine.to_device(layer.units)
+        # Taken from rows and units, so that products cancel less.
+        centre = units.mean(axis=0, dtype=np.float64).astype(units.dtype)
+        is_finite = bool(self.xp.isfinite(centre).all())
+        self.centre = centre if is_finite else self.xp.zeros_like(centre)
+        self.units = units - self.centre
+        self.norms = _squares(self.xp, self.units)
+
+    @staticmethod
+    def prepared_bytes(engine, layer):
+        m, n = layer.units.shape  # and the units less their mean
+        return (2 * m * n + n + 2 * m) * layer.units.itemsize
+
+    @staticmethod
+    def row_bytes(engine, layer):
+        # And the row less the mean, and squared.
+        return Product.row_bytes(engine, layer) + (2 * layer.n_features + 1) * layer.units.itemsize
+
+    def hidden(self, X, out, units):
+        layer, X = self.layer, X - self.centre
+        self._multiply(X, self.units, out, units)
+        # The kernel takes a root, if one comes first; a square is left to do.
+        is_root = layer.power < 1
+        affine = layer.affine if is_root else layer.on_sums
+        numbers = CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
+        self.engine.launch(
+            expand(out.dtype), _grid(out, units, 1), THREADS, out, X, self.units,
+            _squares(self.xp, X), self.norms, units.start, units.stop,
+            *map(out.dtype.type, numbers), is_root,
+        )  # fmt: skip
+        self._finish_distances(out, units)
+
+
+class Product(CudaLayer):
+    """Sums of x w, and a bias."""
+
+    def __init__(self, engine, layer):
+        super().__init__(engine, layer)
+        self.units, self.bias = engine.to_device(layer.units), engine.to_device(layer.bias)[None]
+
+    @staticmethod
+    def prepared_bytes(engine, layer):
+        return layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
+
+    @staticmethod
+    def row_bytes(engine, layer):
+        # Products of a part of the units are made beside H.
+        settings = engine.settings(layer)
+        return settings["M"] // settings["asymmetry"] * layer.units.itemsize
+
+    def hidden(self, X, out, units):
+        self._multiply(X, self.units, out, units)
+        self._finish(out, units, self.layer.affine, self.layer.function, bias=self.bias)
+
+
+LAYERS = {"manhattan": Manhattan, "sqeuclidean": SquaredEuclidean, "product": Product}
+
+
+def pack_rows(engine, X, item, multiple, step):
+    """Rows feature by feature, padded: see `kernels.cuda.manhattan.pack`."""
+    items = _round_up(_n_items(X.shape[1], item), step)
+    packed = engine.xp.empty((items, _round_up(len(X), multiple)), item)
+    grid = tuple(_n_parts(size, SQUARE) for size in packed.shape[::-1])
+    engine.launch(pack(item), grid, (SQUARE, 8), X, packed)
+    return packed
+
+
+def item_of(layer):
+    """dtype of what a thread takes at a time: a number, or four bytes."""
+    return np.dtype(np.uint32) if layer.units.dtype == np.uint8 else layer.units.dtype
+
+
+def _tile(engine, layer):
+    return Tile(*engine.settings(layer)["tile"])
+
+
+def _grid(H, units, width):
+    """Of a kernel that visits some columns of H, `width` of them a thread."""
+    across = _n_parts(units.stop - units.start, THREADS * width)
+    return across, min(_n_parts(len(H), _ROWS), _HIGHEST)
+
+
+def _n_items(n_features, item):
+    return _n_parts(n_features, 4) if item == np.uint32 else n_features
+
+
+def _n_parts(n, size):
+    return -(-n // size)
+
+
+def _round_up(n, multiple):
+    return _n_parts(n, multiple) * multiple
+
+
+def _squares(xp, X):
+    return xp.einsum("ij,ij->i", X, X)

@@ -1,0 +1,43 @@
+"""What the processor that numba compiles for can do, and the blocks that suit it."""
+
+from dataclasses import dataclass
+
+from numba.core.registry import cpu_target
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the processor that numba compiles for can do.
+
+    `width` is the vector width in bytes; `fma` whether a fused multiply-add exists;
+    `uint8` the way absolute differences of bytes are summed.
+    """
+
+    width: int
+    fma: bool
+    uint8: str
+
+    @classmethod
+    def from_features(cls, triple, features):
+        """Read an LLVM feature string such as "+avx2,-avx512f"."""
+        has = {f[1:] for f in features.split(",") if f.startswith("+")}
+        x86 = triple.startswith(("x86_64", "i686"))
+        width = 64 if {"avx512f", "avx512bw"} <= has else 32 if "avx2" in has else 16
+        vnni = {64: "avx512vnni", 32: "avxvnni"}.get(width) in has
+        uint8 = "portable" if not x86 else "vnni" if vnni else "sad"
+        return cls(width=width, fma="fma" in has or not x86, uint8=uint8)
+
+
+def _host():
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return Target.from_features(triple, features)
+
+
+TARGET = _host()
+# Rows and vectors of units of a block: 16 accumulators of the 32 registers of AVX-512, or 8 of
+# the 16 of older processors. Wide ones spare broadcasts, tall ones spare loads of units.
+WIDE, TALL = ((2, 8), (4, 4)) if TARGET.width == 64 else ((2, 4), (4, 2))
+SHAPES = (WIDE, TALL, *(((6, 4), (1, 8)) if TARGET.width == 64 else ((1, 4),)))
+# Items summed before the partial sum is added to the total: bounds the rounding error of
+# float32 on long rows.
+CHUNK = 512

@@ -1,0 +1,83 @@
+"""One step of a sum, as LLVM vector code.
+
+minimum     sum min(x, c), from which |x - c| = x + c - 2 min(x, c)
+difference  sum |x - c|
+square      sum (x - c)^2
+product     sum x c
+bytes_min   sum min(x, c) over 4 bytes a lane (AVX-512 VNNI or AVX-VNNI)
+bytes_sad   sum |x - c| over 8 bytes a lane (psadbw: SSE2, AVX2, AVX-512)
+
+Each gives `acc` with the next item added; `one` is a vector of ones, or None for bytes.
+"""
+
+from llvmlite import ir
+from llvmlite.binding import llvm_version_info
+from numba.core import cgutils
+
+from .target import TARGET
+
+I8, I32 = ir.IntType(8), ir.IntType(32)
+
+
+def _call(b, name, result, *args):
+    signature = ir.FunctionType(result, [a.type for a in args])
+    return b.call(cgutils.get_or_insert_function(b.module, signature, name), args)
+
+
+def _suffix(vector):
+    return f"v{vector.count}f{TARGET.width * 8 // vector.count}"
+
+
+def _fma(b, x, y, z):
+    return _call(b, f"llvm.fma.{_suffix(z.type)}", z.type, x, y, z)
+
+
+def multiply_add(b, x, y, z):
+    return _fma(b, x, y, z) if TARGET.fma else b.fadd(z, b.fmul(x, y))
+
+
+def minimum(b, acc, x, c, one):
+    # min runs where add runs; the multiply-adder next to it is idle and adds as well,
+    # with the same rounding. `one` is an argument so that LLVM cannot fold it away.
+    least = b.select(b.fcmp_ordered("<", x, c), x, c)
+    return _fma(b, least, one, acc) if TARGET.fma else b.fadd(acc, least)
+
+
+def difference(b, acc, x, c, one):
+    d = _fma(b, x, one, b.fneg(c)) if TARGET.fma else b.fsub(x, c)
+    return b.fadd(acc, _call(b, f"llvm.fabs.{_suffix(acc.type)}", acc.type, d))
+
+
+def square(b, acc, x, c, one):
+    d = b.fsub(x, c)
+    return product(b, acc, d, d, one)
+
+
+def product(b, acc, x, c, one):
+    return multiply_add(b, x, c, acc)
+
+
+def _as_bytes(b, *vectors):
+    return [b.bitcast(v, ir.VectorType(I8, TARGET.width)) for v in vectors]
+
+
+def bytes_min(b, acc, x, c, one):
+    x, c = _as_bytes(b, x, c)
+    least = b.select(b.icmp_unsigned("<", x, c), x, c)
+    ones = ir.Constant(x.type, [1] * TARGET.width)
+    if llvm_version_info[0] < 22:  # its bytes were still declared as 32-bit integers
+        least, ones = b.bitcast(least, acc.type), b.bitcast(ones, acc.type)
+    name = f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}"
+    return _call(b, name, acc.type, acc, least, ones)
+
+
+def bytes_sad(b, acc, x, c, one):
+    name = {64: "avx512.psad.bw.512", 32: "avx2.psad.bw", 16: "sse2.psad.bw"}
+    name = f"llvm.x86.{name[TARGET.width]}"
+    return b.add(acc, _call(b, name, acc.type, *_as_bytes(b, x, c)))
+
+
+def splat(b, vector, item):
+    undefined = ir.Constant(vector, ir.Undefined)
+    lane = b.insert_element(undefined, item, I32(0))
+    return b.shuffle_vector(lane, undefined, ir.Constant(ir.VectorType(I32, vector.count), None))

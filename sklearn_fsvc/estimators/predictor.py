@@ -1,0 +1,118 @@
+"""A hidden layer with a linear readout: train it, answer with it. Knows no classes."""
+
+from abc import abstractmethod
+from copy import copy
+
+import numpy as np
+
+from ..parameters import penalties
+from ..readouts.linear import LinearReadout
+from ..readouts.press import choose_penalty
+from ..readouts.ridge import gather
+from ..readouts.statistics import warn_of
+from ..rows.streaming import Consumer, stream
+from .base import HiddenLayerEstimator
+
+
+class HiddenLayerPredictor(HiddenLayerEstimator):
+    """One hidden layer that is not trained, and a linear readout of it.
+
+    Attributes
+    ----------
+    _unit_attributes : tuple of str
+        Fitted attributes with a row for each unit.
+    _shared_parameters : set of str
+        Parameters of the ridge readout that leave the layer of the largest network as it
+        is: other values need no other pass over the rows.
+    _layer_needs_rows : bool
+        Whether the layer depends on the training rows.
+    _rows_may_be_outside : bool
+        Whether there may be rows that no unit answers.
+    _wants_press_scores : bool
+        Whether `_take_press_scores` has a use for them.
+    """
+
+    _size_name = "n_hidden"
+    _shared_parameters = frozenset({"n_hidden", "alpha"})
+    _wants_press_scores = False
+
+    @abstractmethod
+    def _prepare(self, engine, X, y, sample_weight):
+        """Clean `Samples`."""
+
+    @abstractmethod
+    def _scores_of(self, outputs, axis=1):
+        """What is kept and told of the outputs of a readout, which lie along an axis."""
+
+    def _answer_outside(self, job, layer, X, rows, consume):
+        """``consume(rows, scores)`` for rows that no unit answers, where there may be such."""
+        return None
+
+    def _take_press_scores(self, scores, samples):
+        """Use the scores of the training rows, each without itself, if they are wanted."""
+        return None
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        penalties(self.alpha)
+
+    def _fit_on(self, job, X, y, sample_weight):
+        for stale in ("alpha_", "alphas_", "loo_errors_", "temperature_"):
+            vars(self).pop(stale, None)
+        samples, job = self._prepare(job.engine, X, y, sample_weight).on_device(job)
+        layer = self._choose_layer(job, samples)
+        solution = self._train(job, layer, samples)
+        warn_of(solution.problem)
+        self._set_readout(job.engine, solution, layer.hidden_dtype)
+
+    def _train(self, job, layer, samples):
+        """The readout, a `Solution` in float64."""
+        return self._train_ridge(job, layer, samples)
+
+    def _train_ridge(self, job, layer, samples):
+        """Ridge readout; sets `alpha_`, and what leave-one-out says where it is needed."""
+        alphas, is_chosen = penalties(self.alpha)
+        if not (is_chosen or self._wants_press_scores):
+            (self.alpha_,) = alphas
+            (statistics,) = gather(job, [layer], samples)
+            return statistics.solve(self.alpha_)
+        chosen = choose_penalty(job, layer, samples, alphas, self._wants_press_scores)
+        self.alpha_, self.alphas_ = chosen.alpha, np.array(alphas)
+        self.loo_errors_ = chosen.errors
+        if self._wants_press_scores:
+            scores = self._scores_of(chosen.scores)
+            self._answer_outside(job, layer, samples.X, chosen.outside, scores.__setitem__)
+            self._take_press_scores(scores, samples)
+        return chosen.solution
+
+    def _set_readout(self, engine, solution, dtype):
+        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+        if not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError(self._diverged())
+        self.readout_coef_ = self._scores_of(W, axis=0).astype(dtype)
+        self.readout_intercept_ = self._scores_of(b, axis=0).astype(dtype)
+
+    def _diverged(self):
+        return f"The readout of {type(self).__name__} is not finite; scale the features of X."
+
+    def _leading(self, n_units):
+        """A copy with the first units of the layer, for another readout."""
+        model = copy(self)
+        for name in self._unit_attributes:
+            setattr(model, name, getattr(self, name)[:n_units])
+        return model
+
+    def _stream_scores(self, job, layer, X, consume):
+        """``consume(rows, scores)`` until all rows have their scores (rows, n_scores)."""
+        readout = LinearReadout(
+            job.engine,
+            self.readout_coef_,
+            self.readout_intercept_,
+            layer.hidden_dtype,
+            self._rows_may_be_outside,
+        )
+        consumer = Consumer(
+            lambda part, H: consume(part, readout.scores(part, H)), row_bytes=readout.row_bytes
+        )
+        stream(job, layer, X, consumer)
+        self._answer_outside(job, layer, X, readout.outside, consume)

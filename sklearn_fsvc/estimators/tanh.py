@@ -1,0 +1,47 @@
+"""What classifier and transformer of tanh units share: parameters, and the choice."""
+
+from ..layers import TanhLayer
+from ..units.tanh import TanhRequest, fit_layer
+
+
+class TanhUnits:
+    """A mixin: the layer is tanh units with random weights."""
+
+    _unit_attributes = ("components_", "hidden_intercept_")
+    _rows_may_be_outside = False
+
+    @property
+    def _request(self):
+        return TanhRequest(
+            self._size, self.weights, self.scale, self.image_shape, self.patch_size, self.bias,
+            self.random_state,
+        )  # fmt: skip
+
+    def _check_layer(self):
+        self._request.check(self._size_name)
+
+    @property
+    def _layer_needs_rows(self):
+        return self._request.needs_rows
+
+    @property
+    def _meets_rows_again(self):
+        return self._request.needs_classes
+
+    def _why_classes(self):
+        needs = self._request.needs_classes
+        return (f"weights={self.weights!r}", '"gaussian" or "orthogonal"') if needs else None
+
+    def _choose_layer(self, job, samples):
+        codes = samples.targets.codes if self._request.needs_classes else None
+        layer = fit_layer(self._request, job, samples, codes)
+        self.components_, self.hidden_intercept_ = layer.units, layer.bias
+        return layer
+
+    def _layer(self):
+        return TanhLayer(self.components_, self.hidden_intercept_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required |= self._request.needs_classes
+        return tags

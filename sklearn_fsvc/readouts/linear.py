@@ -1,0 +1,43 @@
+"""A linear readout at work: from tiles of H to outputs."""
+
+import numpy as np
+
+
+class LinearReadout:
+    """Outputs ``H W' + b`` of tiles, and the rows that no unit answers.
+
+    Parameters
+    ----------
+    engine : Engine
+    W : ndarray of shape (n_outputs, n_units)
+    b : ndarray of shape (n_outputs,)
+    dtype : dtype
+        Of H.
+    may_be_outside : bool
+        Whether there may be rows that no unit answers, of which H is 0.
+    """
+
+    def __init__(self, engine, W, b, dtype, may_be_outside):
+        # One more column sums the activities: 0 tells a row outside every unit.
+        columns = np.column_stack([W.T, np.ones(W.shape[1])]) if may_be_outside else W.T
+        self._engine, self._W = engine, engine.to_device(columns.astype(dtype))
+        self._b, self._may_be_outside = b.astype(dtype), may_be_outside
+        self._outside = [np.empty(0, np.intp)]
+
+    @property
+    def row_bytes(self):
+        """Bytes that a row of H takes: its outputs, with room for copies in float64."""
+        return 24 * (len(self._b) + 1)
+
+    @property
+    def outside(self):
+        """The rows so far of which H was 0."""
+        return np.concatenate(self._outside)
+
+    def scores(self, part, H):
+        """Outputs (rows, n_outputs) for a tile that stands for the rows `part`, on the host."""
+        columns = self._engine.to_host(H @ self._W)
+        if self._may_be_outside:
+            self._outside.append(part.start + np.flatnonzero(columns[:, -1] == 0))
+            columns = columns[:, :-1]
+        return columns + self._b

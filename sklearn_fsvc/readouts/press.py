@@ -1,0 +1,203 @@
+"""Leave-one-out errors of ridge readouts, by PRESS, without training any of them again.
+
+PRESS is the predicted residual error sum of squares (D. M. Allen 1974, "The relationship
+between variable selection and data augmentation and a method for prediction").
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..rows.streaming import Consumer, stream
+from ..rows.tiling import check_fits
+from .ridge import gather
+
+# 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
+# without it. Of the order of the rounding of a leverage.
+_LEAST = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
+
+
+class PressResult(NamedTuple):
+    """What `press` finds.
+
+    Attributes
+    ----------
+    solutions : list of Solution
+        One for each penalty.
+    errors : ndarray of shape (n_alphas,)
+        Mean squared leave-one-out error, over rows with their weights, summed over outputs.
+    scores : ndarray of shape (n_alphas, n_rows, n_outputs) or None
+        Outputs for each row without itself, in the dtype of H.
+    outside : ndarray of int
+        Rows of which H is 0, where `scores` were asked for.
+    """
+
+    solutions: list
+    errors: np.ndarray
+    scores: np.ndarray | None
+    outside: np.ndarray
+
+
+class Chosen(NamedTuple):
+    """The penalty of the least leave-one-out error.
+
+    Attributes
+    ----------
+    alpha : float
+    solution : Solution
+    errors : ndarray of shape (n_alphas,)
+        Of all penalties.
+    scores : ndarray of shape (n_rows, n_outputs) or None
+    outside : ndarray of int
+        As of `PressResult`, at this penalty.
+    """
+
+    alpha: float
+    solution: Any
+    errors: np.ndarray
+    scores: np.ndarray | None
+    outside: np.ndarray
+
+
+def choose_penalty(job, layer, samples, alphas, keep_scores):
+    """The ridge readout with the penalty of the least leave-one-out error.
+
+    Two passes over the rows; three where the scores of so many penalties found no room.
+
+    Returns
+    -------
+    Chosen
+    """
+    # A leverage is worth what H'H is worth in the directions of least variance.
+    (statistics,) = gather(job, [layer], samples, dtype=float)
+    job = job.named(f"{job.what}, left out")
+    found = press(job, layer, samples, statistics, alphas, keep_scores)
+    best = int(found.errors.argmin())
+    of_best, k = found, best
+    if keep_scores and found.scores is None:
+        of_best, k = press(job, layer, samples, statistics, [alphas[best]], True), 0
+    scores = of_best.scores[k] if keep_scores else None
+    return Chosen(alphas[best], found.solutions[best], found.errors, scores, of_best.outside)
+
+
+def press(job, layer, samples, statistics, alphas, keep_scores):
+    """Ridge readouts and their leave-one-out errors, in one more pass over the rows.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Of all rows.
+    keep_scores : bool
+        Whether to keep the scores too: always for one penalty, and for several if a quarter
+        of the memory holds them.
+
+    Returns
+    -------
+    PressResult
+    """
+    engine, m, dtype = job.engine, layer.n_units, layer.hidden_dtype
+    needed = PressScorer.nbytes(m, dtype.itemsize, engine.algebra)
+    limit = job.memory_limit
+    check_fits("leave-one-out", needed, limit)
+    scorer = PressScorer(statistics, alphas, dtype)
+    shape = len(alphas), len(samples), samples.targets.n_outputs
+    if len(alphas) > 1:
+        kept_bytes = dtype.itemsize * math.prod(shape)
+        keep_scores = keep_scores and kept_bytes <= limit // 4
+        needed += keep_scores * kept_bytes
+    kept = _Kept(engine, shape, dtype) if keep_scores else None
+
+    def score(part, H):
+        is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
+        Y = samples.targets.matrix(part, engine.xp)
+        scores = scorer.scores(H, Y, samples.weight_of(part))
+        if keep_scores:
+            kept.add(part, scores, is_outside)
+
+    row_bytes = m * dtype.itemsize + 8 * (4 * shape[2] + 2) * len(alphas)
+    stream(job, layer, samples.X, Consumer(score, needed, row_bytes))
+    errors = engine.to_host(scorer.errors)
+    if not keep_scores:
+        return PressResult(scorer.solutions, errors, None, np.empty(0, np.intp))
+    return PressResult(scorer.solutions, errors, kept.scores, np.concatenate(kept.outside))
+
+
+class _Kept:
+    """Scores of all rows on the host, and the numbers of rows of which H is 0."""
+
+    def __init__(self, engine, shape, dtype):
+        self._engine, self.scores = engine, np.empty(shape, dtype)
+        self.outside = [np.empty(0, np.intp)]
+
+    def add(self, part, scores, is_outside):
+        self.scores[:, part] = self._engine.to_host(scores).swapaxes(0, 1)
+        self.outside.append(part.start + np.flatnonzero(self._engine.to_host(is_outside)))
+
+
+class PressScorer:
+    """Scores of the training rows by readouts that have not seen them, for some penalties.
+
+    A row that is left out changes its own score alone, and by a known amount: with the
+    leverage ``s = w (1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` the score without
+    it is ``y - (y - score) / (1 - s)`` (the PRESS formula). The hidden layer stays as it
+    is, centres among the rows too.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Of all rows.
+    alphas : sequence of float
+    dtype : dtype
+        Of H.
+
+    Attributes
+    ----------
+    solutions : list of Solution
+    errors : array of shape (n_alphas,)
+        See `PressResult`; of the rows so far.
+    """
+
+    def __init__(self, statistics, alphas, dtype):
+        self.xp, self.dtype = statistics.xp, np.dtype(dtype)
+        basis, scale, problems = statistics.whiten(alphas)
+        target = basis.T @ statistics.right
+        self.solutions = [
+            statistics._solution(basis @ (scale[:, [k]] * target), problem)
+            for k, problem in enumerate(problems)
+        ]
+        readouts = scale[:, :, None] * target[:, None, :]
+        self._basis, self._scale, self._readouts = (
+            self.xp.ascontiguousarray(a, dtype=dtype)
+            for a in (basis, scale, readouts.reshape(len(target), -1))
+        )
+        self._n, self._mean_y = statistics.n, statistics.y / statistics.n
+        self._mean_h = statistics.mean.astype(dtype)
+        self.errors = self.xp.zeros(len(alphas))
+
+    @staticmethod
+    def nbytes(n_units, itemsize, algebra):
+        """Bytes that it takes on the engine at most."""
+        return algebra.n_matrices * n_units * n_units * 8 + n_units * n_units * itemsize
+
+    def scores(self, H, Y, weight=None):
+        """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
+
+        Adds to `errors`. H is overwritten.
+        """
+        xp = self.xp
+        H -= self._mean_h
+        U = H @ self._basis
+        scores = (U @ self._readouts).astype(np.float64).reshape(len(H), -1, Y.shape[1])
+        scores += self._mean_y
+        leverage = (xp.multiply(U, U, out=U) @ self._scale).astype(np.float64) + 1 / self._n
+        if weight is not None:
+            leverage *= xp.asarray(weight)[:, None]
+        left = xp.maximum(1 - leverage, _LEAST[self.dtype])
+        residual = (Y[:, None, :] - scores) / left[:, :, None]
+        squared = (residual**2).sum(axis=2)
+        if weight is not None:
+            squared *= xp.asarray(weight)[:, None]
+        scores = xp.subtract(Y[:, None, :], residual, out=scores)
+        self.errors += squared.sum(axis=0) / self._n
+        return scores

@@ -1,0 +1,65 @@
+"""Where work is done, and with how much memory: one object instead of four arguments."""
+
+from dataclasses import dataclass, replace
+
+from ..engines.base import Engine
+from .progress import Progress
+from .tiling import parse_memory
+
+
+@dataclass(frozen=True)
+class Job:
+    """An engine that was entered, the memory it may take, and who hears of the work.
+
+    Parameters
+    ----------
+    engine : Engine
+    max_memory : int, str or None
+        As the user gave it.
+    verbose : int
+        0 prints nothing.
+    what : str
+        Who works and at what, such as "RBFClassifier fit", for people to read.
+    reserved : int
+        Bytes of `max_memory` that are taken already.
+    """
+
+    engine: Engine
+    max_memory: int | str | None = None
+    verbose: int = 0
+    what: str = ""
+    reserved: int = 0
+
+    @property
+    def memory_limit(self):
+        """Bytes that may be taken now."""
+        return parse_memory(self.max_memory, self.engine.memory()[0]) - self.reserved
+
+    def named(self, what):
+        """The same job at other work."""
+        return replace(self, what=what)
+
+    def reserving(self, n_bytes):
+        """The job with so much less memory."""
+        return replace(self, reserved=self.reserved + n_bytes)
+
+    def with_rows_on_device(self, X):
+        """X where the engine computes, if a quarter of the memory holds it.
+
+        Rows that are met in several passes then travel once.
+
+        Returns
+        -------
+        X : array-like
+            An array of ``engine.xp``, or X itself.
+        job : Job
+            With the memory that is left.
+        """
+        there = self.engine.upload_if_fits(X, self.memory_limit // 4)
+        # Without a limit of the user's, what is free says by itself how much is left.
+        is_counted = there is not X and self.max_memory is not None
+        return there, self.reserving(X.nbytes) if is_counted else self
+
+    def progress(self, n_rows):
+        """What counts the rows of this work, and prints."""
+        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch)

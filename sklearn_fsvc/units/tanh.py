@@ -1,0 +1,132 @@
+"""A tanh layer from chance and from data: directions, receptive fields, scale, bias."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..layers import TanhLayer, hidden_dtype
+from ..parameters import check_choice, check_count, check_positive_or_auto
+from ..rows.validation import to_host
+from .weights.chance import gaussian, orthogonal
+from .weights.fields import Fields, check_image, read_fields
+from .weights.rows import LabelledRows, differences, signed_sums
+from .weights.scale import Sample
+
+FROM_CHANCE = {"gaussian": gaussian, "orthogonal": orthogonal}
+FROM_ROWS = {"class_informed": signed_sums, "constrained": differences}
+WEIGHTS = (*FROM_CHANCE, *FROM_ROWS)
+
+
+@dataclass(frozen=True, eq=False)
+class TanhRequest:
+    """What the user asked of a tanh layer.
+
+    Parameters
+    ----------
+    n_units : int
+    weights, scale, image_shape, patch_size, bias, random_state
+        As of `TanhProjector`.
+    """
+
+    n_units: int
+    weights: str
+    scale: float | str
+    image_shape: Any
+    patch_size: Any
+    bias: bool
+    random_state: Any
+
+    def check(self, size_name):
+        """Raise for what cannot be used."""
+        check_count(size_name, self.n_units)
+        check_choice("weights", self.weights, WEIGHTS)
+        check_positive_or_auto("scale", self.scale)
+        read_fields(self.image_shape, self.patch_size)
+
+    @property
+    def is_auto(self):
+        """Whether the scale is read off the data."""
+        return isinstance(self.scale, str)
+
+    @property
+    def needs_classes(self):
+        """Whether the weights are made of rows and their classes."""
+        return isinstance(self.weights, str) and self.weights in FROM_ROWS
+
+    @property
+    def needs_rows(self):
+        """Whether the layer depends on the training rows."""
+        return self.needs_classes or self.is_auto
+
+    def fields(self, n_features, seed):
+        """What each unit sees of an image, or None."""
+        image_shape, patch_size = read_fields(self.image_shape, self.patch_size)
+        if image_shape is None:
+            return None
+        check_image(image_shape, n_features)
+        return Fields.draw(self.n_units, image_shape, patch_size, seed)
+
+    def biases(self, seed):
+        """Of all units, in float64."""
+        if not self.bias:
+            return np.zeros(self.n_units)
+        return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
+
+
+def fit_layer(request, job, samples, codes=None):
+    """The tanh layer that was asked for.
+
+    Unit by unit: with the same seed, fewer units are a prefix of more.
+
+    Parameters
+    ----------
+    request : TanhRequest
+    job : Job
+        Its memory is for what is taken where the rows lie, beside the layer.
+    samples : Samples
+    codes : ndarray of int of shape (n_rows,), optional
+        Classes; read only where the weights need them.
+
+    Returns
+    -------
+    layer : TanhLayer
+    """
+    X, dtype = samples.X, hidden_dtype(samples.X.dtype)
+    algebra = job.engine.algebra_of(X)
+    xp = algebra.xp
+    random_state = check_random_state(request.random_state)
+    # A stream each, so that none depends on how many numbers another one has drawn.
+    directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
+    fields, sample = request.fields(X.shape[1], places), None
+    if request.needs_rows:
+        sample = Sample.draw(algebra, X, samples.present, samples.weight, random_state)
+    if request.needs_classes:
+        data = LabelledRows(job, X, samples.present, codes, sample.mean, dtype)
+        W = FROM_ROWS[request.weights](data, request.n_units, directions)
+        W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
+    else:
+        W = FROM_CHANCE[request.weights](request.n_units, X.shape[1], directions)
+        W = xp.asarray(W.astype(dtype, copy=False))
+    if fields is not None:
+        fields.mask(W, xp)
+    b = request.biases(biases)
+    if request.is_auto:
+        b -= sample.scale(W, fields)
+    else:
+        lengths = _lengths(W, xp) if request.needs_classes else _expected_lengths(W, fields)
+        W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
+    return TanhLayer(to_host(W), b).astype(dtype)
+
+
+def _lengths(W, xp):
+    """Of the weights of each unit; 1 where there are none."""
+    lengths = xp.linalg.norm(W, axis=1)
+    lengths[lengths == 0] = 1
+    return lengths
+
+
+def _expected_lengths(W, fields):
+    """Of normal weights, on average."""
+    return np.sqrt(np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W)))
