@@ -51,45 +51,42 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
     np.testing.assert_array_equal(engine.hidden(prepared, X), naive.distances(X, C, "manhattan"))
 
 
-ALONE = """
+BY_DEFAULT = """
 import numpy as np, contract
 from sklearn_fsvc.engines import jit
-wanted = {0!r}
+engine = jit.JitEngine()
+"""
+ONE_BLOCK = (
+    BY_DEFAULT
+    + """
+layers = [layer for _, layer in contract.layers((9, 5, 4), np.float32)]
+engine.tuned = {layer.kind: {"block": engine.knobs(layers[0])["block"][0]} for layer in layers}
+"""
+)
+ALONE = """
 for dtype in (np.float32, np.float64):
     for X, layer in contract.layers((9, 5, 4), dtype):
-        if layer.accumulation == wanted:
-            jit.JitEngine().hidden(jit.JitEngine().prepare(layer), X)
+        if layer.accumulation == "%s" and (dtype == np.float32 or not engine.tuned):
+            engine.hidden(engine.prepare(layer), X)
 """
-
-TOGETHER = """
-import numpy as np, contract
-from sklearn_fsvc.engines import jit
-for dtype in (np.float32, np.float64):
-    contract.check_values(jit.JitEngine(), (67, 131, 9), dtype)
-# One kernel for each sum, of the same block: that of another sum by default.
-engine = jit.JitEngine()
-for block in engine.knobs(next(contract.layers((9, 5, 4), np.float32))[1])["block"][:2]:
-    kinds = [layer.kind for _, layer in contract.layers((9, 5, 4), np.float32)]
-    engine.tuned = {kind: {"block": block} for kind in kinds}
-    contract.check_values(engine, (67, 131, 9), np.float32)
-"""
-EVERY_BLOCK = """
-import contract
-from sklearn_fsvc.engines import jit
-contract.check_engine(jit.JitEngine())
-"""
+SQUARES, PRODUCTS, ALL = ALONE % "sqeuclidean", ALONE % "product", "contract.check_engine(engine)"
 
 
 @pytest.mark.parametrize(
-    "together",
-    [TOGETHER, pytest.param(EVERY_BLOCK, marks=pytest.mark.slow)],
-    ids=["by default", "every block"],
+    ("setting", "programs"),
+    [
+        (ONE_BLOCK, [SQUARES, PRODUCTS, "contract.check_values(engine, (67, 131, 9), np.float32)"]),
+        pytest.param(
+            BY_DEFAULT, [ALONE % "manhattan", SQUARES, PRODUCTS, ALL], marks=pytest.mark.slow
+        ),
+    ],
+    ids=["of one block", "all"],
 )
-def test_kernels_compiled_by_different_processes_live_together(tmp_path, together):
+def test_kernels_compiled_by_different_processes_live_together(tmp_path, setting, programs):
     """Each kernel compiled alone, then all loaded from the cache: none is taken for another."""
     env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
-    for code in (*map(ALONE.format, ("manhattan", "sqeuclidean", "product")), together):
-        command = [sys.executable, "-c", code]
+    for program in programs:
+        command = [sys.executable, "-c", setting + program]
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
@@ -167,7 +164,6 @@ for dtype in (np.float32, np.uint8):
     contract.check_rows_are_independent(jit.JitEngine(), dtype)
     contract.check_zero_distance(jit.JitEngine(), dtype)
 """
-ALL = "contract.check_engine(jit.JitEngine())"
 
 
 @pytest.mark.skipif("x86" not in os.uname().machine, reason="targets of x86-64")
