@@ -153,6 +153,7 @@ CHECK = """
 import numpy as np, contract
 from sklearn_fsvc.engines import jit
 from sklearn_fsvc.engines.kernels import target
+engine = jit.JitEngine()
 assert target.TARGET.width == {width}, target.TARGET
 {what}
 print(target.TARGET)
