@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine, profiles
+from sklearn_fsvc.engines import get_engine, host, profiles
 from sklearn_fsvc.engines.host import allowed_threads
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.tuning import KINDS, example
@@ -370,6 +370,9 @@ def eight_cores(monkeypatch):
 
     monkeypatch.setattr(joblib, "cpu_count", cpu_count)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    host._count_cores.cache_clear()
+    yield
+    host._count_cores.cache_clear()
 
 
 SHARES = [(None, 16, 16), ("1", 16, 1), ("3", 16, 3), ("3", 2, 2), ("8", 16, 8), ("16", 16, 16)]

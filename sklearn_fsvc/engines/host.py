@@ -45,7 +45,19 @@ def _control_group_limit():
 
 def n_cores():
     """Physical cores of this process, in a worker too."""
-    return joblib.cpu_count(only_physical_cores=True)
+    return _count_cores(True, *_what_cores_depend_on())
+
+
+def _what_cores_depend_on():
+    """What may change while a process runs; a quota of its control group is read once."""
+    mask = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return os.getpid(), mask, os.environ.get("LOKY_MAX_CPU_COUNT")
+
+
+@cache
+def _count_cores(only_physical, *depends_on):
+    """joblib reads files to count: a quarter of the time in which one row is answered."""
+    return joblib.cpu_count(only_physical_cores=only_physical)
 
 
 def n_threads():
@@ -58,7 +70,7 @@ def n_threads():
 
 def thread_choices():
     """Numbers of threads worth measuring, the physical cores first."""
-    cores, logical = n_cores(), joblib.cpu_count()
+    cores, logical = n_cores(), _count_cores(False, *_what_cores_depend_on())
     powers = (2**i for i in range(logical.bit_length()))
     return tuple(dict.fromkeys((cores, *powers, logical)))
 

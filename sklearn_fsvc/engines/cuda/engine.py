@@ -99,7 +99,7 @@ class CudaEngine(Engine):
     def identity(self):
         device = self.xp.cuda.runtime.getDeviceProperties(self.index)["name"].decode()
         return {
-            "engine": "cuda",
+            "engine": CudaEngine.name,
             "device": device,
             "compiler": f"numba-cuda-mlir {version('numba-cuda-mlir')}, CuPy {self.xp.__version__}",
             "package": __version__,
