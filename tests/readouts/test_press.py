@@ -7,6 +7,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
+from allocated import MIB, PER_ROW, peak
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.algebra import HostAlgebra
@@ -18,7 +19,6 @@ from sklearn_fsvc.readouts.press import PressScorer, choose_penalty, press
 from sklearn_fsvc.readouts.ridge import gather
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
-from test_memory import MIB, PER_ROW, peak
 
 # Wide units: where one has its own centre for its only row, float32 cannot tell the
 # leverage of that row from 1.
