@@ -1,0 +1,198 @@
+"""Devices by their names: which engine it is, why it is refused, and engines of other packages."""
+
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+import contract
+import naive
+from conftest import usable
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.__main__ import info
+from sklearn_fsvc.engines import ALIASES, CPU, ENGINES, get_engine, register, registry
+from sklearn_fsvc.engines.algebra import HostAlgebra
+from sklearn_fsvc.engines.base import Engine
+from sklearn_fsvc.engines.blas import BlasEngine
+from sklearn_fsvc.engines.host import HostEngine, host_identity
+from sklearn_fsvc.tuning import tune
+
+
+def test_engines_are_engines():
+    for name, engine in ENGINES.items():
+        assert issubclass(engine, Engine)
+        assert engine.name == name
+    assert CPU in ENGINES
+    assert not set(ALIASES) & set(ENGINES)
+
+
+@pytest.mark.parametrize(
+    "device", ["gpu", "CPU", "", None, 0, "jit:1", "cuda:", "cuda:x", "cuda:-1", "auto:0"]
+)
+def test_unknown_device(device):
+    with pytest.raises(ValueError, match=r"device=.* is not known; choose one of 'auto'"):
+        get_engine(device)
+
+
+def test_unavailable_engine_is_refused_with_its_reason(monkeypatch):
+    reason = "no such library; pip install it"
+    monkeypatch.setattr(ENGINES["mkl"], "why_unavailable", lambda self: reason)
+    with pytest.raises(RuntimeError, match=f"device='mkl' cannot be used: {reason}"):
+        get_engine("mkl")
+
+
+def test_missing_mkl_names_the_remedy(monkeypatch):
+    from sklearn_fsvc.engines import mkl
+
+    monkeypatch.setattr(mkl, "_candidates", lambda: [])
+    mkl._open.cache_clear()
+    assert "pip install" in mkl.why_unavailable()
+    mkl._open.cache_clear()
+
+
+def test_a_gpu_that_is_not_there(request):
+    usable("cuda", request.config)
+    with pytest.raises(RuntimeError, match=r"'cuda:99' cannot be used: there (is|are) \d+ GPU"):
+        get_engine("cuda:99")
+
+
+def test_auto_takes_a_gpu_for_large_jobs_only(monkeypatch):
+    works = []
+    monkeypatch.setattr(ENGINES["cuda"], "is_installed", lambda: works[-1])
+    monkeypatch.setattr(ENGINES["cuda"], "why_unavailable", lambda self: None)
+    large = ENGINES["cuda"].auto_work
+    for works_, work, expected in [
+        (True, 0, CPU),
+        (True, large - 1, CPU),
+        (True, large, "cuda"),
+        (False, large, CPU),
+    ]:
+        works.append(works_)
+        assert get_engine("auto", work).name == expected
+
+
+@pytest.fixture
+def plain_engine():
+    """An engine of another package: one class, and one call."""
+
+    @register
+    class PlainEngine(HostEngine):
+        name = "plain"
+
+        def why_unavailable(self):
+            return None
+
+        def identity(self):
+            return host_identity(self.name, "none")
+
+        def knobs(self, layer):
+            return {"M": (1024, 512), "asymmetry": (1, 2)}
+
+        def prepare(self, layer):
+            return layer
+
+        def prepared_bytes(self, layer):
+            return 0
+
+        def hidden(self, prepared, X, out=None, units=None):
+            H = naive.hidden(prepared, X).astype(prepared.hidden_dtype)
+            if out is None:
+                return H
+            units = slice(None) if units is None else units
+            out[:, units] = H[:, units]
+            return out
+
+    yield PlainEngine
+    del ENGINES["plain"]
+
+
+def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
+    contract.check_engine(plain_engine())
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300], y[:300]
+    for estimator in (RBFClassifier(30, random_state=0), TanhClassifier(30, random_state=0)):
+        own = clone(estimator).set_params(device="plain").fit(X, y)
+        assert own.device_ == "plain"
+        scores = estimator.set_params(device="jit").fit(X, y).decision_function(X)
+        np.testing.assert_allclose(own.decision_function(X), scores, atol=1e-8)
+    info()
+    assert "  plain   works: plain" in capsys.readouterr().out
+    kind = "manhattan laplacian float64"
+    found = tune("plain", [kind], n_features=2, repeats=1)
+    assert set(found[kind].settings) == {"M", "asymmetry"}
+    with pytest.raises(ValueError, match=r"choose one of .*'plain'"):
+        get_engine("plane")
+
+
+class Tagged(np.ndarray):
+    """An array of another namespace."""
+
+
+def _tagged(name):
+    def function(*args, **kwargs):
+        result = getattr(np, name)(*args, **kwargs)
+        return result.view(Tagged) if isinstance(result, np.ndarray) else result
+
+    return function
+
+
+def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
+    """Nothing asks whether it is NumPy's, else CuPy's."""
+    names = {name: _tagged(name) for name in ("zeros", "ones", "empty", "asarray", "arange")}
+    xp = SimpleNamespace(**{**vars(np), **names})
+
+    class Algebra(HostAlgebra):
+        pass
+
+    Algebra.xp = plain_engine.xp = xp
+    plain_engine.algebra = Algebra()
+    X, y = rng.random((60, 4)), np.arange(60) % 3
+    for alpha in (0.5, "loo"):
+        clf = RBFClassifier(9, alpha=alpha, device="plain", random_state=0).fit(X, y)
+        expected = clone(clf).set_params(device="jit").fit(X, y).predict(X)
+        np.testing.assert_array_equal(clf.predict(X), expected)
+
+
+class _NoEngine:
+    name = "no"
+
+
+def _engine_named(name):
+    return type("Named", (BlasEngine,), {"name": name})
+
+
+@pytest.mark.parametrize(
+    ("engine", "error", "message"),
+    [
+        (_NoEngine, TypeError, "must be a subclass of"),
+        ("jit", TypeError, "engine='jit' must be a subclass"),
+        (HostEngine, TypeError, "HostEngine does not define .*hidden.*why_unavailable"),
+        (_engine_named("auto"), ValueError, "name='auto' of Named cannot be the name of a device"),
+        (_engine_named("my:gpu"), ValueError, "name='my:gpu' of Named cannot be the name"),
+        (_engine_named(None), ValueError, "name=None of Named cannot be the name"),
+        (_engine_named("jit"), ValueError, "device='jit' is JitEngine already; take another"),
+    ],
+)
+def test_what_cannot_be_registered(engine, error, message):
+    before = dict(ENGINES)
+    with pytest.raises(error, match=message):
+        register(engine)
+    assert before == ENGINES
+
+
+def test_entry_points(monkeypatch):
+    """An engine of another package; a broken one is named, and stops nothing."""
+
+    def entry_points(group):
+        assert group == "sklearn_fsvc.engines"
+        return [EntryPoint("a", "no_such_package:Engine", group), own]
+
+    own = SimpleNamespace(value="own:Own", load=lambda: _engine_named("own"))
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    registry._load_entry_points.cache_clear()
+    with pytest.warns(RuntimeWarning, match="no_such_package:Engine is ignored .ModuleNotFound"):
+        assert get_engine("own").name == "own"
+    del ENGINES["own"]
