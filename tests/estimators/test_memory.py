@@ -41,7 +41,7 @@ def test_the_budget_is_kept(device, rows, estimator, monkeypatch):
     # Each thread of a BLAS engine takes memory: as many as on the smallest machine.
     monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 2)
     if device == "cuda":
-        pytest.skip("the memory of a GPU is another one: test_cuda.py")
+        pytest.skip("the memory of a GPU is another one: test_cuda_memory.py")
     if device != "jit" and getattr(estimator, "metric", "product") == "manhattan":
         pytest.skip("the same memory as for Euclidean distances, and slow")
     X, y = rows
