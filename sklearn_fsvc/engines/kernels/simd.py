@@ -20,8 +20,8 @@ A block is an intrinsic that numba's loops call with
     X        (rows, items)             i, valid   first row, rows that exist from there
     panels   (n_panels, items, lanes)  p          the panel of units
     rows     per-row arrays            units      per-unit arrays, (n_panels, lanes) each
-    epilogue one, scale, offset (n_panels, lanes), floor
-    out      (rows, units)             receives max(floor, scale * sum + offset)
+    epilogue one, scale, offset (n_panels, lanes), floor, whether exp follows
+    out      (rows, units)             receives max(floor, scale * sum + offset), or its exp
     first, last                        the items to sum, `first` a multiple of CHUNK
     totals   (slots, rows of a block, lanes)  slot   where the sums wait between two calls
 """
@@ -37,6 +37,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from . import terms
+from .functions import exp
 from .target import CHUNK, TARGET
 from .terms import I8, I32
 
@@ -58,7 +59,7 @@ class _Block:
     ):  # fmt: skip
         self.b, self.X, self.i, self.valid, self.panels, self.p = b, X, i, valid, panels, p
         self.rows, self.units, self.out = rows, units, out
-        self.one, self.scale, self.offset, self.floor = epilogue
+        self.one, self.scale, self.offset, self.floor, self.is_exp = epilogue
         self.first, self.last, self.totals, self.slot = first, last, totals, slot
         self.n_rows, self.n_vectors = shape
         self.grid = tuple(product(range(self.n_rows), range(self.n_vectors)))
@@ -180,14 +181,18 @@ class _Block:
         return b.load(b.bitcast(b.gep(array.data, [self._lane(u)]), vector.as_pointer()), align=4)
 
     def store(self, sums):
-        """out = max(floor, scale * sum + offset) where rows and units exist."""
-        b = self.b
+        """out = max(floor, scale * sum + offset), or its exp, where rows and units exist."""
+        b, is_exp = self.b, self.b.icmp_signed("!=", self.is_exp, I64(0))
         scale, floor = (terms.splat(b, self.result, v) for v in (self.scale, self.floor))
         for u in range(self.n_vectors):
             offset = self.of_units(self.offset, u, self.result)
             for r in range(self.n_rows):
                 h = terms.multiply_add(b, scale, self._as_result(sums[r, u]), offset)
                 h = b.select(b.fcmp_ordered(">", floor, h), floor, h)
+                slot = cgutils.alloca_once_value(b, h)
+                with b.if_then(is_exp, likely=False):
+                    b.store(exp(b, h), slot)
+                h = b.load(slot)
                 with b.if_then(b.icmp_signed("<", I64(r), self.valid)):
                     self._store_vector(h, r, u)
 
