@@ -39,7 +39,7 @@ class _Prepared:
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
     epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
-    has_all: bool  # by the kernel
+    has_all: bool  # of the formula is done by the kernel
 
 
 class JitEngine(HostEngine):
@@ -108,7 +108,9 @@ class JitEngine(HostEngine):
         has_all = is_exp or not layer.has_finish
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         threads = allowed_threads(settings["threads"])
-        return _Prepared(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue, has_all)
+        return _Prepared(
+            layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue, has_all
+        )  # fmt: skip
 
     def hidden(self, prepared, X, out=None, units=None):
         layer = prepared.layer
