@@ -180,7 +180,7 @@ class _Block:
         b = self.b
         return b.load(b.bitcast(b.gep(array.data, [self._lane(u)]), vector.as_pointer()), align=4)
 
-    def store(self, sums):
+    def store(self, sums, may_be_exp=True):
         """out = max(floor, scale * sum + offset), or its exp, where rows and units exist."""
         b, is_exp = self.b, self.b.icmp_signed("!=", self.is_exp, I64(0))
         scale, floor = (terms.splat(b, self.result, v) for v in (self.scale, self.floor))
@@ -189,10 +189,11 @@ class _Block:
             for r in range(self.n_rows):
                 h = terms.multiply_add(b, scale, self._as_result(sums[r, u]), offset)
                 h = b.select(b.fcmp_ordered(">", floor, h), floor, h)
-                slot = cgutils.alloca_once_value(b, h)
-                with b.if_then(is_exp, likely=False):
-                    b.store(exp(b, h), slot)
-                h = b.load(slot)
+                if may_be_exp:
+                    slot = cgutils.alloca_once_value(b, h)
+                    with b.if_then(is_exp, likely=False):
+                        b.store(exp(b, h), slot)
+                    h = b.load(slot)
                 with b.if_then(b.icmp_signed("<", I64(r), self.valid)):
                     self._store_vector(h, r, u)
 
@@ -217,12 +218,12 @@ class _Block:
                     b.store(b.load(b.gep(lane, [loop.index])), b.gep(target, [loop.index]))
 
 
-def _plain(term):
+def _plain(term, may_be_exp=True):
     """The sums are what is wanted."""
 
     def emit(block):
         with block.finished(term) as sums:
-            block.store(sums)
+            block.store(sums, may_be_exp)
 
     return emit
 
@@ -262,10 +263,6 @@ def _from_minima(block):
         block.store({g: b.load(mended[g]) for g in block.grid})
 
 
-def _is_array(kind):
-    return isinstance(kind, types.Array)
-
-
 def _intrinsic(emit, shape):
     @intrinsic
     def block(
@@ -279,7 +276,9 @@ def _intrinsic(emit, shape):
             def unpack(kind, value):
                 if isinstance(kind, types.BaseTuple):
                     return list(map(unpack, kind, cgutils.unpack_tuple(b, value)))
-                return make_array(kind)(context, b, value) if _is_array(kind) else value
+                return (
+                    make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
+                )
 
             values = map(unpack, signature.args, args)
             emit(_Block(b, ITEMS[X.dtype], shape, *values))
@@ -293,7 +292,7 @@ def _intrinsic(emit, shape):
 _EMITTERS = {
     "manhattan": _from_minima,
     "sqeuclidean": _plain(terms.square),
-    "product": _plain(terms.product),
+    "product": _plain(terms.product, may_be_exp=False),  # no layer of products has it
     "bytes_min": _from_byte_minima,
     "bytes_sad": _plain(terms.bytes_sad),
 }
