@@ -3,7 +3,7 @@
 One block of some rows against some vectors of units is held in registers; each step
 broadcasts one item of each row and combines it with the next item of all units:
 
-    sums[r, l] += term(x[r, k], panel[k, l])        k = 0, 1, 2 ...
+    sums[r, l] += term(x[r, k], panel[k, l])        k = 0, 1, 2 ...   (see `terms`)
 
 The lanes of a vector are neighbouring units, so the sum over the features runs in the
 order of the features whatever the shape of the tile: H cannot depend on the tiling.
@@ -12,8 +12,6 @@ the integer instructions at all.
 
 An item is a float, or for uint8 rows a group of 4 or 8 features: as many as the integer
 instruction adds up for one lane.
-
-What is added at each step is one of `terms`.
 
 A block is an intrinsic that numba's loops call with
 
@@ -276,9 +274,8 @@ def _intrinsic(emit, shape):
             def unpack(kind, value):
                 if isinstance(kind, types.BaseTuple):
                     return list(map(unpack, kind, cgutils.unpack_tuple(b, value)))
-                return (
-                    make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
-                )
+                is_array = isinstance(kind, types.Array)
+                return make_array(kind)(context, b, value) if is_array else value
 
             values = map(unpack, signature.args, args)
             emit(_Block(b, ITEMS[X.dtype], shape, *values))
