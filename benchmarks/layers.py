@@ -1,6 +1,7 @@
 """The layers against peers: t_syn, picoseconds a row, unit and feature.
 
-python benchmarks/layers.py [--json FILE]         needs faiss-cpu for one of the rows
+python benchmarks/layers.py [--json FILE] [--device cuda]
+needs faiss-cpu for one of the rows; with a device, only the kernels of RBF units are timed there
 """
 
 import tracemalloc
@@ -13,6 +14,7 @@ from _report import arguments, report
 from sklearn_fsvc import TanhProjector
 from sklearn_fsvc.engines import ENGINES, get_engine
 from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.kernels import KERNELS
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.timing import medians
 
@@ -81,6 +83,26 @@ def engines(args):
         report(args, f"{kind} layer, {N} x {M} x {FEATURES}", rows)
 
 
+def kernels(args):
+    """What other kernels cost beside the triangle, Manhattan distance, on one engine."""
+    rng = np.random.default_rng(0)
+    with get_engine(args.device or "jit") as engine:
+        rows = []
+        for dtype in (np.float32, np.float64, np.uint8):
+            for n in (16, 64, FEATURES):
+                X, C = ((rng.random((k, n)) * 255).astype(dtype) for k in (N, M))
+                X, functions = engine.to_device(X), {}
+                for kernel in KERNELS:
+                    prepared = engine.prepare(RBFLayer(C, 85.0 * n, kernel=kernel))
+                    out = engine.xp.empty((N, M), prepared.layer.hidden_dtype)
+                    functions[kernel] = partial(engine.hidden, prepared, X, out)
+                times = medians(functions, 15, stopwatch=engine.stopwatch, calls=4)
+                for kernel in set(KERNELS) - {"triangular"}:
+                    ratio = times[kernel] / times["triangular"]
+                    rows.append((f"{kernel} / triangular, {np.dtype(dtype)}, n = {n}", ratio))
+        report(args, f"Kernels by {engine.name}, {N} x {M}", sorted(rows))
+
+
 def tanh_transform(args):
     """TanhProjector.transform against the one line of NumPy it stands for."""
     rng = np.random.default_rng(0)
@@ -115,7 +137,9 @@ def _extra_bytes(function):
 
 
 if __name__ == "__main__":
-    args = arguments()
-    manhattan(args)
-    engines(args)
-    tanh_transform(args)
+    args = arguments(device={"help": "time the kernels of RBF units there, and nothing else"})
+    if not args.device:
+        manhattan(args)
+        engines(args)
+        tanh_transform(args)
+    kernels(args)

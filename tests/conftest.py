@@ -9,6 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_fsvc.engines import ENGINES
 
+pytest.register_assert_rewrite("search.comparing")
+
 
 def pytest_addoption(parser):
     parser.addoption(

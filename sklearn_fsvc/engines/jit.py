@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from ..formulas import EXP
 from .host import (
     HostEngine,
     allowed_threads,
@@ -37,7 +38,8 @@ class _Prepared:
     threads: int
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
-    epilogue: tuple  # one, scale, offset (n_panels, lanes), floor
+    epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
+    has_all: bool  # of the formula is done by the kernel
 
 
 class JitEngine(HostEngine):
@@ -101,17 +103,21 @@ class JitEngine(HostEngine):
         kernel, row_sums = _choose(cpu, layer, item, settings["block"])
         unit_sums = tuple(_by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
         one = panels.dtype.type(1)
-        epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor))
+        is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
+        epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor), int(is_exp))
+        has_all = is_exp or not layer.has_finish
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         threads = allowed_threads(settings["threads"])
-        return _Prepared(layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue)
+        return _Prepared(
+            layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue, has_all
+        )  # fmt: skip
 
     def hidden(self, prepared, X, out=None, units=None):
         layer = prepared.layer
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
-        if layer.has_finish:
+        if not prepared.has_all:
             step = max(64, _FINISH // layer.n_units)
         units = units or slice(0, layer.n_units)
 
@@ -119,7 +125,8 @@ class JitEngine(HostEngine):
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
-                layer.finish(out[tile, units], np)
+                if not prepared.has_all:
+                    layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
         threads = prepared.threads if work > _SERIAL else 1

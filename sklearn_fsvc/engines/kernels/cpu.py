@@ -65,7 +65,7 @@ def kernel(name, item, shape):
 @jit
 def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile):
     """One byte an item, no special instruction: what LLVM makes of a plain loop."""
-    _, scale, offset, floor = epilogue
+    _, scale, offset, floor, _ = epilogue
     lanes = panels.shape[2]
     sums = np.empty(lanes, np.int32)
     for i in range(len(X)):

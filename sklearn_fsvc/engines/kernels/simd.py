@@ -20,8 +20,8 @@ A block is an intrinsic that numba's loops call with
     X        (rows, items)             i, valid   first row, rows that exist from there
     panels   (n_panels, items, lanes)  p          the panel of units
     rows     per-row arrays            units      per-unit arrays, (n_panels, lanes) each
-    epilogue one, scale, offset (n_panels, lanes), floor
-    out      (rows, units)             receives max(floor, scale * sum + offset)
+    epilogue one, scale, offset (n_panels, lanes), floor, whether exp follows
+    out      (rows, units)             receives max(floor, scale * sum + offset), or its exp
     first, last                        the items to sum, `first` a multiple of CHUNK
     totals   (slots, rows of a block, lanes)  slot   where the sums wait between two calls
 """
@@ -37,6 +37,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from . import terms
+from .functions import exp
 from .target import CHUNK, TARGET
 from .terms import I8, I32
 
@@ -58,7 +59,7 @@ class _Block:
     ):  # fmt: skip
         self.b, self.X, self.i, self.valid, self.panels, self.p = b, X, i, valid, panels, p
         self.rows, self.units, self.out = rows, units, out
-        self.one, self.scale, self.offset, self.floor = epilogue
+        self.one, self.scale, self.offset, self.floor, self.is_exp = epilogue
         self.first, self.last, self.totals, self.slot = first, last, totals, slot
         self.n_rows, self.n_vectors = shape
         self.grid = tuple(product(range(self.n_rows), range(self.n_vectors)))
@@ -179,15 +180,20 @@ class _Block:
         b = self.b
         return b.load(b.bitcast(b.gep(array.data, [self._lane(u)]), vector.as_pointer()), align=4)
 
-    def store(self, sums):
-        """out = max(floor, scale * sum + offset) where rows and units exist."""
-        b = self.b
+    def store(self, sums, may_be_exp=True):
+        """out = max(floor, scale * sum + offset), or its exp, where rows and units exist."""
+        b, is_exp = self.b, self.b.icmp_signed("!=", self.is_exp, I64(0))
         scale, floor = (terms.splat(b, self.result, v) for v in (self.scale, self.floor))
         for u in range(self.n_vectors):
             offset = self.of_units(self.offset, u, self.result)
             for r in range(self.n_rows):
                 h = terms.multiply_add(b, scale, self._as_result(sums[r, u]), offset)
                 h = b.select(b.fcmp_ordered(">", floor, h), floor, h)
+                if may_be_exp:
+                    slot = cgutils.alloca_once_value(b, h)
+                    with b.if_then(is_exp, likely=False):
+                        b.store(exp(b, h), slot)
+                    h = b.load(slot)
                 with b.if_then(b.icmp_signed("<", I64(r), self.valid)):
                     self._store_vector(h, r, u)
 
@@ -212,12 +218,12 @@ class _Block:
                     b.store(b.load(b.gep(lane, [loop.index])), b.gep(target, [loop.index]))
 
 
-def _plain(term):
+def _plain(term, may_be_exp=True):
     """The sums are what is wanted."""
 
     def emit(block):
         with block.finished(term) as sums:
-            block.store(sums)
+            block.store(sums, may_be_exp)
 
     return emit
 
@@ -257,10 +263,6 @@ def _from_minima(block):
         block.store({g: b.load(mended[g]) for g in block.grid})
 
 
-def _is_array(kind):
-    return isinstance(kind, types.Array)
-
-
 def _intrinsic(emit, shape):
     @intrinsic
     def block(
@@ -274,7 +276,9 @@ def _intrinsic(emit, shape):
             def unpack(kind, value):
                 if isinstance(kind, types.BaseTuple):
                     return list(map(unpack, kind, cgutils.unpack_tuple(b, value)))
-                return make_array(kind)(context, b, value) if _is_array(kind) else value
+                return (
+                    make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
+                )
 
             values = map(unpack, signature.args, args)
             emit(_Block(b, ITEMS[X.dtype], shape, *values))
@@ -288,7 +292,7 @@ def _intrinsic(emit, shape):
 _EMITTERS = {
     "manhattan": _from_minima,
     "sqeuclidean": _plain(terms.square),
-    "product": _plain(terms.product),
+    "product": _plain(terms.product, may_be_exp=False),  # no layer of products has it
     "bytes_min": _from_byte_minima,
     "bytes_sad": _plain(terms.bytes_sad),
 }

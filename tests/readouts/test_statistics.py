@@ -1,15 +1,9 @@
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from conftest import usable
-from sklearn_fsvc.engines import algebra, get_engine
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.estimators.targets import ClassTargets
-from sklearn_fsvc.readouts.lms import LMS_BLOCK, lms_update, untrained
+from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.readouts.statistics import RidgeStatistics, warn_of
 
 JIT = get_engine("jit")
@@ -20,13 +14,6 @@ def data(rng):
     H = rng.random((200, 15))
     Y = rng.normal(size=(200, 3))
     return H, Y, rng.random(200) * 2
-
-
-@pytest.fixture(params=["jit", "cuda"])
-def engine(request):
-    """Of each namespace of arrays, one engine."""
-    with usable(request.param, request.config) as engine:
-        yield engine
 
 
 def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=np.float32):
@@ -121,22 +108,6 @@ def test_a_unit_that_hardly_varies_costs_no_digits(engine, rng):
     found = np.tril(engine.to_host(s._normal_matrix(0.0))) / len(H)
     scale = np.sqrt(np.outer(variance.diagonal(), variance.diagonal()))
     np.testing.assert_allclose(found / scale, np.tril(variance / scale), rtol=0, atol=1e-3)
-
-
-def test_large_matrices_are_factorised_by_one_thread(monkeypatch):
-    """With two, OpenBLAS crashes from some order on."""
-    limits = []
-
-    def spy(limit, user_api):
-        limits.append((limit, user_api))
-        return nullcontext()
-
-    monkeypatch.setattr(algebra, "threadpool_limits", spy)
-    monkeypatch.setattr(algebra, "_LARGEST_SHARED", 20)
-    HOST.cholesky(np.eye(20, order="F"))
-    assert limits == []
-    HOST.cholesky(np.eye(21, order="F"))
-    assert limits == [(1, "blas")]
 
 
 def test_leading_units_are_a_smaller_network(data):
@@ -326,29 +297,3 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
     basis, scale, _ = s.whiten([alpha, 1.0])
     W = engine.to_host(basis * scale[:, 0] @ (basis.T @ s.right)).T
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n", [1, LMS_BLOCK, LMS_BLOCK + 1, 3 * LMS_BLOCK + 7])
-def test_lms_is_the_rule_row_by_row(engine, rng, n, weighted):
-    H, Y = rng.random((n, 12)), rng.random((n, 4))
-    weight = rng.random(n) if weighted else None
-    W = rng.random((4, 12))
-    expected = naive.lms(W, H, Y, 0.06, weight)
-    there = [a if a is None else engine.to_device(a) for a in (W, H, Y, weight)]
-    lms_update(*there[:3], 0.06, there[3], engine.algebra)
-    np.testing.assert_allclose(engine.to_host(there[0]), expected, rtol=0, atol=1e-12)
-
-
-def test_lms_every_step(rng):
-    """The rule after one row, two rows, three: not only where it ends."""
-    H, Y = rng.random((20, 5)), rng.random((20, 2))
-    for n in range(1, 21):
-        W = np.zeros((2, 5))
-        lms_update(W, H[:n], Y[:n], 0.1)
-        np.testing.assert_allclose(W, naive.lms(np.zeros((2, 5)), H[:n], Y[:n], 0.1), atol=1e-14)
-
-
-def test_untrained_sums_the_activities_of_each_class():
-    W = untrained(ClassTargets(np.array([2, 0, 2, 1]), 3), np.array([1, 0, 2, 3]))
-    np.testing.assert_array_equal(W @ [1, 10, 100, 1000], [1, 1000, 110])

@@ -1,6 +1,6 @@
 """The contract of the engines for the kernels of the GPU, on numba's simulator.
 
-Run by itself: ``NUMBA_ENABLE_CUDASIM=1 python -m pytest tests/test_simulator.py``.
+Run by itself: ``NUMBA_ENABLE_CUDASIM=1 python -m pytest tests/engines/test_simulator.py``.
 """
 
 import os

@@ -1,17 +1,14 @@
 """`max_memory` is kept: what NumPy allocates is measured, in fit, transform and predict."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
+from allocated import MIB, PER_ROW, peak
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
 
-N, FEATURES, UNITS, MIB = 20_000, 40, 1000, 2**20
+N, FEATURES, UNITS = 20_000, 40, 1000
 # Less than a call takes that is left alone, as a test makes sure.
 FIT, ANSWER = 24 * MIB, 4 * MIB
-# Of the answer and of y: what the user asked for, and codes, not tiles.
-PER_ROW = 64
 
 ESTIMATORS = [
     RBFClassifier(UNITS, random_state=0),
@@ -31,16 +28,6 @@ def rows():
     return rng.random((N, FEATURES), np.float32) + y[:, None].astype(np.float32) / 4, y
 
 
-def peak(function, *args):
-    """(result, the most bytes held at one time during the call)."""
-    tracemalloc.start()
-    try:
-        result = function(*args)
-        return result, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_an_unbounded_call_would_take_more(rows):
     """Else the tests below would test nothing."""
     X, y = rows
@@ -54,7 +41,7 @@ def test_the_budget_is_kept(device, rows, estimator, monkeypatch):
     # Each thread of a BLAS engine takes memory: as many as on the smallest machine.
     monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 2)
     if device == "cuda":
-        pytest.skip("the memory of a GPU is another one: test_cuda.py")
+        pytest.skip("the memory of a GPU is another one: test_cuda_memory.py")
     if device != "jit" and getattr(estimator, "metric", "product") == "manhattan":
         pytest.skip("the same memory as for Euclidean distances, and slow")
     X, y = rows

@@ -6,7 +6,6 @@ from hypothesis.extra import numpy as hnp
 
 import naive
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.kernels import K, Triangular
 from sklearn_fsvc.rows.samples import Samples
 from sklearn_fsvc.units import novelty
 from sklearn_fsvc.units.novelty import (
@@ -16,10 +15,9 @@ from sklearn_fsvc.units.novelty import (
     least_novel,
     novel_rows,
 )
-from sklearn_fsvc.units.radius import natural_radius, search_radius
 from sklearn_fsvc.units.rbf import presentation_order
 
-JIT, TRIANGULAR = get_engine("jit"), Triangular()
+JIT = get_engine("jit")
 
 # Coordinates on a coarse grid make ties and duplicates; the thresholds are no sums of the
 # activities that such a grid gives, so that rounding decides nothing.
@@ -145,77 +143,6 @@ def test_a_fixed_radius_makes_prefixes(rng):
     every, _ = novel_rows(shown(X, order, groups), rule)
     np.testing.assert_array_equal(few, many[:20])
     np.testing.assert_array_equal(many, every[:90])
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10_000), n_rows=st.integers(30, 400), part=st.floats(0.05, 0.9),
-    start=st.floats(1e-3, 1e3),
-)  # fmt: skip
-def test_the_search_fills_and_never_passes(seed, n_rows, part, start):
-    X = np.random.default_rng(seed).normal(size=(n_rows, 5))
-    wanted = max(2, int(part * n_rows))
-
-    def count_at(radius):
-        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=wanted)
-
-    radius, found = search_radius(count_at, start, wanted, n_rows)
-    assert len(found) <= wanted
-    # The count moves in steps, so a small number cannot always be met.
-    assert len(found) >= 0.85 * wanted - 2
-    np.testing.assert_array_equal(found, naive.novel_rows(X, radius, 1.0))
-
-
-@pytest.mark.parametrize("start", [1e-9, 1e9])
-def test_the_search_may_begin_anywhere(rng, start):
-    X = rng.normal(size=(300, 5))
-
-    def count_at(radius):
-        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=50)
-
-    assert 45 <= len(search_radius(count_at, start, 50, 300)[1]) <= 50
-
-
-def test_the_search_takes_few_passes(rng):
-    X, passes = rng.normal(size=(3000, 20)), []
-
-    def count_at(radius):
-        passes.append(radius)
-        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=300)
-
-    start = natural_radius(shown(X), "manhattan", TRIANGULAR)
-    search_radius(count_at, start, 300, 3000)
-    assert len(passes) <= 8
-
-
-def test_duplicates_cannot_fill_it(rng):
-    X = np.repeat(rng.random((5, 3)), 20, axis=0)
-
-    def count_at(radius):
-        rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=30)
-
-    _, found = search_radius(count_at, 1.0, 30, 100)
-    assert len(found) == 5
-
-
-@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
-def test_natural_radius(rng, metric):
-    X = rng.random((100, 4))
-    d = naive.distances(X, X, metric)[np.triu_indices(100, 1)]
-    radius = natural_radius(shown(X), metric, TRIANGULAR)
-    assert radius == pytest.approx(np.median(d) / K)
-
-
-def test_natural_radius_of_rows_that_coincide():
-    X = np.zeros((10, 2))
-    assert natural_radius(shown(X), "manhattan", TRIANGULAR) == 1.0
-    X[0] = 9  # one row apart: the median distance is 0, the mean is not
-    assert natural_radius(shown(X), "manhattan", TRIANGULAR) == pytest.approx(18 * 9 / 45 / K)
-    assert natural_radius(shown(X[:1]), "manhattan", TRIANGULAR) == 1.0
 
 
 def test_presentation_order(rng):

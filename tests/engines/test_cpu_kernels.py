@@ -14,6 +14,7 @@ from sklearn_fsvc.engines.kernels import cpu, target
 from sklearn_fsvc.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
+HELPERS = os.path.dirname(contract.__file__)  # for the programs that tests start
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ SQUARES, PRODUCTS, ALL = ALONE % "sqeuclidean", ALONE % "product", "contract.che
 )
 def test_kernels_compiled_by_different_processes_live_together(tmp_path, setting, programs):
     """Each kernel compiled alone, then all loaded from the cache: none is taken for another."""
-    env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__))
+    env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=HELPERS)
     for program in programs:
         command = [sys.executable, "-c", setting + program]
         done = subprocess.run(command, env=env, capture_output=True, text=True)
@@ -178,7 +179,7 @@ def test_the_contract_holds_on_older_processors(tmp_path, features, width, what)
     name = "haswell" if width == 32 else "x86-64"
     env = dict(
         os.environ, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features,
-        NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=os.path.dirname(__file__),
+        NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=HELPERS,
     )  # fmt: skip
     code = CHECK.format(width=width, what=what)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)

@@ -1,0 +1,167 @@
+import numpy as np
+import pytest
+
+import contract
+import naive
+from sklearn_fsvc.engines.blas import BlasEngine
+from sklearn_fsvc.layers import RBFLayer
+
+DTYPES = [np.float32, np.float64, np.uint8]
+
+
+def evaluate(engine, layer, X):
+    return engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", contract.SHAPES)
+def test_values(engine, shape, dtype):
+    contract.check_values(engine, shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zero_distance(engine, dtype):
+    contract.check_zero_distance(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_far_from_zero(engine, dtype):
+    contract.check_far_from_zero(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_are_independent(engine, dtype):
+    contract.check_rows_are_independent(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_of_the_units(engine, dtype):
+    contract.check_parts_of_the_units(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_settings(engine, dtype):
+    contract.check_settings(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_input_is_untouched(engine, dtype):
+    contract.check_input_is_untouched(engine, dtype)
+
+
+def test_surface(engine):
+    contract.check_surface(engine)
+
+
+def test_large_uint8_distances_are_exact(engine):
+    """255 in each of 65,536 features: more than 16 bits hold, just what float32 holds."""
+    X = np.zeros((3, 65_536), np.uint8)
+    X[1] = 255
+    X[2, :7] = 1
+    H = evaluate(engine, RBFLayer(X, kernel="distance"), X)
+    np.testing.assert_array_equal(H[0], [0, 255 * 65_536, 7])
+
+
+def test_overflowing_sums_are_not_nan(engine):
+    """sum x overflows to infinity although the distances do not."""
+    big = np.float32(3e37)
+    X = np.full((2, 20), big, np.float32)
+    X[1, 0] = 0
+    H = evaluate(engine, RBFLayer(X, kernel="distance"), X)
+    np.testing.assert_allclose(H, [[0, big], [big, 0]], rtol=1e-6)
+
+
+def test_many_threads_give_the_same(engine, monkeypatch):
+    from sklearn_fsvc.engines import blas, jit
+
+    X = np.random.default_rng(0).random((3000, 40), np.float32)
+    layer = RBFLayer(X[:700], 3.0)
+    results = []
+    for n in (1, 5):
+        monkeypatch.setattr(jit, "allowed_threads", lambda _, n=n: n)
+        monkeypatch.setattr(blas, "n_threads", lambda n=n: n)
+        results.append(evaluate(engine, layer, X))
+    np.testing.assert_array_equal(*results)
+
+
+class _Broken(BlasEngine):
+    """An engine that is right but for `flaw`."""
+
+    def __init__(self, flaw):
+        self.flaw = flaw
+
+    def hidden(self, prepared, X, out=None, units=None):
+        given = out is not None
+        H = super().hidden(prepared, X, out, units)
+        if self.is_odd:
+            H *= 0.999
+        if self.flaw == "last unit":
+            H[:, -1] = 0
+        if self.flaw == "last row of a tile":
+            H[-1] *= 0.999
+        if self.flaw == "precision":
+            H[:] = H.astype(np.float16)
+        if self.flaw == "ignores out" and given:
+            out[:] = np.nan
+            return out
+        if self.flaw == "dtype":
+            H = H.astype(np.float32)
+        if self.flaw == "depends on the tile":
+            H += 1e-3 * len(X)
+        if self.flaw == "ignores units" and units is not None:
+            super().hidden(prepared, X, H)
+        return H
+
+    def settings(self, layer):
+        settings = super().settings(layer)
+        self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
+        return settings
+
+    def prepare(self, layer):
+        self.settings(layer)
+        return super().prepare(layer)
+
+    def memory(self):
+        return (2, 1) if self.flaw == "memory" else super().memory()
+
+
+FLAWS = [
+    "last unit", "last row of a tile", "precision", "ignores out", "dtype",
+    "depends on the tile", "memory", "ignores units", "a setting changes H",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_the_contract_finds_a_broken_engine(flaw):
+    with pytest.raises(AssertionError):
+        contract.check_engine(_Broken(flaw))
+
+
+def test_the_contract_accepts_a_sound_engine():
+    contract.check_engine(_Broken(None))
+
+
+@pytest.mark.parametrize("threshold", [0.9, 1.7])
+def test_novelty_is_the_sequential_rule(engine, rng, threshold):
+    X, start = rng.random((300, 3)), rng.random(300)
+    there = engine.to_device(X)
+    kept = engine.novel(RBFLayer(there, 0.1), there, engine.to_device(start.copy()), threshold)
+    K, activity, expected = naive.hidden(RBFLayer(X, 0.1), X), start, []
+    for i in range(300):
+        if activity[i] < threshold:
+            expected.append(i)
+            activity = activity + K[i]
+    np.testing.assert_array_equal(kept, expected)
+    assert 10 < len(expected) < 290
+
+
+def test_a_copy_of_a_novel_row_is_not_novel(engine):
+    X = engine.to_device(np.array([[0.0, 0.0], [9.0, 9.0], [0.0, 0.0]]))
+    kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.zeros(3)), 1.0)
+    np.testing.assert_array_equal(kept, [0, 1])
+
+
+def test_novelty_may_keep_nothing(engine, rng):
+    X = engine.to_device(rng.random((5, 3)))
+    kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.ones(5)), 0.9)
+    assert len(kept) == 0

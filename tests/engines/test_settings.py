@@ -1,0 +1,160 @@
+"""What a profile changes: the settings of an engine that is entered, and no output."""
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc.engines import get_engine, host, profiles
+from sklearn_fsvc.engines.host import allowed_threads
+from sklearn_fsvc.engines.jit import JitEngine
+from sklearn_fsvc.tuning import KINDS, example
+
+pytestmark = pytest.mark.usefixtures("few_cores")
+
+KIND = "manhattan triangular float32"
+
+
+def layer_of(kind):
+    return example(kind, 1, 1)[1]
+
+
+def settings_of(kind=KIND):
+    """What an engine uses once it is entered."""
+    with get_engine("jit") as engine:
+        return engine.settings(layer_of(kind))
+
+
+def tune_by_hand(kinds=(KIND,), **values):
+    """A profile of the jit engine with these values, and a block that is not the default."""
+    engine = get_engine("jit")
+    blocks = {kind: engine.knobs(layer_of(kind))["block"] for kind in kinds}
+    settings = {kind: {"block": blocks[kind][-1], **values} for kind in kinds}
+    profiles.write(engine.identity(), settings)
+    return settings
+
+
+def test_an_engine_that_is_entered_uses_the_profile():
+    engine = get_engine("jit")
+    default = engine.settings(layer_of(KIND))
+    settings = tune_by_hand(M=1024, tile_rows=32)[KIND]
+    assert settings_of() == {**default, **settings} != default
+    assert engine.settings(layer_of(KIND)) == default
+
+
+def test_a_profile_is_for_its_kinds():
+    default = settings_of("manhattan triangular float64")
+    tune_by_hand(M=1024)
+    assert settings_of("manhattan triangular float64") == default
+
+
+def test_a_knob_that_is_gone_is_no_setting():
+    default = settings_of()
+    profiles.write(get_engine("jit").identity(), {KIND: {"gone": 7}})
+    assert settings_of() == default
+
+
+NO_CHOICES = [
+    ("M", 3000), ("M", "2048"), ("M", None), ("block", (9, 9)), ("block", [[2], 8]),
+    ("tile_rows", {"a": 1}), ("threads", 10**9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), NO_CHOICES)
+def test_a_value_that_is_no_choice_is_ignored(name, value):
+    default = settings_of()[name]
+    tune_by_hand(**{"step": 2048, name: value})
+    with pytest.warns(RuntimeWarning, match=f"{KIND}.* {name}=.* is none of"):
+        settings = settings_of()
+    assert settings[name] == default
+    assert settings["step"] == 2048
+
+
+EQUAL = [("M", 2048.0), ("asymmetry", True), ("tile_rows", 128.0), ("block", [4.0, 4.0])]
+
+
+@pytest.mark.parametrize(("name", "value"), EQUAL)
+@pytest.mark.filterwarnings("ignore:.* is ignored")
+def test_a_value_of_another_type_reaches_no_kernel(name, value):
+    tune_by_hand(**{name: value})
+    choices = get_engine("jit").knobs(layer_of(KIND))[name]
+    assert repr(settings_of()[name]) in map(repr, choices)
+
+
+@pytest.fixture
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600]
+
+
+def outputs(estimator, X, y):
+    estimator.fit(X, y)
+    return estimator.transform(X) if hasattr(estimator, "transform") else estimator.predict(X)
+
+
+ESTIMATORS = [
+    RBFClassifier(300, selection="random", device="jit", random_state=0),
+    TanhClassifier(300, device="jit", random_state=0),
+    RBFProjector(300, selection="random", device="jit", random_state=0),
+    TanhProjector(300, device="jit", random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_a_profile_changes_no_output(estimator, digits, monkeypatch):
+    expected, hidden, parts = outputs(estimator, *digits), JitEngine.hidden, []
+
+    def spy(engine, prepared, X, out=None, units=None):
+        parts.append(units)
+        return hidden(engine, prepared, X, out, units)
+
+    tune_by_hand(KINDS, M=1024, asymmetry=4)
+    monkeypatch.setattr(JitEngine, "hidden", spy)
+    np.testing.assert_array_equal(outputs(estimator, *digits), expected)
+    assert slice(256, 300) in parts
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_an_estimator_works_beside_a_corrupt_profile(estimator, digits):
+    expected = outputs(estimator, *digits)
+    path = profiles.path_of(get_engine("jit").identity())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{")
+    with pytest.warns(RuntimeWarning, match="is ignored: it is corrupt") as caught:
+        np.testing.assert_array_equal(outputs(estimator, *digits), expected)
+    assert len(caught) == 1
+
+
+@pytest.fixture
+def eight_cores(monkeypatch):
+    """8 cores with two threads each."""
+
+    def cpu_count(only_physical_cores=False):
+        return 8 if only_physical_cores else 16
+
+    monkeypatch.setattr(joblib, "cpu_count", cpu_count)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    host._count_cores.cache_clear()
+    yield
+    host._count_cores.cache_clear()
+
+
+SHARES = [(None, 16, 16), ("1", 16, 1), ("3", 16, 3), ("3", 2, 2), ("8", 16, 8), ("16", 16, 16)]
+
+
+@pytest.mark.parametrize(("share", "measured", "used"), SHARES)
+def test_a_worker_takes_no_more_threads_than_its_share(
+    eight_cores, monkeypatch, share, measured, used
+):
+    if share:
+        monkeypatch.setenv("OMP_NUM_THREADS", share)
+    assert allowed_threads(measured) == used
+
+
+@pytest.mark.parametrize(("share", "used"), [("", 16), ("1", 1)])
+def test_threads_of_a_profile_are_those_of_a_worker(eight_cores, monkeypatch, share, used):
+    monkeypatch.setenv("OMP_NUM_THREADS", share)
+    tune_by_hand(threads=16)
+    with get_engine("jit") as engine:
+        assert engine.prepare(layer_of(KIND)).threads == used

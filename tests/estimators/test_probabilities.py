@@ -1,0 +1,185 @@
+"""What classifiers answer as probabilities, to whom, and whether they have any."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+
+# Wide units, that no row is outside of.
+NETWORKS = [
+    RBFClassifier(20, selection_radius=2.0, radius=20.0, random_state=0),
+    TanhClassifier(20, random_state=0),
+]
+
+
+@pytest.fixture(params=NETWORKS, ids=lambda c: type(c).__name__)
+def network(request):
+    return clone(request.param)
+
+
+def rows_of(n_classes, n=60):
+    return make_classification(n, 8, n_informative=6, n_classes=n_classes, random_state=0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_are_probabilities(network, n_classes, dtype):
+    X, y = rows_of(n_classes)
+    X = X.astype(dtype)
+    clf = network.set_params(probability=True).fit(X, y)
+    p = clf.predict_proba(X)
+    assert p.shape == (60, n_classes)
+    assert p.min() >= 0
+    assert p.max() <= 1
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+    # The columns are where they belong.
+    assert (p.argmax(axis=1) == clf.predict(X)).mean() > 0.5
+    # Without the warning that rows do not sum to 1: float64 has the digits of float64.
+    assert log_loss(y, p) < 0.95 * np.log(n_classes)
+
+
+LABELS = {
+    "counted from 1": np.array([1, 2, 3]),
+    "negative": np.array([-7, -1, 40]),
+    "large": np.array([100, 2000, 30_000]),
+    "float": np.array([0.0, 2.0, 5.0]),
+    "text": np.array(["a", "b", "c"]),
+    "object": np.array(["a", "b", "c"], dtype=object),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_are_names(labels, n_classes):
+    X, y = rows_of(n_classes)
+    clf = TanhClassifier(20, random_state=0, probability=True)
+    expected = clone(clf).fit(X, y).predict_proba(X)
+    named = clf.fit(X, labels[y])
+    np.testing.assert_array_equal(named.classes_, labels[:n_classes])
+    np.testing.assert_allclose(named.predict_proba(X), expected, atol=1e-9)
+
+
+def test_labels_of_truth(network):
+    X, y = rows_of(2)
+    expected = clone(network).set_params(probability=True).fit(X, y).predict_proba(X)
+    named = network.set_params(probability=True).fit(X, y == 1)
+    np.testing.assert_allclose(named.predict_proba(X), expected, atol=1e-9)
+
+
+def test_labels_in_any_order_of_appearance(network):
+    X, y = rows_of(3)
+    labels = np.array(["z", "a", "m"])  # classes_ is a, m, z
+    expected = clone(network).set_params(probability=True).fit(X, y).predict_proba(X)
+    named = network.set_params(probability=True).fit(X, labels[y])
+    np.testing.assert_allclose(named.predict_proba(X), expected[:, [1, 2, 0]], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        RBFClassifier(20, selection_radius=0.5, radius=3.0, random_state=0),
+        TanhClassifier(20, random_state=0),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+@pytest.mark.parametrize("alpha", [1.0, 30.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_row_is_answered_alike_in_any_company(network, alpha, n_classes):
+    """scikit-learn takes scores for probabilities where those of all rows look like it."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < n_classes], y[y < n_classes]
+    clf = clone(network).set_params(probability=True, alpha=alpha).fit(X, y)
+    p = clf.predict_proba(X)
+    scores = clf.decision_function(X).reshape(len(X), -1)
+    look_alike = ((scores >= 0) & (scores <= 1)).all(axis=1)
+    assert 0 < look_alike.sum() < len(X)
+    for rows in (look_alike, ~look_alike, y == 0):
+        np.testing.assert_allclose(clf.predict_proba(X[rows]), p[rows], atol=1e-6)
+    one_by_one = [clf.predict_proba(X[i : i + 1])[0] for i in range(0, len(X), 10)]
+    np.testing.assert_allclose(one_by_one, p[::10], atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_outside_every_unit_are_answered_alike_in_any_company(n_classes):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < n_classes], y[y < n_classes]
+    clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, probability=True, random_state=0)
+    far = np.array([[50.0, 50, 50, 50], [-50, -50, -50, -50]])
+    alone = clf.fit(X, y).predict_proba(far)
+    np.testing.assert_allclose(alone, clf.predict_proba(np.vstack([far, X]))[:2], atol=1e-6)
+    assert (alone.max(axis=1) > 0.5).all()
+
+
+def test_log_probabilities(network):
+    X, y = rows_of(3)
+    clf = network.set_params(probability=True).fit(X, y)
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), clf.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
+def test_there_are_none_unless_asked_for(network, name):
+    X, y = rows_of(2)
+    for clf in (clone(network), network.fit(X, y)):
+        assert not hasattr(clf, name)
+        with pytest.raises(AttributeError, match=name) as caught:
+            getattr(clf, name)
+        why = str(caught.value.__cause__)
+        assert type(clf).__name__ in why
+        assert "fit it with probability=True" in why
+    clf = clone(network).set_params(probability=True)
+    assert hasattr(clf, name)
+    with pytest.raises(NotFittedError):
+        getattr(clf, name)(X)
+    clf.fit(X, y).set_params(probability=False)
+    assert not hasattr(clf, name)
+
+
+def test_probability_that_came_after_fit_says_so(network):
+    X, y = rows_of(2)
+    clf = network.fit(X, y).set_params(probability=True)
+    with pytest.raises((AttributeError, NotFittedError), match="fitted with probability=True"):
+        clf.predict_proba(X)
+
+
+def test_pickle(network):
+    X, y = rows_of(3)
+    clf = network.set_params(probability=True).fit(X, np.array(list("abc"))[y])
+    copy = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copy.predict_proba(X), clf.predict_proba(X))
+
+
+def test_a_pickle_holds_no_rows():
+    """A model is no larger for having seen more of them."""
+    few, many = (
+        len(pickle.dumps(TanhClassifier(20, probability=True).fit(*rows_of(2, n))))
+        for n in (100, 2000)
+    )
+    assert many < few + 1000
+
+
+@pytest.mark.parametrize("n_few", [1, 2, 4])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_of_few_rows(network, n_few, n_classes):
+    """Too few for a split into five: none is made."""
+    X, y = rows_of(n_classes)
+    few = np.flatnonzero(y == n_classes - 1)[:n_few]
+    kept = np.concatenate([np.flatnonzero(y < n_classes - 1), few])
+    clf = network.set_params(probability=True).fit(X[kept], y[kept])
+    p = clf.predict_proba(X)
+    assert p.shape == (60, n_classes)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_a_class_of_no_weight(network):
+    X, y = rows_of(3)
+    clf = network.set_params(probability=True).fit(X, y, (y != 1).astype(float))
+    p = clf.predict_proba(X)
+    assert p.shape == (60, 3)
+    assert np.isfinite(p).all()

@@ -1,0 +1,60 @@
+"""Leave-one-out by brute force: the readout trained again without each row."""
+
+import numpy as np
+from sklearn.datasets import make_classification
+
+import naive
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.readouts.press import press
+from sklearn_fsvc.readouts.ridge import gather
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+
+# Wide units: where one has its own centre for its only row, float32 cannot tell the
+# leverage of that row from 1.
+NETWORKS = [
+    RBFClassifier(20, selection_radius=2.0, radius=10.0, random_state=0),
+    TanhClassifier(20, random_state=0),
+]
+ALPHAS = [1e-5, 0.01, 1.0, 100.0]
+
+
+def rows_of(n_classes, dtype=float):
+    X, y = make_classification(60, 8, n_informative=6, n_classes=n_classes, random_state=0)
+    return X.astype(dtype), y
+
+
+def some_weights(n=60):
+    """From 0 to 4, a quarter of them 0."""
+    rng = np.random.default_rng(1)
+    return rng.random(n) * rng.integers(0, 4, n) * 2
+
+
+def hidden_of(clf, X):
+    return naive.hidden(clf._layer(), X)
+
+
+def without_each_row(H, Y, alpha, weight=None):
+    """Scores (rows, classes) of each row by a readout trained on all other rows."""
+    scores = np.empty(Y.shape)
+    for i in range(len(H)):
+        others = np.arange(len(H)) != i
+        W, b = naive.ridge(H[others], Y[others], alpha, None if weight is None else weight[others])
+        scores[i] = H[i] @ W.T + b
+    return scores
+
+
+def error_of(scores, Y, weight=None):
+    return np.average(((Y - scores) ** 2).sum(axis=1), weights=weight)
+
+
+def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None):
+    """What `press` finds for the hidden layer of a fitted classifier."""
+    targets = ClassTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
+    samples, layer = Samples(X, targets, weight), clf._layer()
+    with get_engine(device) as engine:
+        job = Job(engine, max_memory)
+        (statistics,) = gather(job, [layer], samples, dtype=float)
+        return press(job, layer, samples, statistics, alphas, True)

@@ -1,0 +1,172 @@
+"""The penalty that leave-one-out chooses, and what a classifier tells of it."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+
+from readouts.left_out import (
+    ALPHAS,
+    error_of,
+    hidden_of,
+    press_of,
+    rows_of,
+    some_weights,
+    without_each_row,
+)
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.parameters import LOO_ALPHAS
+from sklearn_fsvc.readouts import press as module
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1, 1: 5, 2: 0.5}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_classes_are_weights_of_rows(network, class_weight, weighted):
+    X, y = rows_of(3)
+    kept = (y < 2) | (np.arange(60) % 3 == 0)  # few of the last class
+    X, y = X[kept], y[kept]
+    weight = some_weights(len(y)) if weighted else np.ones(len(y))
+    clf = network.set_params(class_weight=class_weight, alpha=ALPHAS)
+    clf.fit(X, y, sample_weight=weight if weighted else None)
+    each = len(y) / 3 / np.bincount(y) if class_weight == "balanced" else [1, 5, 0.5]
+    weight = weight * np.array(each)[y]
+    H, Y = hidden_of(clf, X), np.eye(3)[y]
+    errors = [error_of(without_each_row(H, Y, a, weight), Y, weight) for a in ALPHAS]
+    np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_loo_takes_the_penalty_of_the_least_error(network, n_classes):
+    X, y = rows_of(n_classes)
+    clf = network.set_params(alpha="loo").fit(X, y)
+    H, Y = hidden_of(clf, X), np.eye(n_classes)[y]
+    errors = [error_of(without_each_row(H, Y, alpha), Y) for alpha in LOO_ALPHAS]
+    np.testing.assert_array_equal(clf.alphas_, LOO_ALPHAS)
+    np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
+    best = int(np.argmin(errors))
+    assert 0 < best < len(LOO_ALPHAS) - 1  # else it would be told by the ends alone
+    assert clf.alpha_ == LOO_ALPHAS[best]
+    number = clone(clf).set_params(alpha=clf.alpha_).fit(X, y)
+    np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=1e-10)
+
+
+def test_the_penalties_of_loo():
+    assert len(LOO_ALPHAS) == 17
+    np.testing.assert_allclose([min(LOO_ALPHAS), max(LOO_ALPHAS)], [1e-5, 1e3])
+    np.testing.assert_allclose(np.diff(np.log10(LOO_ALPHAS)), 0.5)
+
+
+@pytest.mark.parametrize("alpha", [[100.0, 1e-5, 1.0, 7.0], (0.3,), np.array([0.5, 5.0, 50.0])])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_several_penalties_are_the_best_one_of_them(network, alpha, dtype):
+    X, y = rows_of(3, dtype)
+    clf = network.set_params(alpha=alpha).fit(X, y)
+    np.testing.assert_array_equal(clf.alphas_, alpha)
+    assert clf.alpha_ == clf.alphas_[clf.loo_errors_.argmin()]
+    assert isinstance(clf.alpha_, float)
+    number = clone(clf).set_params(alpha=clf.alpha_).fit(X, y)
+    # A number has its products in float32, where H is.
+    tolerance = 1e-10 if dtype == np.float64 else 2e-3
+    np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=tolerance)
+    np.testing.assert_allclose(clf.readout_intercept_, number.readout_intercept_, atol=tolerance)
+    assert clf.readout_coef_.dtype == clf.readout_intercept_.dtype == dtype
+
+
+OF_LEAVE_ONE_OUT = {"alphas_", "loo_errors_"}
+ALL = {"alpha_", "alphas_", "loo_errors_", "temperature_"}
+
+
+def found_in(clf):
+    return {name for name in ALL if hasattr(clf, name)}
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"alpha": 2}, {"alpha_"}),
+        ({"alpha": "loo"}, {"alpha_"} | OF_LEAVE_ONE_OUT),
+        ({"alpha": [0.1, 1]}, {"alpha_"} | OF_LEAVE_ONE_OUT),
+        ({"alpha": 2, "probability": True}, ALL),
+        ({"alpha": "loo", "probability": True}, ALL),
+    ],
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
+)
+def test_attributes_are_those_of_the_last_fit(network, params, expected):
+    X, y = rows_of(3)
+    assert found_in(clone(network).set_params(**params).fit(X, y)) == expected
+    before = network.set_params(alpha="loo", probability=True).fit(X, y)
+    assert found_in(before) == ALL
+    again = before.set_params(**{"probability": False} | params).fit(X, y)
+    assert found_in(again) == expected
+    if params["alpha"] == 2:
+        assert again.alpha_ == 2.0
+        if again.probability:
+            np.testing.assert_array_equal(again.alphas_, [2.0])
+            assert again.loo_errors_.shape == (1,)
+
+
+@pytest.mark.parametrize("readout", ["lms", "none"])
+def test_other_readouts_have_no_penalty(readout):
+    X, y = rows_of(3)
+    clf = RBFClassifier(20, random_state=0, readout=readout, max_iter=1)
+    assert not found_in(clone(clf).fit(X, y))
+    clf.set_params(readout="ridge", alpha="loo", probability=True).fit(X, y)
+    clf.set_params(readout=readout, probability=False).fit(X, y)
+    assert not found_in(clf)
+
+
+def test_a_number_takes_one_pass(network, monkeypatch):
+    """Leave-one-out costs those who ask for it alone."""
+    monkeypatch.setattr(module, "press", None)
+    network.fit(*rows_of(3))
+    with pytest.raises(TypeError):
+        network.set_params(alpha=[1.0]).fit(*rows_of(3))
+
+
+@pytest.mark.parametrize("params", [{"shuffle": False}, {}], ids=["RBF", "Tanh"])
+def test_rows_of_weight_zero_are_absent_and_scored_by_all_others(params):
+    X, y = rows_of(3)
+    kept = np.random.default_rng(0).random(60) < 0.7
+    if params:
+        clf = RBFClassifier(20, alpha=ALPHAS, **params)
+    else:
+        clf = TanhClassifier(20, alpha=ALPHAS, random_state=0)
+    with_zeros = clone(clf).fit(X, y, sample_weight=kept.astype(float))
+    without = clone(clf).fit(X[kept], y[kept])
+    np.testing.assert_allclose(with_zeros.loo_errors_, without.loo_errors_, rtol=1e-8)
+    assert with_zeros.alpha_ == without.alpha_
+    found = press_of(with_zeros, X, y, [with_zeros.alpha_], kept.astype(float))
+    np.testing.assert_allclose(
+        found.scores[0][~kept], with_zeros.decision_function(X)[~kept], rtol=0, atol=1e-9
+    )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("alpha", [0.0, 1e-9, [0.0], [0.0, 1e-12, 1.0]], ids=str)
+@pytest.mark.parametrize(
+    "clf", [RBFClassifier(40, selection="random", random_state=0), TanhClassifier(60)], ids=str
+)
+def test_rows_that_are_fitted_exactly_have_finite_errors(clf, alpha, dtype):
+    """As many units as rows and more: nothing is left of a row once it is left out."""
+    X, y = rows_of(2, dtype)
+    X, y = X[:40], y[:40]
+    clf = clone(clf).set_params(alpha=alpha, probability=True).fit(X, y)
+    assert np.isfinite(clf.loo_errors_).all()
+    assert (clf.loo_errors_ >= 0).all()
+    assert np.isfinite(clf.readout_coef_).all()
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_penalties_that_are_too_small_warn_if_they_are_taken():
+    X, y = load_iris(return_X_y=True)
+    clf = RBFClassifier(100, radius=1e6, selection="random", random_state=0, alpha=[0.0])
+    with pytest.warns(ConvergenceWarning, match="condition number"):
+        clf.fit(X, y)
+    clf = RBFClassifier(100, radius=2.0, selection="random", random_state=0)
+    X = np.hstack([X, X])
+    X[50:100] = X[:50]  # units twice over
+    clf.set_params(alpha=[0.0, 1.0]).fit(X, y)  # and no warning
+    assert clf.alpha_ == 1.0
+    assert "ill-conditioned" in press_of(clf, X, y, [0.0, 1.0]).solutions[0].problem

@@ -1,0 +1,82 @@
+"""Statistics that several layers share, gathered in one pass."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import naive
+from readouts.left_out import rows_of, some_weights
+from sklearn_fsvc import RBFClassifier
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.algebra import HostAlgebra
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.readouts.ridge import gather
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+
+
+@pytest.fixture
+def layers(rng):
+    """Two layers on the same units, and rows for them."""
+    X, y = rows_of(3)
+    clf = RBFClassifier(20, random_state=0).fit(X, y)
+    wide = clone(clf).set_params(radius=2 * clf.radius_, selection_radius=clf.selection_radius_)
+    return [clf._layer(), wide.fit(X, y)._layer()], X, y
+
+
+def statistics_of(layers, X, y, weight=None, **how):
+    with get_engine("jit") as engine:
+        return gather(Job(engine), layers, Samples(X, ClassTargets(y, 3), weight), **how)
+
+
+def assert_statistics(found, layer, X, y, weight=None):
+    H, Y = naive.hidden(layer, X), np.eye(3)[y]
+    w = np.ones(len(H)) if weight is None else weight
+    assert found.n == pytest.approx(w.sum())
+    found = found._seen_from(np.zeros(len(found.h)))
+    np.testing.assert_allclose(found.h, w @ H, atol=1e-10)
+    np.testing.assert_allclose(found.y, w @ Y, atol=1e-10)
+    np.testing.assert_allclose(found.hy, H.T @ (w[:, None] * Y), atol=1e-10)
+    np.testing.assert_allclose(np.tril(found.gram), np.tril(H.T @ (w[:, None] * H)), atol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("some", [False, True])
+def test_statistics_of_several_layers(layers, rng, weighted, some):
+    layers, X, y = layers
+    weight = some_weights() if weighted else None
+    rows = rng.permutation(60)[:40] if some else np.arange(60)
+    found = statistics_of(layers, X, y, weight, rows=rows if some else None)
+    assert len(found) == 2
+    for of_layer, layer in zip(found, layers, strict=True):
+        w = None if weight is None else weight[rows]
+        assert_statistics(of_layer, layer, X[rows], y[rows], w)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("most", [1, 5, 40])
+def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, weighted, most):
+    layers, X, y = layers
+    weight = some_weights() if weighted else None
+    calls, add_gram = [0], HostAlgebra.add_gram
+
+    def short(total, H):
+        calls[0] += 1
+        if len(H) > most and calls[0] % 2 == 0:  # the first layer has it
+            raise MemoryError
+        add_gram(total, H)
+
+    monkeypatch.setattr(HostAlgebra, "add_gram", staticmethod(short))
+    for of_layer, layer in zip(statistics_of(layers, X, y, weight), layers, strict=True):
+        assert_statistics(of_layer, layer, X, y, weight)
+    assert calls[0] > 2
+
+
+def test_the_product_is_made_in_the_dtype_asked_for(layers):
+    layers, X, y = layers
+    X = X.astype(np.float32)
+    layer = layers[0].astype(np.float32)
+    for dtype, eps in ((None, 1.2e-7), (np.float32, 1.2e-7), (float, 2.3e-16)):
+        (found,) = statistics_of([layer], X, y, dtype=dtype)
+        assert found.gram.dtype == np.float64
+        assert found.rounding == pytest.approx(eps, rel=0.1)

@@ -1,0 +1,127 @@
+"""HiddenSizeSearchCV beside GridSearchCV: fit both, and compare all that they leave."""
+
+from unittest import mock
+
+import numpy as np
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_classification,
+)
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc.estimators.classifier import HiddenLayerClassifier
+
+TANH = TanhClassifier(scale=0.5, random_state=0)
+RBF = RBFClassifier(selection="random", random_state=0)
+SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
+NETWORKS_OF_WEIGHTS = [TANH, TanhClassifier(random_state=0), RBF]
+
+
+def weighed(y, scores, sample_weight=1.0):
+    """A number that changes with each decision value, and with the order of the rows."""
+    assert np.ndim(scores) == 1 or np.shape(scores)[1] > 1  # of two classes one score
+    scores = np.asarray(scores, float).reshape(len(y), -1)
+    rows = sample_weight * (1 + np.arange(len(y)) + np.unique(y, return_inverse=True)[1])
+    columns = 1 + np.arange(scores.shape[1])
+    return rows @ scores @ columns / (len(y) ** 2 * len(columns))
+
+
+VALUES = make_scorer(weighed, response_method="decision_function")
+IN_FULL = {"scoring": VALUES, "return_train_score": True, "cv": 3}
+
+
+def load(name):
+    """X in float64 and y, a few hundred rows in an order that mixes the classes."""
+    if name == "classification":
+        return make_classification(150, 8, n_informative=5, n_classes=3, random_state=0)
+    loader = {"digits": load_digits, "iris": load_iris, "wine": load_wine}
+    X, y = loader.get(name, load_breast_cancer)(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))[:200]
+    return X[rows], y[rows]
+
+
+def same(ours, theirs, data):
+    """All that the two searches have found is equal."""
+    same_results(ours.cv_results_, theirs.cv_results_)
+    public = [{k for k in vars(s) if not k.startswith("_")} for s in (ours, theirs)]
+    assert public[0] == public[1]
+    for name in ("best_index_", "best_params_", "n_splits_", "multimetric_"):
+        assert getattr(ours, name, None) == getattr(theirs, name, None), name
+    if hasattr(theirs, "best_score_"):
+        np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=0, atol=1e-9)
+    assert repr(ours.scorer_) == repr(theirs.scorer_)
+    if theirs.refit:
+        same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
+        assert ours.refit_time_ > 0
+
+
+def same_results(ours, theirs):
+    assert list(ours) == list(theirs)
+    assert ours["params"] == theirs["params"]
+    assert [list(p) for p in ours["params"]] == [list(p) for p in theirs["params"]]
+    for name in theirs.keys() - {"params"}:
+        here, there = ours[name], theirs[name]
+        assert here.dtype == there.dtype, name
+        assert here.shape == there.shape, name
+        if name.startswith("param_"):
+            np.testing.assert_array_equal(here.mask, there.mask)
+            assert here.tolist() == there.tolist(), name
+        elif name.endswith("_time"):
+            assert (np.isfinite(here) & (here >= 0)).all()
+        else:
+            np.testing.assert_allclose(here, there, rtol=0, atol=1e-9, err_msg=name)
+
+
+def same_estimator(ours, theirs, X):
+    assert type(ours) is type(theirs)
+    assert ours.get_params().keys() == theirs.get_params().keys()
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-12)
+
+
+def own_fits():
+    """Counts the networks that are fitted one by one."""
+    fit = HiddenLayerClassifier._fit
+    return mock.patch.object(HiddenLayerClassifier, "_fit", autospec=True, side_effect=fit)
+
+
+def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
+    """Fit both searches and compare them; `alone` fits of one network are expected of ours."""
+    how, fit_params = {"cv": 2, **how}, fit_params or {}
+    theirs = GridSearchCV(estimator, grid, **how).fit(*data, **fit_params)
+    with own_fits() as fits:
+        ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
+    best = getattr(ours, "best_estimator_", None)
+    last = best[-1] if isinstance(best, Pipeline) else best
+    assert fits.call_count == alone + isinstance(last, HiddenLayerClassifier)
+    same(ours, theirs, data)
+    return ours
+
+
+def weighted_accuracy(estimator, X, y, sample_weight=None, *, factor=1):
+    return factor * estimator.score(X, y, sample_weight=sample_weight)
+
+
+def of_the_rows(estimator, X, y):
+    """Depends on the rows themselves, the labels and the fitted attributes."""
+    units = estimator.centers_ if isinstance(estimator, RBFClassifier) else estimator.components_
+    assert estimator.readout_coef_.shape[1] == len(units) <= estimator.n_hidden
+    assert estimator.alpha_ == estimator.alpha
+    inner = units @ X.T @ (estimator.predict(X) == y)
+    return estimator.readout_coef_.sum() + np.abs(inner).mean()
+
+
+def of_masks(n):
+    mask = np.arange(n) % 4 == 0
+    return [(~mask, mask), (mask, ~mask)]
+
+
+def of_repeated_rows(n, rng):
+    return [(rng.integers(0, n, n), rng.integers(0, n, 50)) for _ in range(3)]

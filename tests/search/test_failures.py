@@ -1,0 +1,199 @@
+"""Candidates that fail, those that share nothing, and input that cannot be searched."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from search.comparing import IN_FULL, RBF, SIZES, TANH, compare, of_repeated_rows, same_results
+from sklearn_fsvc import HiddenSizeSearchCV, RBFProjector, TanhClassifier
+from sklearn_fsvc.search import shared
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the t")
+@pytest.mark.parametrize("error_score", [np.nan, -1.0])
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_a_penalty_that_fails_alone(wine, network, error_score):
+    grid = {"alpha": [1.0, -1, 0.1], "n_hidden": [10, 20]}
+    with pytest.warns(FitFailedWarning, match="alpha=-1 must be"):
+        ours = compare(network, grid, wine, error_score=error_score, alone=2 * 2)
+    failed = ours.cv_results_["mean_test_score"] == error_score
+    failed |= np.isnan(ours.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(failed, np.array([0, 0, 1, 1, 0, 0], bool))
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the t")
+def test_a_size_that_fails_alone(wine):
+    """More centres than rows; the other sizes, which shared with it, are fitted after all."""
+    grid = {"n_hidden": [10, 500, 20]}
+    with (
+        pytest.warns(FitFailedWarning, match="500 hidden units are more"),
+        pytest.warns(UserWarning, match="could not share their work"),
+    ):
+        compare(RBF, grid, wine, alone=3 * 2)
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
+def test_a_size_that_fails_on_some_splits(wine):
+    n, rows = len(wine[1]), np.arange(len(wine[1]))
+    cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
+    with pytest.warns(FitFailedWarning, match="40 hidden units are more than the 30 rows"):
+        ours = compare(
+            RBF, {"n_hidden": [10, 40, 20]}, wine, cv=cv, alone=3, return_train_score=True
+        )
+    assert np.isnan(ours.cv_results_["split0_test_score"]).tolist() == [False, True, False]
+    assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("grid", "match"),
+    [({"n_hidden": [10, 500]}, "500 hidden units"), ({"alpha": [1.0, -1]}, "alpha=-1")],
+)
+def test_errors_are_raised_where_asked_for(wine, grid, match):
+    network = clone(RBF).set_params(n_hidden=10)
+    for search in (GridSearchCV, HiddenSizeSearchCV):
+        with pytest.raises(ValueError, match=match):
+            search(network, grid, error_score="raise", cv=2).fit(*wine)
+
+
+def test_all_fail(wine):
+    for search in (GridSearchCV, HiddenSizeSearchCV):
+        with pytest.raises(ValueError, match=r"(?s)All the 10 fits failed.*hidden units are more"):
+            search(RBF, {"n_hidden": [500, 600]}).fit(*wine)
+
+
+def test_candidates_that_share_nothing(wine):
+    grids = [
+        {"readout": ["lms", "none"], "n_hidden": [10]},
+        {"alpha": ["loo", 1.0, [0.1, 1.0]], "n_hidden": [10, 20]},
+        {"probability": [True], "n_hidden": [20]},
+    ]
+    cv = of_repeated_rows(len(wine[1]), np.random.default_rng(0))
+    ours = compare(RBF, grids, wine, alone=3 * 7, **{**IN_FULL, "cv": cv})
+    assert ours.best_params_.keys() <= {"readout", "n_hidden", "alpha", "probability"}
+
+
+def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatch):
+    """A candidate that a shared pass cannot solve does not take the others with it."""
+    solve = shared.RidgeStatistics.solve_leading
+
+    def unsolved(statistics, alpha, sizes):
+        found = solve(statistics, alpha, sizes)
+        found[-1] = found[-1]._replace(W=found[-1].W * np.nan)
+        return found
+
+    monkeypatch.setattr(shared.RidgeStatistics, "solve_leading", unsolved)
+    compare(TANH, {"n_hidden": [10, 20]}, wine, alone=3, **IN_FULL)
+
+
+# Input that cannot be searched
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SVC(),
+        RBFProjector(5),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(TANH, StandardScaler()),
+    ],
+)
+def test_another_estimator_is_refused(wine, estimator):
+    with pytest.raises(TypeError, match=r"RBFClassifier or TanhClassifier.*GridSearchCV"):
+        HiddenSizeSearchCV(estimator, {}).fit(*wine)
+
+
+X, Y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+X_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, X)
+BAD_INPUT = {
+    "NaN": (X_NAN, Y, {}, "NaN"),
+    "y too short": (X, Y[:-1], {}, "inconsistent"),
+    "one class": (X, np.zeros(40, int), {}, "one class"),
+    "numbers for labels": (X, np.linspace(0, 1, 40), {}, "continuous"),
+    "a column": (X[:, 0], Y, {}, "1D array"),
+    "no sizes": (X, Y, {"param_grid": {"n_hidden": []}}, "n_hidden"),
+    "no grids": (X, Y, {"param_grid": []}, "No fits were performed"),
+    "unknown name": (X, Y, {"param_grid": {"n_hiden": [3]}}, "Invalid parameter 'n_hiden'"),
+    "cv unknown": (X, Y, {"cv": "three"}, "cv"),
+    "cv of one": (X, Y, {"cv": 1}, "cv|k-fold cross-validation requires at least one"),
+    "cv of too many": (X, Y, {"cv": 300}, "Cannot have number of splits n_splits=300"),
+    "cv of none": (X, Y, {"cv": []}, "No fits were performed"),
+    "cv of none, printed": (X, Y, {"cv": [], "verbose": 1}, "No fits were performed"),
+    "scoring unknown": (X, Y, {"scoring": "goodness"}, "scoring"),
+    "refit missing": (X, Y, {"scoring": ["accuracy", "f1"]}, "refit"),
+    "refit unknown": (X, Y, {"refit": "f1", "scoring": ["accuracy"]}, "refit"),
+    "error_score unknown": (X, Y, {"error_score": "none"}, "error_score"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input(name):
+    """The same error as of GridSearchCV, and nothing is changed by it."""
+    X, y, parameters, match = BAD_INPUT[name]
+    all_rows = [(np.arange(40), np.arange(40))]
+    for kind in (GridSearchCV, HiddenSizeSearchCV):
+        search = kind(clone(TANH), {"n_hidden": [3]}, cv=all_rows).set_params(**parameters)
+        before = dict(vars(search))
+        with pytest.raises(ValueError, match=match):
+            search.fit(X, y)
+        if kind is HiddenSizeSearchCV:
+            assert vars(search) == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nan_in_one_row_spoils_the_splits_that_meet_it():
+    """In the training rows it fails the fit, in the test rows the score."""
+    rows = np.arange(40)
+    cv = [(rows[10:30], rows[30:]), (rows[:20], rows[20:]), (rows[20:], rows[:20])]
+    theirs, ours = (
+        kind(TANH, {"n_hidden": [3, 5]}, cv=cv, refit=False).fit(X_NAN, Y).cv_results_
+        for kind in (GridSearchCV, HiddenSizeSearchCV)
+    )
+    same_results(ours, theirs)
+    finite = [np.isfinite(ours[f"split{split}_test_score"]).all() for split in range(3)]
+    assert finite == [True, False, False]
+
+
+@pytest.mark.parametrize("call", [1, 7])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_an_interrupted_search_is_left_as_it_was(wine, call, error):
+    calls = []
+
+    def interrupted(estimator, X, y):
+        calls.append(y)
+        if len(calls) == call:
+            raise error
+        return 0.0
+
+    search = HiddenSizeSearchCV(TANH, SIZES, error_score="raise").fit(*wine)
+    search.set_params(scoring=interrupted)
+    before = dict(vars(search))
+    with pytest.raises(error):
+        search.fit(*wine)
+    assert len(calls) == call
+    assert vars(search) == before
+
+
+def test_a_search_whose_warning_is_an_error_is_left_as_it_was(wine):
+    search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
+    before = dict(vars(search))
+    with pytest.raises(ConvergenceWarning):
+        search.fit(*wine)
+    assert vars(search) == before
+
+
+@pytest.mark.parametrize("name", ["gather", "score"])
+def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
+    monkeypatch.setattr(shared, name, mock.Mock(side_effect=KeyboardInterrupt))
+    search = HiddenSizeSearchCV(TANH, SIZES)
+    before = dict(vars(search))
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*wine)
+    assert vars(search) == before

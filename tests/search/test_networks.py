@@ -1,0 +1,259 @@
+"""HiddenSizeSearchCV answers what GridSearchCV answers, with less work.
+
+Nearly every test of this folder fits both searches and compares all that they leave. Unless a
+test says otherwise it fails, too, where a candidate was fitted one by one.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, make_scorer
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from search.comparing import IN_FULL, RBF, SIZES, TANH, VALUES, compare, load
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc.rows import streaming
+
+NETWORKS = {
+    "tanh, one pass": ("digits", TanhClassifier(scale=0.02), SIZES),
+    "tanh, one pass, orthogonal": (
+        "cancer", TanhClassifier(scale=1e-3, weights="orthogonal"), SIZES
+    ),
+    "tanh, a pass for each split": ("wine", TanhClassifier(), SIZES),
+    "tanh, orthogonal": ("digits", TanhClassifier(weights="orthogonal"), SIZES),
+    "tanh, other layers too": (
+        "wine",
+        TanhClassifier(12),
+        {"scale": [1e-3, "auto"], "weights": ["gaussian", "orthogonal"], "bias": [True, False],
+         "alpha": [1.0]},
+    ),
+    "tanh, weights of rows": (
+        "digits",
+        TanhClassifier(scale=0.02),
+        {"n_hidden": [20, 60, 5], "alpha": [0.1, 10],
+         "weights": ["class_informed", "constrained"]},
+    ),
+    "tanh, receptive fields": (
+        "digits", TanhClassifier(scale=0.02, image_shape=(8, 8)),
+        {"n_hidden": [20, 60], "alpha": [1.0], "patch_size": [None, (2, 6)]},
+    ),
+    "rbf, prefixes": (
+        "digits",
+        RBFClassifier(selection_radius=30.0),
+        {"n_hidden": [20, 60, 5], "alpha": [0.1, 10], "radius": ["auto", 60.0]},
+    ),
+    "rbf, fewer centres than asked for": (
+        "digits", RBFClassifier(selection_radius=80.0), {**SIZES, "n_hidden": [5, 60, 80]}
+    ),
+    "rbf, random centres": (
+        "classification",
+        RBFClassifier(selection="random"),
+        {"n_hidden": [20, 5], "alpha": [1, 2.0], "radius": [4.0, "auto", 9]},
+    ),
+    "rbf, a search for each size": (
+        "iris",
+        RBFClassifier(),
+        {"n_hidden": [20, 40], "alpha": [0.1, 1.0], "radius": [1.0, "auto"]},
+    ),
+    "rbf, None among sizes": (
+        "digits",
+        RBFClassifier(selection_radius=40.0),
+        {"n_hidden": [30, None, 10], "radius": ["auto", 60.0]},
+    ),
+    "rbf, all that are novel": ("wine", RBFClassifier(), {"alpha": [0.1, 1.0]}),
+    "rbf, the radius selects": ("iris", RBFClassifier(), {"radius": [0.5, 0.7], "alpha": [1, 2]}),
+    "rbf, metrics and kernels": (
+        "cancer",
+        RBFClassifier(selection="random"),
+        {"metric": ["euclidean", "sqeuclidean"], "kernel": ["gaussian", "triangular"],
+         "n_hidden": [10, 25], "radius": [150.0, "auto"]},
+    ),
+    "rbf, selections": (
+        "iris",
+        RBFClassifier(20),
+        {"selection": ["global", "per_class"], "overlap": [1.0, 2.5], "shuffle": [True, False]},
+    ),
+    "candidates twice": (
+        "wine", TanhClassifier(scale=1e-3), {"n_hidden": [9, 9], "alpha": [1, 1.0]}
+    ),
+    "one candidate": ("iris", TanhClassifier(7), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seed", "name"), list(enumerate(NETWORKS)))
+def test_networks(seed, name):
+    data, network, grid = NETWORKS[name]
+    compare(clone(network).set_params(random_state=seed), grid, load(data), **IN_FULL)
+
+
+def test_a_random_state_that_moves_on(iris):
+    network = TanhClassifier(random_state=np.random.RandomState(3))
+    compare(network, SIZES, iris, **IN_FULL)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_outside_every_unit(iris, n_classes):
+    """They are answered by the nearest of the units that the candidate has."""
+    X, y = (each[iris[1] < n_classes] for each in iris)
+    ours = compare(RBF, {"n_hidden": [5, 20], "radius": [0.05, 0.2]}, (X, y), cv=3)
+    compare(RBF, {"n_hidden": [5, 20], "radius": [0.05, 0.2]}, (X, y), **IN_FULL)
+    clf = clone(RBF).set_params(n_hidden=20, radius=0.2).fit(X, y)
+    is_outside = np.isin(clf.decision_function(X), [-1, 0, 1]).reshape(len(X), -1).all(axis=1)
+    assert 3 < is_outside.sum() < len(X)
+    assert ours.cv_results_["split0_test_score"].min() > 1 / n_classes
+
+
+@pytest.mark.parametrize("network", [TANH, TanhClassifier(random_state=0), RBF])
+def test_tiles(iris, network, monkeypatch):
+    """Rows flow in pieces."""
+    monkeypatch.setattr(streaming, "rows_per_tile", lambda *sizes: 16)
+    grid = {"n_hidden": [5, 20], "alpha": [1.0]}
+    grid = {**grid, "radius": [0.2, 0.5]} if network is RBF else grid
+    compare(network, grid, iris, **IN_FULL)
+
+
+def test_grids_that_name_different_parameters(digits):
+    """What a parameter shares in one grid, it need not share in the next."""
+    grids = [{"alpha": [0.1, 1.0]}, {"n_hidden": [15, 30]}, {"radius": [50.0], "n_hidden": [20]}]
+    compare(RBFClassifier(selection_radius=40.0, random_state=0), grids, digits, **IN_FULL)
+
+
+def test_grids_of_both_kinds_of_layer(iris):
+    grids = [{"scale": [0.3], **SIZES}, {"weights": ["orthogonal"]}, {"alpha": [3.0]}]
+    compare(TanhClassifier(10, random_state=0), grids, iris, **IN_FULL)
+
+
+@pytest.mark.parametrize("network", [TANH, TanhClassifier(random_state=0), RBF])
+def test_weights_of_classes(wine, network):
+    by_class = [{0: 1, 1: 5.0, 2: 0.1}, {1: 0.0}, "balanced", None]
+    grid = {"class_weight": by_class, "n_hidden": [10, 20]}
+    compare(network, grid, wine, **IN_FULL)
+
+
+def test_unbalanced_splits_have_weights_of_their_own(iris):
+    """Balanced weights depend on the training rows: one pass cannot serve all splits."""
+    X, y = (each[np.argsort(iris[1], kind="stable")] for each in iris)
+    network = clone(TANH).set_params(class_weight="balanced")
+    compare(network, SIZES, (X, y), **{**IN_FULL, "cv": KFold(4)})
+
+
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_labels_are_strings(cancer, network):
+    X, y = cancer
+    labels = np.array(["malignant", "benign"])[y]
+    f1 = make_scorer(f1_score, pos_label="malignant")
+    compare(network, SIZES, (X, labels), scoring=f1, return_train_score=True)
+    compare(network, SIZES, (X, pd.Series(labels, index=np.arange(len(y))[::-1])))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize(
+    "network",
+    [TanhClassifier(scale=0.1, random_state=0), TanhClassifier(random_state=0),
+     RBFClassifier(selection_radius=40.0, random_state=0)],
+)  # fmt: skip
+def test_narrow_rows(digits, network, dtype):
+    """H is in float32, and here it is multiplied with itself in float64: one row may tip."""
+    X, y = digits[0].astype(dtype), digits[1]
+    scoring = {"accuracy": "accuracy", "values": VALUES}
+    theirs, ours = (
+        search(network, SIZES, scoring=scoring, refit=False, cv=3).fit(X, y).cv_results_
+        for search in (GridSearchCV, HiddenSizeSearchCV)
+    )
+    for split in range(3):
+        for name, tolerance in (("accuracy", 1.5 / (len(X) // 3)), ("values", 1e-4)):
+            key = f"split{split}_test_{name}"
+            np.testing.assert_allclose(ours[key], theirs[key], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
+def test_every_device(wine, device, network):
+    network = clone(network).set_params(device=device)
+    grid = SIZES if network.get_params().get("scale") else {**SIZES, "radius": [4.0, 8.0]}
+    compare(network, grid, wine, **IN_FULL)
+
+
+def test_lists_and_data_frames(wine):
+    X, y = wine
+    compare(TANH, SIZES, (X.tolist(), y.tolist()), **IN_FULL)
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    frame.index = frame.index[::-1]
+    for network in (TANH, TanhClassifier(random_state=0), RBF):
+        ours = compare(network, SIZES, (frame, y), **IN_FULL)
+        np.testing.assert_array_equal(ours.feature_names_in_, frame.columns)
+
+
+# Steps before the network
+
+
+def test_steps_before_the_network(digits):
+    estimator = Pipeline([("scale", StandardScaler()), ("pca", PCA(5, random_state=0)),
+                          ("clf", TanhClassifier(random_state=0))])  # fmt: skip
+    grid = {
+        "pca__n_components": [3, 6],
+        "clf__n_hidden": [10, 30],
+        "scale__with_std": [True, False],
+    }
+    compare(estimator, grid, digits, **IN_FULL)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        TANH,
+        RBF,
+        RBFClassifier(random_state=0),
+        RBFClassifier(40, selection_radius=5.0, random_state=0),
+    ],
+)
+def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
+    estimator = make_pipeline(SelectKBest(k=12), StandardScaler(with_std=False), network)
+    grid = {f"{type(network).__name__.lower()}__{name}": SIZES[name] for name in SIZES}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Features .* are constant")
+        warnings.filterwarnings("ignore", "invalid value")
+        compare(estimator, grid, digits, **IN_FULL)
+
+
+@pytest.mark.parametrize("network", [TANH, TanhClassifier(random_state=0), RBF])
+def test_a_pipeline_of_the_network_alone(wine, network):
+    grid = {"clf__n_hidden": [10, 20], "clf__alpha": [0.1, 1.0]}
+    compare(Pipeline([("clf", network)]), grid, wine, **IN_FULL)
+
+
+def test_steps_of_columns(wine):
+    X = pd.DataFrame(wine[0], columns=list("abcdefghijklm"))
+    columns = make_column_transformer((StandardScaler(), ["a", "b"]), (PCA(2), list("cdefg")))
+    estimator = make_pipeline(columns, clone(TANH)).set_output(transform="pandas")
+    ours = compare(estimator, {"tanhclassifier__n_hidden": [10, 20]}, (X, wine[1]), **IN_FULL)
+    assert list(ours.feature_names_in_) == list(X.columns)
+
+
+def test_parameters_of_fit_find_their_steps(digits, weight):
+    estimator = Pipeline([("scale", StandardScaler()), ("clf", RBF)])
+    fit_params = {"clf__sample_weight": weight, "scale__sample_weight": weight[::-1] + 1}
+    compare(estimator, {"clf__n_hidden": [10, 20]}, digits, fit_params=fit_params, **IN_FULL)
+
+
+def test_the_last_step_is_searched(wine):
+    estimator = Pipeline([("scale", StandardScaler()), ("clf", TanhClassifier())])
+    grids = [
+        {"clf": [TANH, RBF], "clf__n_hidden": [10, 20], "clf__alpha": [0.1, 1.0]},
+        {"clf": [SVC(), LogisticRegression()], "clf__C": [0.1, 1.0]},
+        {"scale": ["passthrough"], "clf": [RBF], "clf__n_hidden": [15]},
+    ]
+    before = [dict(vars(network)) for network in (TANH, RBF)]
+    compare(estimator, grids, wine, cv=3)
+    first = compare(estimator, grids[0], wine, **IN_FULL)
+    assert [vars(network) for network in (TANH, RBF)] == before
+    assert first.best_estimator_[-1] is not first.best_params_["clf"]

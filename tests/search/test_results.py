@@ -1,0 +1,178 @@
+"""Refit, and what is left of a search."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+
+from search.comparing import (
+    SIZES,
+    TANH,
+    compare,
+    of_the_rows,
+    same,
+    same_results,
+    weighted_accuracy,
+)
+from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+from sklearn_fsvc.search import look_up
+
+
+def test_without_refit(wine):
+    ours = compare(TANH, SIZES, wine, refit=False)
+    assert not hasattr(ours, "best_estimator_")
+    assert not hasattr(ours, "predict")
+
+
+def test_refit_by_the_time_of_fit(wine):
+    met = {}
+
+    def slowest(results):
+        met.update(results)
+        return int(np.argmax(results["mean_fit_time"]))
+
+    grid = {"n_hidden": [10, 20, 30], "scale": [0.1, 0.2, "auto"]}
+    ours = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, refit=slowest, cv=2)
+    ours.fit(*wine)
+    assert ours.best_index_ == ours.cv_results_["mean_fit_time"].argmax()
+    assert list(met) == list(ours.cv_results_)
+    assert met["params"] == ours.cv_results_["params"]
+    np.testing.assert_array_equal(met["mean_fit_time"], ours.cv_results_["mean_fit_time"])
+    assert ours.best_params_ == ours.cv_results_["params"][ours.best_index_]
+    assert not hasattr(ours, "best_score_")
+    compare(TANH, SIZES, wine, refit=lambda results: 2)
+
+
+def test_predictions_of_the_search(cancer):
+    network = clone(TANH).set_params(probability=True)
+    searches = [
+        search(network, {"n_hidden": [10, 20]}, cv=2).fit(*cancer)
+        for search in (GridSearchCV, HiddenSizeSearchCV)
+    ]
+    theirs, ours = searches
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        here, there = (getattr(search, method)(cancer[0]) for search in (ours, theirs))
+        np.testing.assert_allclose(here, there, atol=1e-12)
+    assert ours.score(*cancer) == theirs.score(*cancer)
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    assert ours.n_features_in_ == 30
+
+
+def test_the_score_of_the_search_is_that_of_the_scorer(cancer):
+    for scoring in ("roc_auc", of_the_rows):
+        theirs, ours = (
+            search(TANH, SIZES, scoring=scoring, cv=2).fit(*cancer)
+            for search in (GridSearchCV, HiddenSizeSearchCV)
+        )
+        np.testing.assert_allclose(ours.score(*cancer), theirs.score(*cancer), atol=1e-12)
+        assert ours.scorer_ == theirs.scorer_ or scoring == "roc_auc"
+
+
+def test_the_scorers_are_those_that_were_given(wine):
+    scoring = {"own": of_the_rows, "f1": "f1_macro"}
+    ours = HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, refit=False).fit(*wine)
+    assert ours.scorer_["own"] is of_the_rows
+    assert ours.scoring is scoring
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", weighted_accuracy])
+def test_a_pickle_holds_the_answers_and_not_the_rows(digits, scoring):
+    """What was found on the way is forgotten."""
+    ours, theirs = (
+        search(TANH, {"n_hidden": [10, 20]}, scoring=scoring, cv=2).fit(*digits)
+        for search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    pickled = pickle.dumps(ours)
+    again = pickle.loads(pickled)
+    np.testing.assert_array_equal(again.predict(digits[0]), ours.predict(digits[0]))
+    assert again.score(*digits) == ours.score(*digits)
+    same_results(again.cv_results_, ours.cv_results_)
+    assert len(pickled) < len(pickle.dumps(theirs)) + 1000
+    best = pickle.loads(pickle.dumps(ours.best_estimator_))
+    np.testing.assert_array_equal(best.predict(digits[0]), ours.predict(digits[0]))
+
+
+COPIES = {
+    "copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_a_search(wine, way):
+    search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=of_the_rows, cv=2)
+    for original in (search, search.fit(*wine)):
+        again = COPIES[way](original)
+        assert vars(again).keys() == vars(original).keys()
+        assert repr(again) == repr(original)
+    same(again, search, wine)
+    assert again.score(*wine) == search.score(*wine)
+    same(again.fit(*wine), search, wine)
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_what_scikit_learn_meets(wine, way):
+    """scikit-learn 1.8 copies all of it for the routing, but must not copy the rows."""
+    X, y = wine
+    findings = look_up.Findings(X, TANH, [{}])
+    candidate, scorer, splitter = (
+        COPIES[way](original)
+        for original in (
+            look_up.Candidate(findings),
+            look_up.UserScorer(of_the_rows),
+            look_up.UserSplitter(KFold(2), findings, on_split=list),
+        )
+    )
+    assert repr(candidate) == repr(TANH)
+    assert (candidate.findings.X is X) == (splitter.findings.X is X) == (way != "pickle")
+    rows = np.arange(len(X))
+    (train, test), _ = splitter.split(rows, y)
+    candidate.set_params(candidate=0, n_hidden=10).fit(train, y[train])
+    assert candidate.findings.alone == {0}
+    network = clone(TANH).set_params(n_hidden=10).fit(X[train], y[train])
+    assert scorer(candidate, test, y[test]) == of_the_rows(network, X[test], y[test])
+
+
+def test_clones_and_parameters(wine):
+    search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=of_the_rows, cv=KFold(3))
+    parameters = dict(search.get_params())
+    search.fit(*wine)
+    assert search.get_params() == parameters
+    assert vars(TANH).keys() == TANH.get_params(deep=False).keys()
+    again = clone(search)
+    assert not hasattr(again, "cv_results_")
+    same(again.fit(*wine), search, wine)
+    again.set_params(estimator__scale=0.1).fit(*wine)
+    assert again.best_estimator_.scale == 0.1
+
+
+def test_a_second_fit_is_like_a_first(wine, iris):
+    ours, theirs = (
+        search(TANH, {"n_hidden": [1, 30]}, cv=2).fit(*wine)
+        for search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    for search in (ours, theirs):
+        search.set_params(param_grid={"n_hidden": [10, 20]}).fit(*iris)
+    same(ours, theirs, iris)
+
+
+def test_a_second_fit_of_several_scores_has_no_best(wine):
+    ours, theirs = (
+        search(TANH, {"n_hidden": [1, 30]}, cv=2).fit(*wine)
+        for search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    assert ours.best_index_ > 0
+    for search in (ours, theirs):
+        search.set_params(scoring=["accuracy", "f1_macro"], refit=False, param_grid={}).fit(*wine)
+    same_results(ours.cv_results_, theirs.cv_results_)
+    assert not hasattr(ours, "best_params_")
+
+
+def test_a_search_within_cross_validation(wine):
+    ours, theirs = (
+        cross_val_score(search(TANH, SIZES, cv=2), *wine, cv=2)
+        for search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    np.testing.assert_array_equal(ours, theirs)

@@ -1,0 +1,247 @@
+"""Work that is shared: how many passes there are, what they cost, and what is said of them."""
+
+import threading
+import warnings
+from time import perf_counter
+from types import SimpleNamespace
+from unittest import mock
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from search.comparing import (
+    IN_FULL,
+    RBF,
+    SIZES,
+    TANH,
+    compare,
+    of_masks,
+    same,
+    same_results,
+    weighted_accuracy,
+)
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc.rows import streaming
+from sklearn_fsvc.search import shared
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """Entries of H that are computed tile by tile, and rows that statistics are made of."""
+    counts = SimpleNamespace(entries=0, rows=0, passes=0)
+    evaluate, gather = streaming.evaluate, shared.gather
+
+    def counted_evaluate(engine, prepared, basic, X, H):
+        counts.entries += H.size
+        return evaluate(engine, prepared, basic, X, H)
+
+    def counted_gather(job, layers, samples, rows=None, dtype=None):
+        counts.rows += len(samples) if rows is None else len(rows)
+        counts.passes += 1
+        return gather(job, layers, samples, rows, dtype)
+
+    monkeypatch.setattr(streaming, "evaluate", counted_evaluate)
+    monkeypatch.setattr(shared, "gather", counted_gather)
+    return counts
+
+
+def test_one_pass_serves_all_splits(digits, work):
+    """Each row is met once by the largest network, and once more to be scored."""
+    HiddenSizeSearchCV(TANH, SIZES, cv=KFold(4), refit=False).fit(*digits)
+    assert work.rows == 200
+    assert work.entries == 2 * 200 * 40
+
+
+@pytest.mark.parametrize(
+    ("cv", "rows"),
+    [
+        (ShuffleSplit(3, test_size=0.2, random_state=0), 3 * 40 + 200),
+        (PredefinedSplit(np.arange(200) % 5 - 1), 200),
+        (ShuffleSplit(3, train_size=0.3, random_state=0), 3 * 60),
+        (of_masks(200), 200),
+    ],
+    ids=["rows left out twice", "rows never left out", "most rows left out", "masks"],
+)
+def test_rows_that_statistics_are_made_of(digits, work, cv, rows):
+    HiddenSizeSearchCV(TANH, SIZES, cv=cv, refit=False).fit(*digits)
+    assert work.rows == rows
+
+
+@pytest.mark.parametrize(
+    ("network", "grid"),
+    [
+        (TanhClassifier(random_state=0), SIZES),
+        (clone(TANH).set_params(class_weight="balanced"), SIZES),
+        (RBF, {**SIZES, "radius": [300.0, 400.0]}),
+        (RBFClassifier(selection_radius=20.0), {**SIZES, "radius": [300.0, 400.0]}),
+    ],
+)
+def test_one_pass_for_each_split(digits, work, network, grid):
+    """Whatever the sizes, penalties and radii; and one more to score the rows left out."""
+    HiddenSizeSearchCV(network, grid, cv=KFold(4), refit=False).fit(*digits)
+    assert (work.passes, work.rows) == (4, 3 * 200)
+    assert work.entries == (3 + 1) * 200 * 40
+
+
+def test_a_searched_selection_radius_takes_passes_of_its_own(digits, work):
+    grid = {"n_hidden": [20, 30], "alpha": [0.1, 1.0], "radius": [40.0, 60.0]}
+    HiddenSizeSearchCV(RBFClassifier(), grid, cv=KFold(4), refit=False).fit(*digits)
+    assert work.passes == 2 * 4
+
+
+def test_no_scores_are_computed_twice(digits, work):
+    """Those of scikit-learn's scorers come from the pass, for training rows too."""
+    scoring = ["accuracy", "f1_macro"]
+    how = {"cv": KFold(4), "refit": False, "return_train_score": True}
+    HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, **how).fit(*digits)
+    assert work.entries == (1 + 1 + 3) * 200 * 40
+
+
+def test_steps_are_fitted_once_for_each_split(digits):
+    fits = []
+
+    def fitted_scaler(scaler, *args, original=StandardScaler.fit, **how):
+        fits.append(scaler)
+        return original(scaler, *args, **how)
+
+    estimator = make_pipeline(StandardScaler(), RBF)
+    grid = {"rbfclassifier__n_hidden": [10, 20, 30], "rbfclassifier__alpha": [0.1, 1.0]}
+    with mock.patch.object(StandardScaler, "fit", fitted_scaler):
+        HiddenSizeSearchCV(estimator, grid, cv=4, refit=False).fit(*digits)
+    assert len(fits) == 4
+
+
+def test_little_memory_takes_a_pass_for_each_split(digits, work):
+    """The statistics of all splits at one time are too many."""
+    network, grid = TanhClassifier(scale=0.02, random_state=0), {"n_hidden": [150, 20]}
+    full = HiddenSizeSearchCV(network, grid, **IN_FULL).fit(*digits)
+    assert work.rows == 200
+    tight = clone(full).set_params(estimator__max_memory="1MiB").fit(*digits)
+    assert work.rows == 200 + 2 * 200
+    same_results(tight.cv_results_, full.cv_results_)
+
+
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_jobs(digits, network):
+    """Passes at one time give what they give one after the other."""
+    grid = {**SIZES, "class_weight": [None, "balanced"]}
+    one, two = (
+        HiddenSizeSearchCV(network, grid, n_jobs=n_jobs, **IN_FULL).fit(*digits)
+        for n_jobs in (1, 2)
+    )
+    same(two, one, digits)
+
+
+@pytest.mark.parametrize(("n_jobs", "in_main"), [(1, True), (2, False)])
+def test_jobs_are_threads(wine, monkeypatch, n_jobs, in_main):
+    gather, threads = shared.gather, set()
+
+    def recorded(*args, **how):
+        threads.add(threading.current_thread())
+        return gather(*args, **how)
+
+    monkeypatch.setattr(shared, "gather", recorded)
+    HiddenSizeSearchCV(RBF, SIZES, n_jobs=n_jobs, refit=False).fit(*wine)
+    assert (threading.main_thread() in threads) is in_main
+
+
+def test_jobs_of_joblib(digits):
+    with joblib.parallel_config("loky", n_jobs=2):
+        two = HiddenSizeSearchCV(RBF, SIZES, **IN_FULL).fit(*digits)
+    same(two, HiddenSizeSearchCV(RBF, SIZES, **IN_FULL).fit(*digits), digits)
+
+
+def test_the_plan_is_printed(wine, capsys):
+    grids = [{"n_hidden": [10, 20], "scale": [0.1, "auto"]}, {"alpha": ["loo"], "n_hidden": [10]}]
+    HiddenSizeSearchCV(TanhClassifier(random_state=0), grids, cv=3, verbose=1).fit(*wine)
+    text = capsys.readouterr().out
+    assert "5 candidates on 3 splits: 4 of them in 4 passes, 1 fitted one by one" in text
+    assert "Fitting 3 folds for each of 5 candidates" in text
+    assert "split 2 of 3" in text
+
+
+def test_without_verbose_nothing_is_printed(wine, capsys):
+    HiddenSizeSearchCV(TANH, SIZES).fit(*wine)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_shared_pass_that_fails_is_made_good(wine, monkeypatch):
+    monkeypatch.setattr(shared, "gather", mock.Mock(side_effect=MemoryError("too large")))
+    with pytest.warns(UserWarning, match=r"4 candidates could not share.*MemoryError: too large"):
+        compare(TANH, SIZES, wine, alone=4 * 3, **IN_FULL)
+
+
+def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):
+    """By one for each of them, which draws the same layer: nobody has to know."""
+    gather = shared.gather
+
+    def of_one_split(job, *args):
+        if job.reserved:
+            raise MemoryError
+        return gather(job, *args)
+
+    monkeypatch.setattr(shared, "gather", of_one_split)
+    network = clone(TANH).set_params(random_state=np.random.RandomState(3))
+    compare(network, SIZES, wine, **IN_FULL)
+
+
+def test_ill_conditioned_candidates_are_named(wine):
+    """Units that are nearly constant are nearly dependent."""
+    grid = {"n_hidden": [60], "alpha": [0.0, 1.0], "scale": [1e-9, 0.5]}
+    network = TanhClassifier(random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HiddenSizeSearchCV(network, grid, refit=False).fit(*wine)
+    (warning,) = caught
+    assert warning.category is ConvergenceWarning
+    message = str(warning.message)
+    assert "1 of 4 candidates" in message
+    assert "'alpha': 0.0" in message
+    assert "'scale': 1e-09" in message
+    assert "0.5" not in message
+
+
+def test_of_many_ill_conditioned_candidates_some_are_named(wine):
+    grid = {"n_hidden": range(40, 47), "alpha": [0.0], "scale": [1e-9]}
+    search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, refit=False)
+    with pytest.warns(ConvergenceWarning, match=r"7 of 7 .*'n_hidden': 44.*; and 2 more\."):
+        search.fit(*wine)
+
+
+def test_warnings_name_the_line_of_the_fit(wine, monkeypatch):
+    search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
+    with pytest.warns(ConvergenceWarning) as ill_conditioned:
+        search.fit(*wine)
+    monkeypatch.setattr(shared, "gather", mock.Mock(side_effect=MemoryError))
+    with pytest.warns(UserWarning, match="could not share") as not_shared:
+        HiddenSizeSearchCV(TANH, SIZES).fit(*wine)
+    assert {w.filename for w in [*ill_conditioned, *not_shared]} == {__file__}
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", weighted_accuracy])
+@pytest.mark.parametrize("readout", ["ridge", "lms"])
+def test_times_are_shares_of_the_whole(wine, scoring, readout):
+    network = clone(RBF).set_params(readout=readout, max_iter=20)
+    grid = SIZES if readout == "ridge" else {"n_hidden": [40]}
+    start = perf_counter()
+    search = HiddenSizeSearchCV(network, grid, scoring=scoring, refit=False).fit(*wine)
+    elapsed, results = perf_counter() - start, search.cv_results_
+    fit_time, score_time = (results[f"mean_{name}_time"] for name in ("fit", "score"))
+    assert (fit_time > 0).all()
+    assert (score_time > 0).all()
+    assert 0.1 * elapsed < 5 * (fit_time + score_time).sum() <= elapsed
+    if readout == "lms":  # 20 passes over the rows, and one
+        assert fit_time.sum() > score_time.sum()
+
+
+def test_times_of_one_split_do_not_spread(wine):
+    rows = np.arange(len(wine[1]))
+    results = HiddenSizeSearchCV(TANH, SIZES, cv=[(rows[:90], rows[90:])]).fit(*wine).cv_results_
+    assert not results["std_fit_time"].any()
+    assert not results["std_score_time"].any()
