@@ -110,7 +110,9 @@ def plain_engine():
 
 
 def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
-    contract.check_engine(plain_engine())
+    contract.check_engine(plain_engine(), [np.uint8])
+    for dtype in (np.float32, np.float64):
+        contract.check_values(plain_engine(), (67, 131, 9), dtype)
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
     for estimator in (RBFClassifier(30, random_state=0), TanhClassifier(30, random_state=0)):
