@@ -41,7 +41,7 @@ def cases():
     for name, item, hidden in (("f4", f4, f4), ("f8", f8, f8), ("u4", u4, f4)):
         arrays = array(item), array(item), array(hidden)
         for tile in manhattan.TILES[np.dtype(name)]:
-            signature = (*arrays, *[t.int64] * 3, *[hidden] * 3)
+            signature = (*arrays, *[t.int64] * 3, *[hidden] * 3, t.boolean)
             yield f"manhattan {name} {tile}", manhattan.manhattan(np.dtype(name), tile), signature
         rows = array(u1 if item is u4 else item)
         yield f"pack {name}", manhattan.pack(name), (rows, array(item))
@@ -55,7 +55,11 @@ def cases():
     for dtype in (f4, f8):
         lines, vectors, numbers = [array(dtype)] * 3, [array(dtype, 1)] * 2, [dtype] * 4
         kernel = elementwise.expand("f8" if dtype is f8 else "f4")
-        yield f"expand {dtype}", kernel, (*lines, *vectors, t.int64, t.int64, *numbers, t.boolean)
+        yield (
+            f"expand {dtype}",
+            kernel,
+            (*lines, *vectors, t.int64, t.int64, *numbers, t.boolean, t.boolean),
+        )
     for formula, dtype in (("manhattan", u1), ("manhattan", f4), ("tanh", f4)):
         kernel = paper_kernel.kernel(formula, dtype is u1)
         yield f"paper's {formula} {dtype}", kernel, (array(dtype), array(dtype), array(f4), f8)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ...formulas import IDENTITY, Affine
+from ...formulas import EXP, IDENTITY, Affine
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
 from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
@@ -26,6 +26,8 @@ class CudaLayer(ABC):
 
     def __init__(self, engine, layer):
         self.engine, self.layer, self.xp = engine, layer, engine.xp
+        # Then kernels of distances apply it themselves.
+        self.is_exp = layer.function is EXP and layer.power != 2
 
     @staticmethod
     @abstractmethod
@@ -49,11 +51,11 @@ class CudaLayer(ABC):
             out[:, units] = self.xp.matmul(X, W[units].T)
 
     def _finish_distances(self, H, units):
-        """What comes after the affine step, or after the root; or all, if a square comes first."""
+        """What our kernels of distances leave to do: all, if a square comes first."""
         layer = self.layer
         if layer.power == 2:
             self._finish(H, units, layer.affine, layer.function, is_squared=True)
-        elif layer.function is not IDENTITY:
+        elif not (layer.function is IDENTITY or self.is_exp):
             self._finish(H, units, Affine(), layer.function)
 
     def _finish(self, H, units, affine, function, is_squared=False, bias=None):
@@ -108,7 +110,7 @@ class Manhattan(CudaLayer):
             numbers = (affine.scale, affine.offset, affine.floor) if is_last else (1, 0, -np.inf)
             self.engine.launch(
                 manhattan(item, tile), grid, tile.threads, rows, self.units, out, first, begin,
-                end, *map(out.dtype.type, numbers),
+                end, *map(out.dtype.type, numbers), is_last and self.is_exp,
             )  # fmt: skip
         self._finish_distances(out, units)
 
@@ -146,7 +148,7 @@ class SquaredEuclidean(CudaLayer):
         self.engine.launch(
             expand(out.dtype), _grid(out, units, 1), THREADS, out, X, self.units,
             _squares(self.xp, X), self.norms, units.start, units.stop,
-            *map(out.dtype.type, numbers), is_root,
+            *map(out.dtype.type, numbers), is_root, self.is_exp,
         )  # fmt: skip
         self._finish_distances(out, units)
 

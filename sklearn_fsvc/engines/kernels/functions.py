@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from math import factorial
 
+import numpy as np
 from llvmlite import ir
+from numpy.polynomial import Chebyshev, Polynomial
 
 from .terms import multiply_add
 
@@ -17,22 +18,26 @@ class _Format:
     ----------
     bits, mantissa : int
         Of a number, and of its fraction.
-    smallest, largest : float
-        Below the one exp is 0, from the other on infinite.
-    terms : int
-        Of the series ``sum r^k / k!`` for ``|r| <= ln(2) / 2``: the next one is under the
-        rounding of 1.
+    degree : int
+        Of the polynomial that stands for exp of ``|r| <= ln(2) / 2`` to the last bit or two.
     """
 
     bits: int
     mantissa: int
-    smallest: float
-    largest: float
-    terms: int
+    degree: int
 
     @property
     def bias(self):
         return 2 ** (self.bits - self.mantissa - 2) - 1
+
+    @property
+    def coefficients(self):
+        """Of ``(exp(r) - 1) / r``, the constant first, by interpolation at Chebyshev's points."""
+        half = np.log(2) / 2
+        fit = Chebyshev.interpolate(
+            lambda r: np.expm1(r) / r, self.degree - 1, domain=(-half, half)
+        )  # fmt: skip
+        return fit.convert(kind=Polynomial, domain=(-1, 1)).coef.tolist()
 
     @property
     def ln2(self):
@@ -44,16 +49,17 @@ class _Format:
 
 
 _FORMATS = {
-    ir.FloatType(): _Format(32, 23, -87.0, 89.0, 8),
-    ir.DoubleType(): _Format(64, 52, -708.0, 710.0, 14),
+    ir.FloatType(): _Format(32, 23, degree=6),
+    ir.DoubleType(): _Format(64, 52, degree=12),
 }
 
 
 def exp(b, x):
-    """exp of a vector: ``2^k`` times the series of what is left, in one rounding or two.
+    """exp of a vector: ``2^k`` times exp of what is left.
 
     k is the nearest whole number of ``x / ln 2``; added to 1.5 times 2 to the number of
-    bits of the fraction, it stands in the last bits of the sum.
+    bits of the fraction, it stands in the last bits of the sum. x is cut to where k is no
+    smaller than the exponent of 0 and no larger than that of infinity.
     """
     vector, form = x.type, _FORMATS[x.type.element]
     integers = ir.VectorType(ir.IntType(form.bits), vector.count)
@@ -64,18 +70,19 @@ def exp(b, x):
     def whole(value):
         return ir.Constant(integers, [value] * vector.count)
 
-    too_small = b.fcmp_ordered("<", x, number(form.smallest))
-    x = b.select(too_small, number(form.smallest), x)
-    x = b.select(b.fcmp_ordered(">", x, number(form.largest)), number(form.largest), x)
+    high, low = form.ln2
+    smallest, largest = number(-form.bias * high), number((form.bias + 1) * high)
+    x = b.select(b.fcmp_ordered("<", x, smallest), smallest, x)
+    x = b.select(b.fcmp_ordered(">", x, largest), largest, x)
     magic = number(1.5 * 2**form.mantissa)
     shifted = multiply_add(b, x, number(float(1 / Decimal(2).ln())), magic)
     k = b.fsub(shifted, magic)
-    high, low = form.ln2
     r = multiply_add(b, k, number(-low), multiply_add(b, k, number(-high), x))
-    series = number(1 / factorial(form.terms - 1))
-    for i in reversed(range(form.terms - 1)):
-        series = multiply_add(b, series, r, number(1 / factorial(i)))
+    *lower, series = map(number, form.coefficients)
+    for coefficient in reversed(lower):
+        series = multiply_add(b, series, r, coefficient)
+    series = multiply_add(b, series, r, number(1.0))
     # 2^k, by its exponent: the last bits of `shifted` are k, and those of the bias are added.
     exponent = b.add(b.bitcast(shifted, integers), whole(form.bias))
     power = b.bitcast(b.shl(exponent, whole(form.mantissa)), vector)
-    return b.select(too_small, number(0.0), b.fmul(series, power))
+    return b.fmul(series, power)

@@ -88,7 +88,9 @@ def expand(dtype):
     STEP = THREADS
 
     @jit(THREADS)
-    def kernel(H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root):
+    def kernel(
+        H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root, is_exp
+    ):
         # H (rows, units) IN OUT, X (rows, n) IN, C (units, n) IN, norms (rows,), (units,) IN
         unit = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x
         row = cuda.blockIdx.y
@@ -103,7 +105,8 @@ def expand(dtype):
                     squared += difference * difference
             if is_root:
                 squared = dtype(math.sqrt(squared))
-            H[row, unit] = max(floor, scale * squared + offset)
+            h = max(floor, scale * squared + offset)
+            H[row, unit] = dtype(math.exp(h)) if is_exp else h
             row += cuda.gridDim.y
 
     return kernel

@@ -9,6 +9,7 @@ next features travel to shared memory while these are summed.
 Every output is the sum of its features in their order, whatever the tile.
 """
 
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -131,7 +132,7 @@ def manhattan(item, tile):
                 sums[i, j] = add(x[i], c[j], sums[i, j])
 
     @jit(N_THREADS, tile.blocks)
-    def kernel(X, C, H, first_tile, begin, end, scale, offset, floor):
+    def kernel(X, C, H, first_tile, begin, end, scale, offset, floor, is_exp):
         # X (items, padded rows) IN, C (items, padded units) IN, H (rows, units) OUT.
         # Items begin..end are summed; with begin > 0 on top of what H holds.
         shared_x = cuda.shared.array((STEPS, ROWS), item)
@@ -201,7 +202,8 @@ def manhattan(item, tile):
                         distance = hidden(sums[i, g * W + j])
                         if begin > 0 and unit + np.uint32(j) < units:
                             distance += H[row, unit + np.uint32(j)]
-                        line[j] = max(floor, scale * distance + offset)
+                        h = max(floor, scale * distance + offset)
+                        line[j] = hidden(math.exp(h)) if is_exp else h
                     if units % W != 0:
                         for j in range(W):
                             if unit + np.uint32(j) < units:
