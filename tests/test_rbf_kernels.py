@@ -30,12 +30,15 @@ class Cauchy(Kernel):
 
 
 class Truncated(Kernel):
-    """A square root of a triangle: nothing but its function is unusual."""
+    """A square root of a triangle: its function is unusual, and it has a number of its own."""
 
     name, function = "truncated", Function("root", lambda A, xp: xp.sqrt(A, out=A), None)
 
+    def __init__(self, height=1.0):
+        self.height = height
+
     def affine(self, radius):
-        return Affine(scale=-1 / radius, offset=1.0, floor=0.0)
+        return Affine(scale=-self.height / radius, offset=self.height, floor=0.0)
 
     def natural_radius(self, distance):
         return distance
@@ -101,6 +104,12 @@ def test_a_kernel_of_your_own_on_every_engine(engine, rng, metric, dtype):
         np.testing.assert_allclose(part[:, 256:512], H[:, 256:512], atol=tolerance)
         assert np.isnan(part[:, :256]).all()
         assert np.isnan(part[:, 512:]).all()
+
+
+def test_kernels_are_equal_by_value():
+    assert Truncated(2.0) == Truncated(2.0) != Truncated(3.0) != Cauchy() == Cauchy()
+    assert len({Truncated(2.0), Truncated(2.0), Truncated(3.0), Cauchy(), Cauchy()}) == 3
+    assert repr(clone(RBFClassifier(kernel=Truncated(2.0))).kernel) == "Truncated(height=2.0)"
 
 
 def test_an_unknown_kernel_is_evaluated_nowhere():

@@ -158,6 +158,14 @@ def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
         np.testing.assert_array_equal(clf.predict(X), expected)
 
 
+def test_a_class_that_is_defined_anew_takes_its_own_place(plain_engine):
+    """As a cell of a notebook that runs again."""
+    again = type("PlainEngine", (plain_engine,), {})
+    again.__module__, again.__qualname__ = plain_engine.__module__, plain_engine.__qualname__
+    assert register(again) is again
+    assert ENGINES["plain"] is again
+
+
 class _NoEngine:
     name = "no"
 
