@@ -124,12 +124,13 @@ def accelerator(work=math.inf):
 
 
 def _make(device, work):
-    engines = known_engines()
     if device == "auto":
-        return (accelerator(work) or engines[CPU])()
+        return (accelerator(work) or ENGINES[CPU])()
     if device == "cpu":
-        return engines[CPU]()
+        return ENGINES[CPU]()
     name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")
+    # Other packages are imported only where the name may be one of theirs.
+    engines = ENGINES if name in ENGINES else known_engines()
     if name in engines and not colon:
         return engines[name]()
     if name in engines and engines[name].is_numbered and index.isdecimal():

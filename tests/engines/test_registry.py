@@ -203,6 +203,8 @@ def test_entry_points(monkeypatch):
     own = SimpleNamespace(value="own:Own", load=lambda: _engine_named("own"))
     monkeypatch.setattr(registry, "entry_points", entry_points)
     registry._load_entry_points.cache_clear()
+    assert get_engine("jit").name == "jit"  # and nothing is imported, which would warn
+    assert get_engine("cpu").name == CPU
     with pytest.warns(RuntimeWarning, match="no_such_package:Engine is ignored .ModuleNotFound"):
         assert get_engine("own").name == "own"
     del ENGINES["own"]
