@@ -1,8 +1,12 @@
 """Fast shallow classifiers and transformers for scikit-learn."""
 
 from .classifiers import RBFClassifier, TanhClassifier
+from .pipelines import make_tabular_pipeline
 from .projectors import RBFProjector, TanhProjector
 from .search import HiddenSizeSearchCV
 from .version import __version__ as __version__
 
-__all__ = ["HiddenSizeSearchCV", "RBFClassifier", "RBFProjector", "TanhClassifier", "TanhProjector"]
+__all__ = [
+    "HiddenSizeSearchCV", "RBFClassifier", "RBFProjector", "TanhClassifier", "TanhProjector",
+    "make_tabular_pipeline",
+]  # fmt: skip

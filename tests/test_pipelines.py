@@ -1,0 +1,336 @@
+"""make_tabular_pipeline against hand computation, on arrays and on tables of pandas and polars."""
+
+import pickle
+from statistics import NormalDist
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    TanhClassifier,
+    TanhProjector,
+    make_tabular_pipeline,
+)
+from sklearn_fsvc.pipelines import BoundedQuantileTransformer
+
+normal = NormalDist().inv_cdf
+LOW, HIGH = normal(1e-7), normal(1 - 1e-7)  # what scikit-learn gives both ends
+
+
+def preprocessing(**options):
+    """What stands before the network."""
+    return make_tabular_pipeline(TanhProjector(2), **options)["preprocessing"]
+
+
+def table(library, **columns):
+    return pytest.importorskip(library).DataFrame(columns)
+
+
+@pytest.fixture
+def mixed(rng):
+    """A table of 60 rows with a class that size and color decide, and the class."""
+    size = rng.lognormal(sigma=2, size=60)
+    color = rng.choice(["red", "green", "blue"], size=60)
+    y = (size > 1) ^ (color == "red")
+    size[::10] = np.nan
+    return pd.DataFrame({"size": size, "color": color, "new": rng.random(60) < 0.5}), y
+
+
+@pytest.mark.parametrize("largest", [6.0, 1e30])
+def test_numbers(largest):
+    """The median (4) takes the place of what is missing; then each row stands on its quantile."""
+    H = preprocessing().fit_transform(np.array([[1.0], [np.nan], [3.0], [5.0], [largest]]))
+    expected = [LOW, normal(0.5), normal(0.25), normal(0.75), HIGH]
+    np.testing.assert_allclose(H[:, 0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_unit_of_a_column(unit, rng):
+    X = rng.lognormal(size=(50, 1))
+    H = preprocessing().fit_transform(X)
+    np.testing.assert_allclose(preprocessing().fit_transform(unit * X), H, atol=1e-6)
+
+
+def test_new_numbers():
+    """Missing ones get the median of the training rows; beyond the ends all are alike."""
+    fitted = preprocessing().fit(np.array([[1.0], [2.0], [4.0], [7.0], [9.0]]))
+    H = fitted.transform(np.array([[np.nan], [3.0], [-1e9], [1e9]]))
+    np.testing.assert_allclose(H[:, 0], [0, normal(0.375), LOW, HIGH], atol=1e-6)
+
+
+def test_categories():
+    """Two levels lie 1 apart in the Manhattan distance, a new one 0.5 from each."""
+    fitted = preprocessing().fit(pd.DataFrame({"color": ["red", "green", "blue"]}))
+    H = fitted.transform(pd.DataFrame({"color": ["blue", "green", "red", "pink"]}))
+    np.testing.assert_array_equal(H, [[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5], [0, 0, 0]])
+    distances = cdist(H, H, "cityblock")
+    np.testing.assert_array_equal(distances[:3, :3], 1 - np.eye(3))
+    np.testing.assert_array_equal(distances[3, :3], 0.5)
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category", "boolean"])
+def test_missing_category_of_pandas(dtype):
+    """All that pandas calls missing is one level; where fit saw none, it is ignored."""
+    values = [True, None, False] if dtype == "boolean" else ["b", None, "a"]
+    column = pd.DataFrame({"c": pd.Series(values, dtype=dtype)})
+    if dtype is object:
+        column.loc[3] = np.nan
+    H = preprocessing().fit_transform(column)
+    expected = [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0], [0, 0, 0.5]][: len(column)]
+    np.testing.assert_array_equal(H, expected)
+    without = preprocessing().fit(column.iloc[[0, 2]])
+    np.testing.assert_array_equal(without.transform(column.iloc[[1]]), [[0, 0]])
+
+
+def test_missing_category_of_polars():
+    pl = pytest.importorskip("polars")
+    for dtype in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
+        column = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=dtype)})
+        H = preprocessing().fit_transform(column)
+        np.testing.assert_array_equal(H, [[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
+
+
+def test_dtypes_of_pandas():
+    dtypes = {
+        "numbers": ["float32", "int8", "uint16", "Int64", "Float32"],
+        "categories": [object, "str", "string", "category", "bool", "boolean"],
+    }
+    columns = {
+        f"{kind}__{dtype}": pd.Series([0, 1, 1], dtype="int8").astype(dtype)
+        for kind in dtypes
+        for dtype in dtypes[kind]
+    }
+    names = preprocessing().fit(pd.DataFrame(columns)).get_feature_names_out()
+    expected = [f"numbers__{name}" for name in columns if name.startswith("numbers")]
+    assert list(names[: len(expected)]) == expected
+    assert all(name.startswith("categories__categories__") for name in names[len(expected) :])
+    assert len(names) == 5 + 2 * 6
+
+
+def test_dtypes_of_polars():
+    pl = pytest.importorskip("polars")
+    numbers = {str(dtype): pl.Series([0, 1, None], dtype=dtype) for dtype in (pl.Int8, pl.Float32)}
+    words = [pl.String, pl.Categorical, pl.Enum(["a", "b"])]
+    categories = {f"c{i}": pl.Series(["a", "b", "a"], dtype=d) for i, d in enumerate(words)}
+    frame = pl.DataFrame({**categories, "bool": [True, False, True], **numbers})
+    names = preprocessing().fit(frame).get_feature_names_out().tolist()
+    levels = [f"{name}_{level}" for name in categories for level in "ab"]
+    levels += ["bool_False", "bool_True"]
+    assert names == [f"numbers__{n}" for n in numbers] + [f"categories__{n}" for n in levels]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_give_what_arrays_give(library, rng):
+    """Also with columns in another order, where the table has names."""
+    numbers, codes = rng.random((40, 2)).round(2), rng.integers(3, size=40)
+    X = np.column_stack([codes, numbers])
+    frame = table(library, c=[f"level {i}" for i in codes], a=numbers[:, 0], b=numbers[:, 1])
+    expected = preprocessing(categorical_features=[0]).fit_transform(X)
+    fitted = preprocessing().fit(frame)
+    np.testing.assert_array_equal(fitted.transform(frame), expected)
+    np.testing.assert_array_equal(fitted.transform(frame[["b", "c", "a"]]), expected)
+
+
+@pytest.mark.parametrize(
+    "features", [["c", "d"], [1, 3], [-3, 3], np.array([False, True, False, True]), ("d", "c")]
+)
+def test_categorical_features(features):
+    """By name, by position, by a mask; the order is that of the table."""
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": [0, 7, 7], "b": [4, 5, 5], "d": ["x", "x", "y"]})
+    fitted = preprocessing(categorical_features=features).fit(X)
+    assert fitted.get_feature_names_out().tolist() == [
+        "numbers__a", "numbers__b", "categories__c_0", "categories__c_7",
+        "categories__d_x", "categories__d_y",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("features", [None, [], "from_dtype"])
+def test_no_categories(features):
+    X = np.array([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
+    expected = [[LOW, HIGH], [0, LOW], [HIGH, 0]]
+    for numbers in (X, X.tolist(), X.astype(object), X.astype(np.uint8), pd.DataFrame(X)):
+        H = preprocessing(categorical_features=features).fit_transform(numbers)
+        np.testing.assert_allclose(H, expected, atol=1e-6)
+
+
+def test_bools_of_an_array():
+    H = preprocessing().fit_transform(np.array([[True, False], [False, False]]))
+    np.testing.assert_array_equal(H, [[0, 0.5, 0.5], [0.5, 0, 0.5]])
+
+
+def test_object_array():
+    X = np.array([[1, "a"], [None, "b"], [3, "a"]], dtype=object)
+    H = preprocessing(categorical_features=[1]).fit_transform(X)
+    np.testing.assert_allclose(H, [[LOW, 0.5, 0], [0, 0, 0.5], [HIGH, 0.5, 0]], atol=1e-6)
+
+
+def test_constant_and_empty_columns(rng):
+    """They stay, as constants, so that features keep their number from fold to fold."""
+    X = np.column_stack([np.full(30, 7.0), np.full(30, np.nan), rng.random(30)])
+    H = preprocessing().fit_transform(X)
+    assert H.shape == (30, 3)
+    assert np.isfinite(H).all()
+    np.testing.assert_array_equal(np.ptp(H[:, :2], axis=0), 0)
+
+
+def test_dtype_of_the_result(rng):
+    X = rng.random((30, 2), dtype=np.float32)
+    assert preprocessing().fit_transform(X).dtype == np.float32
+    assert preprocessing().fit_transform(X.astype(np.float64)).dtype == np.float64
+    mixed = pd.DataFrame({"a": X[:, 0], "c": X[:, 1] > 0.5})
+    assert preprocessing().fit_transform(mixed).dtype == np.float64
+
+
+def test_quantiles_are_as_many_as_rows_at_most(rng):
+    """And `n_quantiles` stays what it was, for clones and for the next fit."""
+    quantiles = BoundedQuantileTransformer(output_distribution="normal")
+    assert quantiles.fit(rng.random((5, 1))).n_quantiles_ == 5
+    assert quantiles.n_quantiles == 1000
+    assert quantiles.fit(rng.random((2000, 1))).n_quantiles_ == 1000
+    for wrong in (0, "many"):
+        quantiles.set_params(n_quantiles=wrong)
+        with pytest.raises(ValueError, match="n_quantiles"):
+            quantiles.fit(rng.random((5, 1)))
+        assert quantiles.n_quantiles == wrong
+
+
+def test_same_quantiles_each_time(rng):
+    """Of more than 10,000 rows scikit-learn draws some."""
+    X = rng.random((12_000, 1))
+    H = preprocessing().fit_transform(X)
+    np.testing.assert_array_equal(preprocessing().fit_transform(X), H)
+
+
+def test_clone_and_pickle(mixed):
+    X, y = mixed
+    network = RBFClassifier(random_state=0)
+    pipeline = make_tabular_pipeline(network, categorical_features=["color", "new"])
+    expected = pipeline.fit(X, y).decision_function(X)
+    loaded = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(loaded.decision_function(X), expected)
+    again = clone(loaded)
+    assert not hasattr(again["preprocessing"], "transformers_")
+    np.testing.assert_array_equal(again.fit(X, y).decision_function(X), expected)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_set_output(mixed, library):
+    module = pytest.importorskip(library)
+    X, y = mixed
+    X = module.DataFrame({name: X[name].to_numpy() for name in X})
+    pipeline = make_tabular_pipeline(RBFClassifier()).fit(X, y)
+    expected = pipeline[:-1].transform(X)
+    pipeline["preprocessing"].set_output(transform=library)
+    H = pipeline.fit(X, y)[:-1].transform(X)
+    assert isinstance(H, module.DataFrame)
+    assert list(H.columns) == list(pipeline[:-1].get_feature_names_out())
+    np.testing.assert_array_equal(H.to_numpy(), expected)
+
+
+def test_any_estimator(mixed):
+    X, y = mixed
+    for estimator, name in [(Ridge(), "ridge"), (TanhProjector(3), "tanhprojector")]:
+        pipeline = make_tabular_pipeline(estimator)
+        assert [step for step, _ in pipeline.steps] == ["preprocessing", name]
+        assert pipeline[-1] is estimator
+        pipeline.fit(X, y)
+    assert pipeline.transform(X).shape == (60, 3)
+
+
+def test_grid_search(mixed):
+    """Parameters of the network, of the preprocessing, and of its parts."""
+    X, y = mixed
+    grid = {
+        "rbfclassifier__n_hidden": [5, 20],
+        "preprocessing__transformer_weights": [{"categories": 0.5}, None],
+        "preprocessing__numbers__quantiles__n_quantiles": [2, 1000],
+    }
+    pipeline = make_tabular_pipeline(RBFClassifier(random_state=0))
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["mean_test_score"]) == 8
+    search.best_estimator_.set_params(preprocessing__transformer_weights=None).fit(X, y)
+    assert search.best_estimator_[:-1].transform(X).max(axis=0)[1:].tolist() == [1.0] * 5
+
+
+def test_hidden_size_search(mixed):
+    X, y = mixed
+    grid = {"tanhclassifier__n_hidden": [2, 10, 30], "tanhclassifier__alpha": [0.1, 10.0]}
+    pipeline = make_tabular_pipeline(TanhClassifier(random_state=0))
+    ours = HiddenSizeSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    theirs = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
+
+
+TABLE = pd.DataFrame({"a": [1.0, 2.0], "c": ["x", "y"]})
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (["c", "z"], r"categorical_features=\['c', 'z'\] names \['z'\]; .*\['a', 'c'\]"),
+        ([1, 2], r"names \[2\]"),
+        ([-3], r"names \[-3\]"),
+        ([True], "categorical_features has 1 .* 2 columns"),
+        (["a"], r"Column 'c' of X .*categorical_features=\['a'\]"),
+        (None, "Column 'c' of X .*categorical_features=None"),
+    ],
+)
+def test_bad_columns(features, message):
+    with pytest.raises(ValueError, match=message):
+        preprocessing(categorical_features=features).fit(TABLE)
+
+
+@pytest.mark.parametrize("features", ["auto", 1, [[1]], True])
+def test_bad_categorical_features(features):
+    with pytest.raises(TypeError, match=r'categorical_features=.* must be "from_dtype"'):
+        make_tabular_pipeline(RBFClassifier(), categorical_features=features)
+
+
+@pytest.mark.parametrize("estimator", [RBFClassifier, None, "rbf"])
+def test_bad_estimator(estimator):
+    with pytest.raises(TypeError, match=r"estimator=.*give an instance"):
+        make_tabular_pipeline(estimator)
+
+
+@pytest.mark.parametrize("features", ["from_dtype", ["c"]])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_dates_are_refused(library, features):
+    """They would become numbers of 19 digits, and missing ones of polars the lowest of all."""
+    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
+    for values in (days, days - days[0]):
+        X = table(library, a=[1.0, 2.0], c=["x", "y"], when=values)
+        with pytest.raises(ValueError, match="Column 'when' of X"):
+            preprocessing(categorical_features=features).fit(X)
+
+
+def test_lists_are_refused():
+    X = table("polars", a=[1.0, 2.0], pairs=[[1, 2], [3, 4]])
+    with pytest.raises(ValueError, match="Column 'pairs' of X"):
+        preprocessing().fit(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (np.array([[1.0], [np.inf]]), ValueError, "infinity"),
+        ([[1, "a"], [2, "b"]], ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
+        (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
+        (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
+        (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
+        (csr_array(np.eye(3)), TypeError, "toarray"),
+        (np.arange(3.0), ValueError, r"X has shape \(3,\)"),
+    ],
+)
+def test_bad_rows(X, error, message):
+    with pytest.raises(error, match=message):
+        preprocessing().fit(X)
