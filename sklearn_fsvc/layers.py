@@ -34,6 +34,8 @@ def hidden_dtype(dtype):
 class _Layer:
     """What both layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
 
+    weights = None  # of the features
+
     @property
     def n_units(self):
         return self.units.shape[0]
@@ -41,6 +43,11 @@ class _Layer:
     @property
     def n_features(self):
         return self.units.shape[1]
+
+    @property
+    def traits(self):
+        """What sets a layer apart from others on the same rows: name -> value."""
+        return {}
 
     @property
     def hidden_dtype(self):
@@ -75,17 +82,21 @@ class RBFLayer(_Layer):
     Parameters
     ----------
     units : ndarray of shape (m, n), uint8, float32 or float64
-        The centres. uint8 only with the Manhattan metric.
+        The centres. uint8 only with the Manhattan metric and without weights.
     radius : float
         In units of the distance `metric` returns.
     metric : {"manhattan", "euclidean", "sqeuclidean"}
     kernel : Kernel, or the name of one of KERNELS
+    weights : ndarray of shape (n,), optional
+        Weights of the features. Rows are multiplied by them on their way to the units, before
+        an engine meets them; the units have been multiplied already.
     """
 
     units: np.ndarray
     radius: float = 1.0
     metric: str = "manhattan"
     kernel: Kernel | str = "triangular"
+    weights: np.ndarray | None = None
 
     def __post_init__(self):
         check_choice("metric", self.metric, METRICS)
@@ -94,6 +105,11 @@ class RBFLayer(_Layer):
     @property
     def formula(self):
         return f"{self.metric} {self.kernel.name}"
+
+    @property
+    def traits(self):
+        is_weighted = self.weights is not None
+        return {"kernel": self.kernel.name, "radius": self.radius, "weighted": is_weighted}
 
     @property
     def accumulation(self):
@@ -114,7 +130,7 @@ class RBFLayer(_Layer):
     @property
     def distances(self):
         """The layer whose outputs are the distances behind this one's."""
-        return RBFLayer(self.units, metric=self.metric, kernel=DISTANCE)
+        return replace(self, radius=1.0, kernel=DISTANCE)
 
     def of_distances(self, D, out, xp):
         """The outputs for distances `D`, in `out`: what layers on the same units share is D."""
@@ -125,7 +141,9 @@ class RBFLayer(_Layer):
         return replace(self, units=self.units[units])
 
     def astype(self, dtype):
-        return replace(self, units=np.ascontiguousarray(self.units, dtype=dtype))
+        units, weights = np.ascontiguousarray(self.units, dtype=dtype), self.weights
+        weights = None if weights is None else weights.astype(dtype, copy=False)
+        return replace(self, units=units, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,24 +29,69 @@ def check_positive(name, value, *, or_zero=False):
 LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
 
 
+def is_word(value, word):
+    """Whether a parameter that may be a number, an array or a word is this word."""
+    return isinstance(value, str) and value == word
+
+
+# The penalties that alpha="auto" stands for: they come up as others are tried.
+AUTO = ()
+
+
 def penalties(alpha):
     """The ridge penalties that `alpha` stands for, and whether one has to be chosen."""
-    if isinstance(alpha, str) and alpha == "loo":
+    if is_word(alpha, "auto"):
+        return AUTO, True
+    if is_word(alpha, "loo"):
         return LOO_ALPHAS, True
     if isinstance(alpha, str):
-        raise ValueError(f'alpha={alpha!r} is not known; give a number, several, or "loo".')
+        raise ValueError(f'alpha={alpha!r} is not known; give a number, several, "auto" or "loo".')
     if not np.iterable(alpha):
         return (check_positive("alpha", alpha, or_zero=True),), False
     alphas = tuple(check_positive("alpha", each, or_zero=True) for each in alpha)
     if not alphas:
-        raise ValueError(f'alpha={alpha!r} is empty; give a number, several, or "loo".')
+        raise ValueError(f'alpha={alpha!r} is empty; give a number, several, "auto" or "loo".')
     return alphas, True
+
+
+def feature_weights(value, ways, n_features=None):
+    """The numbers that `feature_weights` gives, in float64; None where it gives none.
+
+    Parameters
+    ----------
+    ways : sequence of str
+        The words that it may be.
+    n_features : int, optional
+        How many there must be.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        check_choice("feature_weights", value, ways, "None or an array")
+        return None
+    try:
+        weights = np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"feature_weights={value!r} must be None, one of {ways}, or numbers."
+        ) from error
+    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            f"feature_weights={value!r} must be one finite number of 0 or more for each feature."
+        )
+    if not weights.any():
+        raise ValueError(f"feature_weights={value!r} leaves no feature a weight above 0.")
+    if n_features is not None and len(weights) != n_features:
+        raise ValueError(
+            f"feature_weights has {len(weights)} numbers, and X has {n_features} features; give "
+            "one for each."
+        )
+    return weights
 
 
 def check_positive_or_auto(name, value):
     """`value` if it is "auto", or a finite number above zero."""
-    is_auto = isinstance(value, str) and value == "auto"
-    return value if is_auto else check_positive(name, value)
+    return value if is_word(value, "auto") else check_positive(name, value)
 
 
 def check_flag(name, value):

@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 
 import naive
-from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS
+from sklearn_fsvc.formulas import Affine, Function
+from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS, Kernel
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 
 # Published tolerances of H between any two engines, relative to the largest value of H.
@@ -14,6 +15,21 @@ TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 # rows, units, features: one of each, less than a block, ragged blocks, several panels,
 # more features than a chunk.
 SHAPES = [(1, 1, 1), (3, 2, 5), (67, 131, 9), (40, 300, 33), (5, 4, 1300)]
+
+
+RECIPROCAL = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
+
+
+class Cauchy(Kernel):
+    """1 / (1 + (d / r)^2): a kernel of a user's own, with a function that no engine fuses."""
+
+    name, power, function = "cauchy", 2, RECIPROCAL
+
+    def affine(self, radius):
+        return Affine(scale=1 / radius**2, offset=1.0)
+
+    def natural_radius(self, distance):
+        return distance / 2
 
 
 def layers(shape, dtype, seed=0):
@@ -110,6 +126,28 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
             np.testing.assert_allclose(parts, whole, rtol=0, atol=TOLERANCE[whole.dtype] * scale)
 
 
+def check_gradients(engine, shape, dtype, n_outputs=3):
+    """Squared gradients are what the formula says, with many features alike in row and unit."""
+    rng = np.random.default_rng(2)
+    rows, m, n = shape
+    X, C = (np.round(4 * rng.normal(size=(r, n))).astype(dtype) / 4 for r in (rows, m))
+    C[0] = X[0]
+    W = rng.normal(size=(n_outputs, m))
+    for metric, kernel in product(METRICS, (*KERNELS.values(), DISTANCE, Cauchy())):
+        layer = RBFLayer(C, (np.median(naive.distances(X, C, metric)) + 1) / 2, metric, kernel)
+        there = engine.to_device(X)
+        D = engine.hidden(engine.prepare(layer.distances), there)
+        before = engine.to_host(D).copy()
+        G = engine.to_host(engine.squared_gradients(layer, there, D, W))
+        expected = naive.squared_gradients(layer, X, W)
+        assert G.dtype == np.float64
+        assert G.shape == X.shape
+        tolerance, what = 10 * TOLERANCE[np.dtype(dtype)], f"{metric} {kernel}"
+        atol = tolerance * expected.max()
+        np.testing.assert_allclose(G, expected, rtol=tolerance, atol=atol, err_msg=what)
+        np.testing.assert_array_equal(engine.to_host(D), before)
+
+
 def check_settings(engine, dtype, shape=(37, 300, 1300)):
     """Every value of every knob gives the same H; the default comes first and is in use."""
     for X, layer in layers(shape, dtype):
@@ -164,3 +202,5 @@ def check_engine(engine, dtypes=(np.float32, np.float64, np.uint8)):
         check_input_is_untouched(engine, dtype)
     for dtype in set(dtypes) - {np.uint8}:
         check_far_from_zero(engine, dtype)
+        for shape in SHAPES:
+            check_gradients(engine, shape, dtype)

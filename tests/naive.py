@@ -19,6 +19,15 @@ KERNELS = {
     "gaussian": lambda d, r: np.exp(-(d**2) / (2 * r**2)),
     "laplacian": lambda d, r: np.exp(-d / r),
     "distance": lambda d, r: d,
+    "cauchy": lambda d, r: 1 / (1 + (d / r) ** 2),
+}
+# What it changes by, for a small step in d.
+SLOPES = {
+    "triangular": lambda d, r: np.where(d < K * r, -1 / (K * r), 0.0),
+    "gaussian": lambda d, r: -d / r**2 * np.exp(-(d**2) / (2 * r**2)),
+    "laplacian": lambda d, r: -np.exp(-d / r) / r,
+    "distance": lambda d, r: np.ones_like(d),
+    "cauchy": lambda d, r: -2 * d / r**2 / (1 + (d / r) ** 2) ** 2,
 }
 
 
@@ -34,6 +43,29 @@ def hidden(layer, X):
     if layer.accumulation == "product":
         return tanh(X, layer.units, layer.bias)
     return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel.name)
+
+
+def gradients(X, C, W, radius, metric="manhattan", kernel="triangular"):
+    """d f_o / d x_k of ``f = W phi(d)`` for each row: (rows, outputs, features)."""
+    difference = X[:, None, :].astype(float) - C[None, :, :].astype(float)
+    d = distances(X, C, metric)[:, :, None]
+    if metric == "manhattan":
+        of_distance = np.sign(difference)
+    elif metric == "sqeuclidean":
+        of_distance = 2 * difference
+    else:
+        of_distance = difference / np.where(d == 0, 1, d)
+    return np.einsum("oj,ijk->iok", W, SLOPES[kernel](d, radius) * of_distance)
+
+
+def squared_gradients(layer, X, W):
+    G = gradients(X, layer.units, W, layer.radius, layer.metric, layer.kernel.name)
+    return (G**2).sum(axis=1)
+
+
+def of_rows(layer, X):
+    """`hidden` of rows that have still to be multiplied by the weights of the features."""
+    return hidden(layer, X if layer.weights is None else X * layer.weights)
 
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):

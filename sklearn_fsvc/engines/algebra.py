@@ -62,11 +62,12 @@ class HostAlgebra:
     def cholesky(A, margin=1.0):
         """The lower factor L of A = L L', in A's place; None where A is too ill-conditioned.
 
-        That is, where its reciprocal condition is less than `margin` times the epsilon.
+        That is, where its reciprocal condition is less than `margin` times the epsilon; with
+        ``margin=None``, where there is no factor at all.
         """
         # At least the 1-norm of A and at most twice, for the upper triangle is 0.
         (lange,) = linalg.get_lapack_funcs(("lange",), (A,))
-        norm = lange("1", A) + lange("I", A)
+        norm = None if margin is None else lange("1", A) + lange("I", A)
         potrf, pocon = linalg.get_lapack_funcs(("potrf", "pocon"), (A,))
         # To ask for limits looks at all loaded libraries: 1.5 ms that small ones need not pay.
         is_large = len(A) > _LARGEST_SHARED
@@ -74,6 +75,8 @@ class HostAlgebra:
             L, info = potrf(A, lower=1, overwrite_a=1, clean=1)
         if info != 0:
             return None
+        if margin is None:
+            return L
         reciprocal, _ = pocon(L, norm, uplo="L")
         return L if reciprocal > margin * np.finfo(A.dtype).eps else None
 

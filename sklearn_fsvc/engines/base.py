@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from . import profiles
+from . import gradients, profiles
 from .algebra import HOST
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
@@ -163,6 +163,37 @@ class Engine(ABC):
         `layer` has the rows of `X`, an array of `xp`, for units. `activity` (rows,) in
         float64, an array of `xp`, is what they start with; it may be changed.
         """
+
+    def squared_gradients(self, layer, X, D, W):
+        """How steep the answers of a network are: see `gradients`.
+
+        Parameters
+        ----------
+        layer : RBFLayer
+        X : array of `xp` of shape (rows, n_features)
+            In the layer's float dtype, as it meets the units.
+        D : array of `xp` of shape (rows, n_units)
+            The outputs of ``layer.distances``.
+        W : array of shape (n_outputs, n_units)
+            Of the host or of `xp`, in any dtype.
+
+        Returns
+        -------
+        array of `xp` of shape (rows, n_features), float64
+            For each row and feature, the sum over the outputs ``W phi(d)`` of their squared
+            derivative in this feature. A unit adds nothing to it in a feature where the row
+            is at its centre, for the Manhattan distance has a kink there.
+        """
+        units, W = self._for_gradients(layer, D, W)
+        out, slopes = self.xp.empty(X.shape), gradients.slopes(layer, D, self.xp)
+        gradients.square(layer.metric == "manhattan", X, units, slopes, W, out, self.xp)
+        return out
+
+    def _for_gradients(self, layer, D, W):
+        """Units by feature, and the readout, in the dtype of the distances."""
+        xp = self.xp
+        units = xp.ascontiguousarray(self.to_device(layer.units).T, dtype=D.dtype)
+        return units, xp.ascontiguousarray(self.to_device(W), dtype=D.dtype)
 
     @abstractmethod
     def to_device(self, array):

@@ -6,16 +6,21 @@ import time
 from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import joblib
 import numpy as np
 
 from ..version import __version__
+from . import gradients
 from .base import Engine, Sink, Stopwatch
 
 # Where the system does not say how much memory it has.
 _ASSUMED_TOTAL = 4 * 2**30
+# Slopes that one thread makes at a time, few enough for its cache.
+_SLOPES = 2**15
+# Squared gradients of fewer synapses than these are worth no second thread.
+_SERIAL = 2**21
 
 
 def host_memory():
@@ -165,6 +170,24 @@ class HostEngine(Engine):
 
     def row_bytes(self, layer):
         return 0
+
+    # `gradients.square` without the namespace.
+    _square_gradients = staticmethod(partial(gradients.square, xp=np))
+
+    def squared_gradients(self, layer, X, D, W):
+        units, W = self._for_gradients(layer, D, W)
+        out, step = np.empty(X.shape), max(1, _SLOPES // layer.n_units)
+
+        def evaluate(rows):
+            for start in range(rows.start, rows.stop, step):
+                block = slice(start, min(start + step, rows.stop))
+                slopes = gradients.slopes(layer, D[block], np)
+                is_manhattan = layer.metric == "manhattan"
+                self._square_gradients(is_manhattan, X[block], units, slopes, W, out[block])
+
+        is_small = D.size * layer.n_features <= _SERIAL
+        map_rows(evaluate, len(X), 1 if is_small else n_threads())
+        return out
 
     def to_device(self, array):
         return array

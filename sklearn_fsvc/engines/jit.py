@@ -133,6 +133,12 @@ class JitEngine(HostEngine):
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
+    def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
+        from .kernels import gradients
+
+        square = getattr(gradients, f"square_{X.dtype}")
+        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), out)
+
 
 @cache
 def _compiler():

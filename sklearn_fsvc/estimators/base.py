@@ -3,7 +3,9 @@
 from abc import abstractmethod
 from contextlib import contextmanager
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..engines import get_engine
@@ -22,17 +24,23 @@ class HiddenLayerEstimator(BaseEstimator):
     ----------
     _size_name : str
         Name of the parameter that says how many units.
+    _first_alpha : float
+        The ridge penalty with which a search for one begins.
     """
 
     _size_name: str
+    _first_alpha: float
 
     @abstractmethod
     def _check_layer(self):
         """Raise for a parameter of the layer that cannot be used."""
 
     @abstractmethod
-    def _choose_layer(self, job, samples):
-        """The hidden layer; sets the fitted attributes that describe it."""
+    def _choose_layer(self, job, samples, trials):
+        """The hidden layer; sets the fitted attributes that describe it.
+
+        `Trials` take in what is tried for it.
+        """
 
     @abstractmethod
     def _layer(self):
@@ -53,6 +61,11 @@ class HiddenLayerEstimator(BaseEstimator):
     @property
     def _size(self):
         return getattr(self, self._size_name)
+
+    def _random(self):
+        """Numbers for what is chosen by held-out error: the same ones for the same seed."""
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
 
     def _fit(self, X, y, sample_weight=None):
         with unchanged_on_error(self):

@@ -5,11 +5,12 @@ from copy import copy
 
 import numpy as np
 
-from ..parameters import penalties
+from ..parameters import AUTO, penalties
+from ..readouts.held_out import Trials, train_held_out
 from ..readouts.linear import LinearReadout
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
-from ..readouts.statistics import warn_of
+from ..readouts.solution import warn_of
 from ..rows.streaming import Consumer, stream
 from .base import HiddenLayerEstimator
 
@@ -24,6 +25,8 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     _shared_parameters : set of str
         Parameters of the ridge readout that leave the layer of the largest network as it
         is: other values need no other pass over the rows.
+    _choice_depends_on : object
+        Networks for which it differs share no layer.
     _layer_needs_rows : bool
         Whether the layer depends on the training rows.
     _rows_may_be_outside : bool
@@ -35,6 +38,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     _size_name = "n_hidden"
     _shared_parameters = frozenset({"n_hidden", "alpha"})
     _wants_press_scores = False
+    _choice_depends_on = None
 
     @abstractmethod
     def _prepare(self, engine, X, y, sample_weight):
@@ -60,18 +64,26 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         for stale in ("alpha_", "alphas_", "loo_errors_", "temperature_"):
             vars(self).pop(stale, None)
         samples, job = self._prepare(job.engine, X, y, sample_weight).on_device(job)
-        layer = self._choose_layer(job, samples)
-        solution = self._train(job, layer, samples)
+        trials = Trials(self._first_alpha)
+        layer = self._choose_layer(job, samples, trials)
+        solution = self._train(job, layer, samples, trials)
+        trials.leave(self)
         warn_of(solution.problem)
         self._set_readout(job.engine, solution, layer.hidden_dtype)
 
-    def _train(self, job, layer, samples):
+    def _train(self, job, layer, samples, trials):
         """The readout, a `Solution` in float64."""
-        return self._train_ridge(job, layer, samples)
+        return self._train_ridge(job, layer, samples, trials)
 
-    def _train_ridge(self, job, layer, samples):
+    def _train_ridge(self, job, layer, samples, trials):
         """Ridge readout; sets `alpha_`, and what leave-one-out says where it is needed."""
         alphas, is_chosen = penalties(self.alpha)
+        if alphas == AUTO:
+            found, statistics = train_held_out(job, layer, samples, self._random(), trials)
+            self.alpha_ = found.alpha
+            if not self._wants_press_scores:
+                return statistics.solve(self.alpha_)
+            alphas, statistics = (self.alpha_,), None
         if not (is_chosen or self._wants_press_scores):
             (self.alpha_,) = alphas
             (statistics,) = gather(job, [layer], samples)

@@ -8,6 +8,7 @@ class TanhUnits:
     """A mixin: the layer is tanh units with random weights."""
 
     _unit_attributes = ("components_", "hidden_intercept_")
+    _first_alpha = 10.0
     _rows_may_be_outside = False
 
     @property
@@ -32,7 +33,7 @@ class TanhUnits:
         needs = self._request.needs_classes
         return (f"weights={self.weights!r}", '"gaussian" or "orthogonal"') if needs else None
 
-    def _choose_layer(self, job, samples):
+    def _choose_layer(self, job, samples, trials):
         codes = samples.targets.codes if self._request.needs_classes else None
         layer = fit_layer(self._request, job, samples, codes)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias

@@ -1,6 +1,6 @@
 """What rows should be answered with, as a readout needs it: numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
@@ -26,6 +26,10 @@ class ClassTargets:
     def counts(self):
         """Rows of each class."""
         return np.bincount(self.codes, minlength=self.n_outputs)
+
+    def taken(self, rows):
+        """The targets of some rows alone."""
+        return replace(self, codes=self.codes[rows])
 
     def matrix(self, rows=slice(None), xp=np):
         """The targets of some rows, (rows, n_outputs) in float64, an array of `xp`."""

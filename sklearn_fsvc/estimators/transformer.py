@@ -4,6 +4,7 @@ from abc import abstractmethod
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ..readouts.held_out import Trials
 from ..rows.samples import Samples
 from ..rows.streaming import stream_into
 from ..rows.validation import check_rows, to_host
@@ -50,7 +51,9 @@ class HiddenLayerTransformer(
         samples = self._present(Samples(X, targets))
         if self._meets_rows_again:
             samples, job = samples.on_device(job)
-        self._choose_layer(job, samples)
+        trials = Trials(self._first_alpha)
+        self._choose_layer(job, samples, trials)
+        trials.leave(self)
         self.device_ = job.engine.name
 
     def transform(self, X):

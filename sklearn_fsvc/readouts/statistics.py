@@ -4,59 +4,23 @@ Everything here is linear algebra on tiles of H, where they are: an engine bring
 algebra for its arrays.
 """
 
-import warnings
 from copy import copy
-from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..engines.algebra import HOST
+from .solution import Solution, Whitening
 
 # Rows of H whose mean is its origin in the statistics.
 _ORIGIN_ROWS = 1024
 
 
-class Solution(NamedTuple):
-    """A ridge readout.
-
-    Attributes
-    ----------
-    W : array of shape (n_outputs, n_units)
-    b : array of shape (n_outputs,)
-    problem : str
-        What was wrong with the equations, "" if nothing.
-    """
-
-    W: Any
-    b: Any
-    problem: str = ""
-
-
-class Whitening(NamedTuple):
-    """A basis in which the normal matrices of several penalties are diagonal.
-
-    ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred ``A`` of the
-    statistics.
-
-    Attributes
-    ----------
-    basis : array of shape (n_units, n_directions)
-    scale : array of shape (n_directions, n_penalties)
-    problems : list of str
-        For each penalty, as `Solution.problem`.
-    """
-
-    basis: Any
-    scale: Any
-    problems: list
-
-
 class RidgeStatistics:
     """What a ridge readout needs of the data: a commutative monoid.
 
-    Sums over rows with weights w, in float64: n = sum w, sum w h, sum w y, sum w h h' and
-    sum w h y', where h is H less an origin, so that what is rounded is near the variance.
+    Sums over rows with weights w, in float64: n = sum w, sum w h, sum w y, sum w h h',
+    sum w h y' and sum w y^2, where h is H less an origin, so that what is rounded is near the
+    variance.
     Statistics of two sets of rows add up to those of their union, subtract, and cut down to
     those of the leading units.
 
@@ -85,7 +49,7 @@ class RidgeStatistics:
         self.rounding = np.finfo(np.float64).eps
         self.origin = xp.zeros(n_units)
         self.h = xp.zeros(n_units)
-        self.y = xp.zeros(n_outputs)
+        self.y, self.yy = xp.zeros(n_outputs), xp.zeros(n_outputs)
         self.gram = xp.zeros((n_units, n_units), order="F")
         self.hy = xp.zeros((n_units, n_outputs))
 
@@ -131,41 +95,56 @@ class RidgeStatistics:
         self.h += sums[:, 0]
         self.hy += sums[:, 1:]
         self.y += ones @ Y
+        self.yy += (Y * Y).sum(axis=0)
         return self
 
-    def _combined(self, other, sign):
-        result = RidgeStatistics(len(self.h), len(self.y), self.algebra, self.dtype)
-        result.origin = self.origin if self.n else other.origin
-        mine, others = self._seen_from(result.origin), other._seen_from(result.origin)
-        for name in ("n", "h", "y", "gram", "hy"):
-            setattr(result, name, getattr(mine, name) + sign * getattr(others, name))
-        result.rounding = max(self.rounding, other.rounding)
+    def _take_in(self, other, sign):
+        """Add the other sums to these, or subtract them, seen from this origin."""
+        if other.n == 0:
+            return self
+        step, n = other.origin - self.origin, sign * other.n
+        for name, sums in (("y", other.y), ("yy", other.yy), ("gram", other.gram)):
+            before = getattr(self, name)
+            (self.xp.add if sign > 0 else self.xp.subtract)(before, sums, out=before)
+        # n step step' + h step' + step h', by rank-one updates.
+        self.algebra.add_outer(self.gram, n, step + other.h / other.n)
+        self.algebra.add_outer(self.gram, -sign / other.n, other.h)
+        self.h += sign * other.h + n * step
+        self.hy += sign * (other.hy + self.xp.outer(step, other.y))
+        self.n += n
+        self.rounding = max(self.rounding, other.rounding)
+        return self
+
+    def copy(self):
+        """The same statistics, in arrays of their own."""
+        result = copy(self)
+        for name in ("origin", "h", "y", "yy", "gram", "hy"):
+            setattr(result, name, getattr(self, name).copy(order="F"))
         return result
 
-    def _seen_from(self, origin):
+    def seen_from(self, origin):
         """The same statistics, of H less another origin."""
-        if self.n == 0 or origin is self.origin:
-            return self
-        result, step = copy(self), self.origin - origin
-        result.origin = origin
-        result.h, result.hy = self.h + self.n * step, self.hy + self.xp.outer(step, self.y)
-        # n step step' + h step' + step h', by rank-one updates.
-        result.gram = self.gram.copy(order="F")
-        add_outer = self.algebra.add_outer
-        add_outer(result.gram, self.n, step + self.h / self.n)
-        add_outer(result.gram, -1.0 / self.n, self.h)
-        return result
+        empty = RidgeStatistics(len(self.h), len(self.y), self.algebra, self.dtype)
+        empty.origin = origin
+        return empty._take_in(self, 1)
+
+    def __iadd__(self, other):
+        if self.n == 0:
+            self.origin = other.origin.copy()
+        return self._take_in(other, 1)
 
     def __add__(self, other):
-        return self._combined(other, 1)
+        total = self.copy()
+        total += other
+        return total
 
     def __sub__(self, other):
-        return self._combined(other, -1)
+        return self.copy()._take_in(other, -1)
 
     def leading(self, n_units):
         """The statistics of the first `n_units` units, as views."""
         result = object.__new__(RidgeStatistics)
-        for name in ("algebra", "dtype", "n", "y", "rounding"):
+        for name in ("algebra", "dtype", "n", "y", "yy", "rounding"):
             setattr(result, name, getattr(self, name))
         for name in ("origin", "h", "hy"):
             setattr(result, name, getattr(self, name)[:n_units])
@@ -179,6 +158,14 @@ class RidgeStatistics:
         diagonal = self.xp.arange(len(matrix))
         matrix[diagonal, diagonal] += alpha
         return matrix
+
+    def _factor(self, alpha, margin=1.0):
+        """The lower factor of the normal matrix; None where it is too ill-conditioned."""
+        matrix = self._normal_matrix(alpha)
+        # But for rounding, no eigenvalue is less than alpha, and none more than their sum.
+        largest = float(matrix.diagonal().sum())
+        is_sure = alpha - self.rounding * largest > 2 * margin * np.finfo(float).eps * largest
+        return self.algebra.cholesky(matrix, None if is_sure else margin)
 
     @property
     def mean(self):
@@ -200,13 +187,20 @@ class RidgeStatistics:
         -------
         Solution
         """
-        linalg = self.algebra
-        factor = linalg.cholesky(self._normal_matrix(alpha))
-        if factor is not None:
-            half = linalg.solve_lower(factor, self.right)
-            return self._solution(linalg.solve_lower(factor, half, transposed=True))
+        solution = self.solve_well(alpha)
+        if solution is not None:
+            return solution
         basis, scale, (problem,) = self._whiten_by_eigenvectors([alpha])
         return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
+
+    def solve_well(self, alpha):
+        """`solve` by Cholesky; None where the equations are too ill-conditioned for it."""
+        linalg = self.algebra
+        factor = self._factor(alpha)
+        if factor is None:
+            return None
+        half = linalg.solve_lower(factor, self.right)
+        return self._solution(linalg.solve_lower(factor, half, transposed=True))
 
     def solve_leading(self, alpha, sizes):
         """`solve` for the leading units of each size, by one factorisation of them all.
@@ -227,7 +221,7 @@ class RidgeStatistics:
         linalg, m = self.algebra, sizes[-1]
         most = self.leading(m)
         # A leading block has at most m times the condition of the whole, in the 1-norm.
-        factor = linalg.cholesky(most._normal_matrix(alpha), margin=m)
+        factor = most._factor(alpha, margin=m)
         if factor is None:
             return [self.leading(size).solve(alpha) for size in sizes]
         z = linalg.solve_lower(factor, most.right)
@@ -248,7 +242,7 @@ class RidgeStatistics:
         """
         linalg = self.algebra
         if len(alphas) == 1:
-            factor = linalg.cholesky(self._normal_matrix(alphas[0]))
+            factor = self._factor(alphas[0])
             if factor is not None:
                 basis = linalg.invert_lower(factor).T
                 return Whitening(basis, self.xp.ones((len(basis), 1)), [""])
@@ -276,9 +270,3 @@ class RidgeStatistics:
                 else ""
             )
         return Whitening(vectors, self.xp.stack(scale, axis=1), problems)
-
-
-def warn_of(problem):
-    """Warn of a `Solution.problem`, if there is one."""
-    if problem:
-        warnings.warn(problem, ConvergenceWarning, stacklevel=2)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from .streaming import take_rows
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -15,8 +17,9 @@ class Samples:
     X : array-like of shape (n_rows, n_features)
         An array of the host or of an engine's namespace.
     targets : object, optional
-        What the rows should be answered with: ``targets.n_outputs``, and
-        ``targets.matrix(rows, xp)``, an array of `xp` of shape (rows, n_outputs) in float64.
+        What the rows should be answered with: ``targets.n_outputs``,
+        ``targets.matrix(rows, xp)``, an array of `xp` of shape (rows, n_outputs) in float64,
+        and ``targets.taken(rows)``, those of some rows alone.
     weight : ndarray of shape (n_rows,), optional
         On the host. Rows of weight 0 are as good as absent.
     order : ndarray of int, optional
@@ -43,6 +46,11 @@ class Samples:
     def in_order(self, order):
         """The samples as they are presented."""
         return replace(self, order=order)
+
+    def taken(self, rows, dtype=None):
+        """Some of the samples alone, their rows copied, in that of X or another dtype."""
+        targets = None if self.targets is None else self.targets.taken(rows)
+        return Samples(take_rows(self.X, rows, dtype), targets, self.weight_of(rows))
 
     def on_device(self, job):
         """The samples with their rows where the job computes, and the job that is left.

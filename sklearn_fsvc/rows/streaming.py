@@ -34,6 +34,22 @@ def take_rows(X, rows, dtype=None):
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
 
 
+def weigh(engine, block, weights, dtype):
+    """Rows on the device times the weights of their features, in `dtype`: a new array.
+
+    In the order of `block`, which is never written to: it may be the user's own.
+    """
+    return engine.xp.multiply(block, engine.to_device(weights), dtype=dtype)
+
+
+def arriving(engine, layer, block):
+    """Rows on the device as they meet the units: in the layer's dtype, times its weights."""
+    dtype = layer.units.dtype
+    if layer.weights is None:
+        return take_rows(block, slice(None), dtype)
+    return weigh(engine, block, layer.weights, dtype)
+
+
 @dataclass(frozen=True)
 class Consumer:
     """What becomes of tiles of H, and the memory that it takes.
@@ -94,7 +110,8 @@ def stream_into(job, layer, X, out):
 def stream_all(job, layers, X, consumer, rows=None):
     """`stream` for several layers: ``consumer.take(i, part, H)`` with H of ``layers[i]``.
 
-    More than one must be RBF layers on the same units: their distances are computed once.
+    More than one must be RBF layers on the same units, with the same weights of the features:
+    their distances are computed once.
     ``consumer.row_bytes`` is what it allocates for one layer.
     """
     if len(layers) == 1:
@@ -199,7 +216,7 @@ class _Flow:
         preferred = consumer.tile_rows
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
-        # Rows wait in their own dtype, the next ones too, and are widened.
+        # Rows wait in their own dtype, the next ones too, and are widened or weighted.
         ahead_bytes = engine.n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
@@ -210,13 +227,13 @@ class _Flow:
         )  # fmt: skip
 
     def _blocks(self, start, tile):
-        """(part, rows of X on the device in the layer's dtype) from `start` on."""
+        """(part, rows of X as they meet the units) from `start` on."""
         X, rows, stop = self.X, self.rows, self.n_rows
         parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
         picked = (take_rows(X, part if rows is None else rows[part]) for part in parts)
         blocks = self.job.engine.uploads(picked) if isinstance(X, np.ndarray) else picked
         for part, block in zip(parts, blocks, strict=True):
-            yield part, take_rows(block, slice(None), self.layer.units.dtype)
+            yield part, arriving(self.job.engine, self.layer, block)
 
 
 class _ConsumerSink(Sink):

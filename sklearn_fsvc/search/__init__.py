@@ -34,18 +34,18 @@ class HiddenSizeSearchCV(GridSearchCV):
     What `GridSearchCV` would answer, to rounding, without the work it would repeat: the
     statistics of the largest network contain those of every smaller one, those of the
     training rows are those of all rows less the ones left out, every penalty solves the
-    same equations, and the distances between rows and centres serve every radius. Scores,
-    ranks and the rest of `cv_results_` come from scikit-learn itself.
+    same equations, and the distances between rows and centres serve every kernel and radius.
+    Scores, ranks and the rest of `cv_results_` come from scikit-learn itself.
 
     Parameters
     ----------
     estimator : RBFClassifier, TanhClassifier or Pipeline that ends in one
-        With any readout, but only the ridge readout with one `alpha` and without
-        `probability` shares work.
+        With any readout, but only the ridge readout shares work, without `probability`, and
+        with a number or "auto" for `alpha`.
     param_grid : dict or list of dict
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
-        `alpha` are free, and so are those of `n_hidden` (see Notes) and `radius`; each
-        combination of the others takes passes of its own.
+        `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see
+        Notes); each combination of the others takes passes of its own.
     scoring : str, callable, list, tuple or dict, default=None
         As for `GridSearchCV`. A scorer of your own is called with the rows themselves and
         the fitted estimator, whose answers it pays for; scikit-learn's use those that are
@@ -88,14 +88,24 @@ class HiddenSizeSearchCV(GridSearchCV):
     Notes
     -----
     One pass over all rows serves all splits where the hidden layer is the same on each of
-    them: a `TanhClassifier` with a number for `scale`, by itself (not in a pipeline with
-    steps before it), with a splitter that leaves out each row about once, such as K folds,
-    and without ``class_weight="balanced"``. Otherwise each split has a pass of its own;
-    steps before the network are fitted once in each.
+    them: a `TanhClassifier` with a number for `scale` and numbers alone for `alpha`, by
+    itself (not in a pipeline with steps before it), with a splitter that leaves out each row
+    about once, such as K folds, and without ``class_weight="balanced"``. Otherwise each split
+    has a pass of its own; steps before the network are fitted once in each.
 
     Smaller networks are prefixes of larger ones for `TanhClassifier`, for random centres,
     and with a number for `selection_radius`. Where the selection radius is searched for
     each size, each size has centres, and passes, of its own.
+
+    Radii share a pass where they are numbers, `kernel` is not "auto", and the radius does not
+    select the centres, too; kernels do where, besides, ``selection="random"``, since novelty
+    depends on the kernel. "auto" for `kernel` or `radius` is searched once for all penalties
+    and all sizes from 600 on, in a pass of its own for each smaller size and for each other
+    combination. ``feature_weights`` that are learned are learned once in each pass.
+
+    With ``alpha="auto"`` the pass of a split sums up the rows that are kept and those held out
+    by themselves: twice the memory, and no more work on rows. Numbers beside it use the same
+    sums.
 
     Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
 
@@ -224,7 +234,7 @@ def _attempt(function, *arguments):
     try:
         return function(*arguments), None
     except Exception as error:
-        return None, error
+        return None, error.with_traceback(None)  # its frames hold all that there was
 
 
 def _summary(groups, n_passes, findings):

@@ -1,8 +1,9 @@
 """Which candidates of a search share their work.
 
 The statistics of a network contain those of every smaller one as a leading block, and
-serve every penalty; the distances behind RBF units serve every radius. So candidates that
-differ in nothing else are one group, as long as smaller networks are prefixes of larger.
+serve every penalty, one that is to be found too; the distances behind RBF units serve every
+kernel and radius that are given. So candidates that differ in nothing else are one group, as
+long as smaller networks are prefixes of larger, on the same centres.
 """
 
 from dataclasses import dataclass, field
@@ -11,22 +12,22 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from ..classifiers import RBFClassifier, TanhClassifier
-from ..parameters import penalties
+from ..parameters import AUTO, is_word, penalties
 
 NETWORKS = (RBFClassifier, TanhClassifier)
 
 
 @dataclass
 class Group:
-    """Candidates that differ in the size of the hidden layer, the penalty or the radius.
+    """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius.
 
     Attributes
     ----------
     estimator : estimator
-        Not fitted, with the parameters that all have, the largest of the sizes and
-        ``radius="auto"`` if one of them has it.
+        Not fitted, with the parameters that all have, and the largest of the sizes.
     members : dict
-        Number of the candidate -> its parameters n_hidden, alpha, and radius if it has one.
+        Number of the candidate -> its parameters n_hidden, alpha, and kernel and radius if
+        it has them.
     """
 
     estimator: object
@@ -37,23 +38,36 @@ class Group:
         network, widest = last_step(estimator), last_step(self.estimator)
         if (network.n_hidden or 0) > (widest.n_hidden or 0):
             widest.set_params(n_hidden=network.n_hidden)
-        names = {"n_hidden", "alpha", "radius"} & set(network.get_params(deep=False))
+        names = {"n_hidden", "alpha", "kernel", "radius"} & set(network.get_params(deep=False))
         self.members[candidate] = {name: getattr(network, name) for name in names}
-        if isinstance(getattr(network, "radius", None), str):
-            widest.set_params(radius=network.radius)
 
     @property
-    def radii(self):
-        """Those that occur, each once; None for units that have none."""
-        return list(dict.fromkeys(p.get("radius") for p in self.members.values()))
+    def shapes(self):
+        """(kernel, radius) that occur, each once; (None, None) for units that have none."""
+        return list(dict.fromkeys(map(_shape, self.members.values())))
 
-    def at_radius(self, radius, n_units):
-        """(size, alpha, candidate) of the members with a radius, of `n_units` at most."""
+    @property
+    def has_auto(self):
+        """Whether there are penalties to be found by held-out error."""
+        return any(is_word(p["alpha"], "auto") for p in self.members.values())
+
+    @property
+    def smallest_alpha(self):
+        """Of the penalties that are given; infinite where none is."""
+        given = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
+        return min(map(float, given), default=float("inf"))
+
+    def of_shape(self, shape, n_units):
+        """(size, alpha, candidate) of the members with a shape, of `n_units` at most."""
         return [
-            (min(p["n_hidden"] or n_units, n_units), float(p["alpha"]), candidate)
+            (min(p["n_hidden"] or n_units, n_units), p["alpha"], candidate)
             for candidate, p in self.members.items()
-            if p.get("radius") == radius
+            if _shape(p) == shape
         ]
+
+
+def _shape(parameters):
+    return parameters.get("kernel"), parameters.get("radius")
 
 
 def last_step(estimator):
@@ -85,7 +99,8 @@ def group_candidates(base, candidates):
             continue
         shared = frozenset(prefix + name for name in network._shared_parameters)
         fixed = (name for name in sorted(parameters) if name not in shared)
-        key = shared, *((name, _identity(parameters[name])) for name in fixed)
+        values = ((name, _identity(parameters[name])) for name in fixed)
+        key = shared, network._choice_depends_on, *values
         if key not in groups:
             groups[key] = Group(clone(estimator))
         groups[key].add(number, estimator)
@@ -100,9 +115,9 @@ def _has_one_ridge(network):
         network._check_parameters()
     except (TypeError, ValueError):
         return False  # its own fit will say so
-    is_chosen = penalties(network.alpha)[1]
-    is_ridge = getattr(network, "readout", "ridge") == "ridge"
-    return is_ridge and not (is_chosen or network.probability)
+    alphas, is_chosen = penalties(network.alpha)
+    leaves_one_out = network.probability or (is_chosen and alphas != AUTO)
+    return getattr(network, "readout", "ridge") == "ridge" and not leaves_one_out
 
 
 def _identity(value):

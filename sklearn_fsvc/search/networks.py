@@ -2,12 +2,17 @@
 
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from ..kernels import kernel_of, named
 from ..layers import RBFLayer
+from ..parameters import is_word
+from ..readouts.held_out import Found, Trials, search_penalty_of_layer
 from ..readouts.linear import LinearReadout
+from ..readouts.statistics import RidgeStatistics
 from ..rows.streaming import Consumer, compute_dtype, stream_all
 
 
@@ -54,16 +59,38 @@ def with_last_step(pipeline, last):
     return other
 
 
-def layers_of(group, network, layer):
-    """The layer at each radius of the group, in the order of ``group.radii``."""
-    if not isinstance(layer, RBFLayer):
+def layers_of(group, layer):
+    """The layer in each shape of the group, in the order of ``group.shapes``."""
+    shapes = group.shapes
+    if len(shapes) == 1:  # tanh units have no more, nor has what is "auto"
         return [layer]
-    numbers = (network.radius_ if isinstance(r, str) else float(r) for r in group.radii)
-    return [replace(layer, radius=radius) for radius in numbers]
+    return [replace(layer, kernel=kernel_of(k), radius=float(radius)) for k, radius in shapes]
 
 
-def solve(engine, group, network, layers, statistics):
-    """The networks that the statistics of each layer give, and their problems.
+class Sums(NamedTuple):
+    """The statistics of a layer.
+
+    Attributes
+    ----------
+    all : RidgeStatistics
+        Of all training rows.
+    kept, held : RidgeStatistics or None
+        Of most of them, and of those that a penalty is judged by, where one is to be found.
+    """
+
+    all: RidgeStatistics
+    kept: RidgeStatistics | None = None
+    held: RidgeStatistics | None = None
+
+
+def solve(engine, group, network, layers, sums, trials):
+    """The networks that the `Sums` of each layer give, and their problems.
+
+    Parameters
+    ----------
+    sums : iterable of Sums
+    trials : Trials
+        What was tried for the layer.
 
     Returns
     -------
@@ -71,33 +98,58 @@ def solve(engine, group, network, layers, statistics):
         As of `Fitted`.
     """
     networks, problems = {}, {}
-    for radius, layer, of_layer in zip(group.radii, layers, statistics, strict=True):
-        members = group.at_radius(radius, layer.n_units)
-        for candidate, alpha, solution in _solutions(of_layer, members):
+    for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
+        members = group.of_shape(shape, layer.n_units)
+        for candidate, solution, found in _solutions(of_layer, members, trials.best_alpha):
             model = _network(engine, network, layer, solution)
             if model is None:
                 continue  # its own fit will say why
-            vars(model).update(group.members[candidate], alpha_=alpha)
+            vars(model).update(group.members[candidate])
+            _note(model, found, trials)
             networks[candidate] = model
             if solution.problem:
                 problems[candidate] = solution.problem
     return networks, problems
 
 
-def _solutions(statistics, members):
-    """(candidate, alpha, solution) of each, by one factorisation for each penalty."""
+def _solutions(sums, members, start):
+    """(candidate, solution, penalty or what was found) of each.
+
+    One factorisation for each penalty that is given; those to be found begin at `start`.
+    """
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         here = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in here})
-        found = dict(zip(sizes, statistics.solve_leading(alpha, sizes), strict=True))
-        yield from ((candidate, alpha, found[size]) for size, candidate in here)
+        if is_word(alpha, "auto"):
+            pairs = [_found(sums, size, start) for size in sizes]
+        else:
+            solutions = sums.all.solve_leading(float(alpha), sizes)
+            pairs = [(solution, float(alpha)) for solution in solutions]
+        by_size = dict(zip(sizes, pairs, strict=True))
+        yield from ((candidate, *by_size[size]) for size, candidate in here)
+
+
+def _found(sums, size, start):
+    """The readout of the first units with the penalty that is found for them, and how."""
+    found = search_penalty_of_layer(sums.kept.leading(size), sums.held.leading(size), start)
+    return sums.all.leading(size).solve(found.alpha), found
+
+
+def _note(model, found, trials):
+    """Set what its own fit would have said of the penalty, and of what was tried."""
+    own = Trials(trials.start, list(trials.rows))
+    if isinstance(found, Found):
+        own.add(model._layer(), found)
+        found = found.alpha
+    model.alpha_ = found
+    own.leave(model)
 
 
 def _network(engine, network, layer, solution):
     """The classifier with the first units of the layer and that readout; None if not finite."""
     model = network._leading(solution.W.shape[1])
     if isinstance(layer, RBFLayer):
-        model.radius_ = layer.radius
+        model.kernel_, model.radius_ = named(layer.kernel), layer.radius
     try:
         model._set_readout(engine, solution, layer.hidden_dtype)
     except ValueError:
@@ -121,8 +173,8 @@ def score(job, group, layers, X, networks):
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
     readouts = [
-        _readouts(job.engine, group.at_radius(radius, layer.n_units), layer, networks, len(X))
-        for radius, layer in zip(group.radii, layers, strict=True)
+        _readouts(job.engine, group.of_shape(shape, layer.n_units), layer, networks, len(X))
+        for shape, layer in zip(group.shapes, layers, strict=True)
     ]
 
     def take(i, part, H):

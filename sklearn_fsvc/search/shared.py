@@ -10,13 +10,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
 from ..engines import get_engine
+from ..readouts.held_out import Trials, hold_out
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
 from ..rows.streaming import n_synapses
 from ..rows.validation import check_rows
 from .groups import Group
-from .networks import Fitted, key_of, layers_of, score, solve, with_last_step
+from .networks import Fitted, Sums, key_of, layers_of, score, solve, with_last_step
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,9 @@ class _Pass:
     network : classifier
         Not fitted, but with its layer.
     layers : list
-        One for each radius of the group.
+        One for each shape of the group.
+    trials : Trials
+        What was tried for the layer.
     job : Job
     """
 
@@ -72,13 +75,28 @@ class _Pass:
     task: Task
     network: object
     layers: list
+    trials: Trials
     job: Job
 
     @classmethod
     def begin(cls, group, task, network, job, samples):
         """Choose the layer."""
-        layer = network._choose_layer(job, samples)
-        return cls(group, task, network, layers_of(group, network, layer), job)
+        trials = Trials(network._first_alpha)
+        layer = network._choose_layer(job, samples, trials)
+        return cls(group, task, network, layers_of(group, layer), trials, job)
+
+    def sums(self, samples, what):
+        """`Sums` of each layer over the samples, one after the other."""
+        if not self.group.has_auto:
+            return map(Sums, self.statistics(samples, what))
+        kept, held = hold_out(samples.present, self.network._random())
+        # While one part is gathered there is the other, and later the sum for one layer. Both
+        # reserve it, so that what is too large is refused before a row is met.
+        taken = (len(self.layers) + 1) * RidgeStatistics.nbytes(self.layers[0].n_units)
+        work = replace(self, job=self.job.reserving(taken))
+        of_held = work.statistics(samples, f"{what}, held out", held)
+        of_kept = work.statistics(samples, what, kept)
+        return (Sums(k + h, k, h) for k, h in zip(of_kept, of_held, strict=True))
 
     def statistics(self, samples, what, rows=None):
         """Of each layer, over some rows of the samples."""
@@ -93,15 +111,14 @@ class _Pass:
 
         H'H of n rows in float32 is rounded by about n times its epsilon.
         """
-        smallest = min(float(p["alpha"]) for p in self.group.members.values())
-        is_small = smallest < n_rows * np.finfo(np.float32).eps
+        is_small = self.group.smallest_alpha < n_rows * np.finfo(np.float32).eps
         standard = self.job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 
-    def solved(self, statistics, start, pipeline=None):
-        """What the statistics of the layers give, which took from `start` till now."""
+    def solved(self, sums, start, pipeline=None):
+        """What the `Sums` of the layers give, which took from `start` till now."""
         engine, layers = self.job.engine, self.layers
-        networks, problems = solve(engine, self.group, self.network, layers, statistics)
+        networks, problems = solve(engine, self.group, self.network, layers, sums, self.trials)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
@@ -117,11 +134,10 @@ class _Pass:
         return replace(fitted, scores=scores, score_time=score_time)
 
     def _scores(self, split, rows, fitted):
-        network, engine = self.network, self.job.engine
         X = _safe_indexing(self.task.X, rows)
         X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
-        X = check_rows(network, engine, X, reset=False)
-        job = self._named(Job(engine, network.max_memory), f"{self.task.name(split)}, scores")
+        X = check_rows(self.network, self.job.engine, X, reset=False)
+        job = self._named(self.job, f"{self.task.name(split)}, scores")
         found = score(job, self.group, self.layers, X, fitted.networks)
         return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
 
@@ -140,8 +156,9 @@ def fit_split(group, task, split):
         samples = network._prepare(engine, X, y, sample_weight)
         samples, job = samples.on_device(network._job(engine, "fit"))
         work = _Pass.begin(group, task, network, job, samples)
-        statistics = work.statistics(samples, f"{task.name(split)}, statistics")
-        return work.scored(split, work.solved(statistics, start, pipeline))
+        # In one expression: the statistics are forgotten before the rows are scored.
+        fitted = work.solved(work.sums(samples, f"{task.name(split)}, statistics"), start, pipeline)
+        return work.scored(split, fitted)
 
 
 def fit_splits(group, task):
@@ -156,7 +173,8 @@ def fit_splits(group, task):
         None where each split needs a pass of its own.
     """
     start = perf_counter()
-    held_out = _held_out_rows(task) if _has_one_layer(group.estimator) else None
+    is_possible = _has_one_layer(group.estimator) and not group.has_auto
+    held_out = _held_out_rows(task) if is_possible else None
     if held_out is None:
         return None
     network = clone(group.estimator)
@@ -172,7 +190,7 @@ def fit_splits(group, task):
         folds, total = _statistics_of_folds(work, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
         return [
-            work.scored(split, work.solved([total - fold], perf_counter() - shared_time))
+            work.scored(split, work.solved([Sums(total - fold)], perf_counter() - shared_time))
             for split, fold in enumerate(folds)
         ]
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..engines.base import Engine
 from ..kernels import Kernel
 from ..layers import RBFLayer
-from ..rows.streaming import take_rows
+from ..rows.streaming import take_rows, weigh
 
 # Centres whose activities are summed at a time.
 _CHUNK_UNITS = 1024
@@ -52,6 +52,8 @@ class Presentation:
     block_rows : int, optional
         Rows that are looked at in one go; what suits the engine by default. The centres
         are the same for every size, but for the rounding of sums in float64.
+    weights : ndarray of shape (n_features,), optional
+        Weights of the features: rows are compared once they are multiplied by them.
     """
 
     engine: Engine
@@ -60,14 +62,18 @@ class Presentation:
     groups: np.ndarray | None = None
     dtype: np.dtype | None = None
     block_rows: int | None = None
+    weights: np.ndarray | None = None
 
     def __len__(self):
         return len(self.order)
 
     def block(self, part):
-        """The rows of a slice of the order, on the device."""
+        """The rows of a slice of the order, on the device, as they are compared."""
         dtype = self.X.dtype if self.dtype is None else self.dtype
-        return self.engine.to_device(take_rows(self.X, self.order[part], dtype))
+        if self.weights is None:
+            return self.engine.to_device(take_rows(self.X, self.order[part], dtype))
+        block = self.engine.to_device(take_rows(self.X, self.order[part]))
+        return weigh(self.engine, block, self.weights, dtype)
 
     def blocks(self):
         """(number of the first row, rows on the device), one block after the other."""

@@ -13,9 +13,14 @@ GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
 # The search for a selection radius ends with at least this part of the units asked for.
 _FILLED = 0.97
 _MAX_PASSES = 24
+# Where the radius falls by this factor, in logarithms, and finds no more rows, there are no
+# more that differ.
+_PLATEAU = 3.0
+# Nor are there at a radius so much smaller than the one that the search began with.
+_SMALLEST = 40.0
 
 
-def search_radius(count_at, start, wanted, n_rows, growth=GROWTH):
+def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0):
     """The selection radius under which about `wanted` rows are novel, and never more.
 
     The number of centres falls with the radius, roughly as a power of it, so the search
@@ -30,6 +35,8 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH):
         A radius to begin with.
     wanted, n_rows : int
         `wanted` at least what is novel at any radius, see `least_novel`.
+    least : int
+        What is novel at any radius.
     growth : float
         The power of the rows with which the count grows.
 
@@ -49,25 +56,33 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH):
             # What the count would have been, had the pass gone on.
             above = log_radius, np.log(count * (n_rows / n_seen) ** growth)
         else:
+            is_all = count > least and _is_plateau(above, below, log_radius, count)
             below = log_radius, np.log(count)
             if best is None or count > len(best[1]):
                 best = np.exp(log_radius), found
-            if count >= enough or (n_rows <= wanted and count == n_rows):
+            if count >= enough or is_all or (n_rows <= wanted and count == n_rows):
                 break
         target = np.log((enough + wanted) / 2)
         log_radius, settled = _next_log_radius(above, below, target, 2**n_passes)
-        if settled:
+        if settled or log_radius < np.log(start) - _SMALLEST:
             break
     return best
 
 
+def _is_plateau(above, below, log_radius, count):
+    """Whether a far smaller radius finds no more rows."""
+    if above is not None or below is None:
+        return False
+    return np.log(count) == below[1] and below[0] - log_radius > _PLATEAU
+
+
 def _next_log_radius(above, below, target, stride):
-    """Where to look next, and whether the bracket has closed or cannot be found.
+    """Where to look next, and whether the bracket has closed.
 
     As long as one end is missing, steps grow with `stride`.
     """
     if above is None:
-        return below[0] - stride * max(0.1, (target - below[1]) / 4), below[0] < -300
+        return below[0] - stride * max(0.1, (target - below[1]) / 4), False
     if below is None:
         return above[0] + stride * max(0.1, (above[1] - target) / 4), False
     low, high = above[0], below[0]
@@ -76,18 +91,18 @@ def _next_log_radius(above, below, target, stride):
     return low + part * (high - low), high - low < 1e-4
 
 
-def natural_radius(shown, metric, kernel):
-    """The natural radius of the kernel at the median distance between rows.
+def typical_distance(shown, metric):
+    """The median distance between rows.
 
     Measured between the first 1000 rows of a `Presentation`. Where more than half of them
-    coincide, the mean distance stands in for the median; where all do, the radius is 1.
+    coincide, the mean distance stands in for the median; where all do, it is 1.
     """
     engine, xp = shown.engine, shown.engine.xp
     block = shown.block(slice(_SAMPLE))
     layer = RBFLayer(block, metric=metric, kernel=DISTANCE)
     D = engine.hidden(engine.prepare(layer), block)
-    distances = D[xp.triu_indices(len(block), 1)]
+    distances = D[xp.triu(xp.ones(D.shape, bool), 1)]
+    del D
     if not len(distances):
         return 1.0
-    typical = xp.median(distances) or xp.mean(distances)
-    return float(kernel.natural_radius(typical)) or 1.0
+    return float(xp.median(distances)) or float(xp.mean(distances)) or 1.0

@@ -1,17 +1,24 @@
 """An RBF layer from data: which rows become centres, and how wide the units are."""
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from sklearn.utils import check_random_state
 
-from ..kernels import METRICS, Kernel, check_kernel, kernel_of
+from ..kernels import METRICS, Kernel, kernel_of
 from ..layers import RBFLayer, hidden_dtype
 from ..parameters import check_choice, check_count, check_positive, check_positive_or_auto
 from ..rows.streaming import take_rows
 from ..rows.tiling import rows_per_tile
-from .automatic import MOST_CENTERS, PART_OF_NATURAL_AT_RANDOM, PART_OF_ROWS
+from .automatic import (
+    MOST_CENTERS,
+    PART_OF_NATURAL_AT_RANDOM,
+    PART_OF_ROWS,
+    PART_OF_ROWS_OF_ONE_RADIUS,
+)
 from .novelty import (
     NoveltyRule,
     Presentation,
@@ -20,7 +27,7 @@ from .novelty import (
     novel_rows,
     selection_bytes,
 )
-from .radius import GROWTH, GROWTH_BY_GROUP, natural_radius, search_radius
+from .radius import GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
 
 SELECTIONS = ("per_class", "global", "random")
 
@@ -36,13 +43,22 @@ class RBFRequest:
 
     Parameters
     ----------
+    size_name : str
+        Name of the parameter that `n_units` is.
     n_units : int or None
-    radius, selection_radius, overlap, selection, metric, kernel, shuffle, random_state
+    radius, selection_radius, overlap, selection, metric, shuffle, random_state
         As of `RBFClassifier`.
+    kernel : Kernel or str
+        That of the rule of novelty.
+    weights : ndarray of shape (n_features,), optional
+        Rows are compared multiplied by them.
+    is_tried : bool
+        Whether ``radius="auto"`` is found later, by held-out error.
     part_of_natural : float
-        How far ``radius="auto"`` goes from the selection radius to the natural radius.
+        How far it goes else from the selection radius to the natural radius.
     """
 
+    size_name: str
     n_units: int | None
     radius: float | str
     selection_radius: float | None
@@ -52,19 +68,20 @@ class RBFRequest:
     kernel: Kernel | str
     shuffle: bool
     random_state: Any
+    weights: np.ndarray | None = None
+    is_tried: bool = False
     part_of_natural: float = 0.0
 
-    def check(self, size_name):
+    def check(self):
         """Raise for what cannot be used."""
         check_choice("selection", self.selection, SELECTIONS)
         if self.n_units is not None:
-            check_count(size_name, self.n_units)
-        elif self.selection == "random":
+            check_count(self.size_name, self.n_units)
+        elif self.selection == "random" and not self.has_automatic_size:
             raise ValueError(
-                f'{size_name}=None needs novelty; with selection="random" give a number.'
+                f'{self.size_name}=None needs novelty; with selection="random" give a number.'
             )
         check_choice("metric", self.metric, METRICS)
-        check_kernel(self.kernel)
         check_positive("overlap", self.overlap)
         check_positive_or_auto("radius", self.radius)
         if self.selection_radius is not None:
@@ -78,7 +95,13 @@ class RBFRequest:
     @property
     def has_one_radius(self):
         """Whether the radius selects and shapes the units alike."""
-        return self.n_units is None and self.selection_radius is None
+        is_free = self.n_units is None and self.selection_radius is None
+        return is_free and not (self.is_auto and self.is_tried)
+
+    @property
+    def has_automatic_size(self):
+        """Whether neither a number nor a radius says how many centres."""
+        return self.n_units is None and self.selection_radius is None and self.is_auto
 
     @property
     def given_selection_radius(self):
@@ -88,8 +111,20 @@ class RBFRequest:
         return self.selection_radius
 
     def dtype(self, X):
-        """dtype in which rows are compared, and that of the centres."""
-        return X.dtype if self.metric == "manhattan" else hidden_dtype(X.dtype)
+        """dtype in which rows are compared."""
+        is_as_it_is = self.metric == "manhattan" and self.weights is None
+        return X.dtype if is_as_it_is else hidden_dtype(X.dtype)
+
+    def of_rows(self, n_rows):
+        """The request for so many rows: no more units than those."""
+        if self.n_units is None or self.n_units <= n_rows:
+            return self
+        warnings.warn(
+            f"{self.size_name}={self.n_units} is more than the {n_rows} rows that centres are "
+            f"chosen from; there will be {n_rows} units.",
+            stacklevel=2,
+        )
+        return replace(self, n_units=n_rows)
 
 
 def presentation_order(samples, shuffle, random_state):
@@ -113,25 +148,21 @@ def fit_layer(request, job, samples, groups=None):
     Returns
     -------
     layer : RBFLayer
+        Its units are the rows as they came, also where `request` has weights.
     rows : ndarray of int
         The rows of X that are its centres.
     selection_radius : float or None
         None for random centres.
     """
-    X, order, n = samples.X, samples.order, request.n_units
-    if n is not None and n > len(order):
-        raise ValueError(
-            f"{n} hidden units are more than the {len(order)} rows they are chosen from; "
-            "ask for fewer."
-        )
-    dtype = request.dtype(X)
+    X, order = samples.X, samples.order
+    request, dtype = request.of_rows(len(order)), request.dtype(X)
     room = _Room.of(job, len(order), X.shape[1], dtype.itemsize)
-    room.check(job, n, X.shape[1])
-    shown = Presentation(job.engine, X, order, groups, dtype, room.block_rows)
+    room.check(job, request.n_units, X.shape[1])
+    shown = Presentation(job.engine, X, order, groups, dtype, room.block_rows, request.weights)
     search = _Search(request, shown, room.most, job.verbose)
     at_random = request.selection == "random"
     rows, selection_radius = search.random_rows() if at_random else search.novel_rows()
-    units = job.engine.to_host(take_rows(X, rows, dtype))
+    units = job.engine.to_host(take_rows(X, rows, replace(request, weights=None).dtype(X)))
     layer = RBFLayer(units, search.radius(selection_radius), request.metric, request.kernel)
     return layer, rows, selection_radius
 
@@ -185,7 +216,8 @@ class _Search:
     @cached_property
     def natural(self):
         """The radius that goes with the distances between the rows."""
-        return natural_radius(self.shown, self.request.metric, kernel_of(self.request.kernel))
+        distance = typical_distance(self.shown, self.request.metric)
+        return kernel_of(self.request.kernel).natural_radius(distance)
 
     def rule(self, radius):
         return NoveltyRule(self.request.metric, self.request.kernel, radius, self.request.overlap)
@@ -204,7 +236,8 @@ class _Search:
         order = self.shown.order
         if not self.request.shuffle:  # else they come in random order already
             order = check_random_state(self.request.random_state).permutation(order)
-        return order[: self.request.n_units], None
+        n = self.request.n_units
+        return order[: self.automatic_size if n is None else n], None
 
     def novel_rows(self):
         """The rows in the order of presentation, and the selection radius."""
@@ -216,7 +249,8 @@ class _Search:
     @property
     def automatic_size(self):
         """How many centres neither a number nor a radius stands for."""
-        wanted = min(int(PART_OF_ROWS * len(self.shown)), MOST_CENTERS)
+        part = PART_OF_ROWS_OF_ONE_RADIUS if self.request.has_one_radius else PART_OF_ROWS
+        wanted = min(int(part * len(self.shown)), MOST_CENTERS)
         return max(wanted, least_novel(self.shown, self.request.overlap))
 
     def all_novel(self, radius):
@@ -235,13 +269,13 @@ class _Search:
 
     def searched(self, n):
         """About `n` novel rows, and the selection radius under which they are all."""
-        start = _START * self.natural
-        if n < least_novel(self.shown, self.request.overlap):
+        start, least = _START * self.natural, least_novel(self.shown, self.request.overlap)
+        if n < least:
             # No radius ends a pass so early: the first n that are novel.
             return self.first_novel(n, start), start
         growth = GROWTH if self.shown.groups is None else GROWTH_BY_GROUP
         radius, found = search_radius(
-            lambda radius: self.count_at(radius, n), start, n, len(self.shown), growth
+            lambda radius: self.count_at(radius, n), start, n, len(self.shown), growth, least
         )
         return self.shown.order[found], float(radius)
 

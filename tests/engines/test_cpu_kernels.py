@@ -10,7 +10,7 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import cpu, target
+from sklearn_fsvc.engines.kernels import cpu, gradients, target
 from sklearn_fsvc.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -135,9 +135,14 @@ def test_each_kernel_has_one_signature():
             X.flags.writeable = False
             jit.JitEngine().hidden(prepared, X)
             compiled[prepared.kernel.py_func.__qualname__] = len(prepared.kernel.signatures)
-    for function in (cpu.byte_sums, cpu.sums_float32, cpu.sums_float64):
+    for dtype in (np.float32, np.float64):
+        contract.check_gradients(jit.JitEngine(), (5, 6, 7), dtype)
+    for function in (
+        cpu.byte_sums, cpu.sums_float32, cpu.sums_float64,
+        gradients.square_float32, gradients.square_float64,
+    ):  # fmt: skip
         compiled[function.py_func.__qualname__] = len(function.signatures)
-    assert len(compiled) == 10
+    assert len(compiled) == 12
     assert set(compiled.values()) <= {0, 1}, compiled
 
 

@@ -124,7 +124,14 @@ def test_ill_conditioned_layers_are_solved(cupy, digits):
     """Triangles of squared distances that end nowhere near: all of H is linear in x and |x|^2."""
     X, y = digits[0].astype(np.float64), digits[1]
     clf = RBFClassifier(
-        400, alpha=0.0, radius=1e4, metric="sqeuclidean", random_state=0, device="cuda"
+        400,
+        alpha=0.0,
+        radius=1e4,
+        metric="sqeuclidean",
+        kernel="triangular",
+        feature_weights=None,
+        random_state=0,
+        device="cuda",
     )
     with pytest.warns(ConvergenceWarning, match=r"condition number .* directions"):
         clf.fit(X, y)

@@ -29,6 +29,13 @@ def test_far_from_zero(engine, dtype):
     contract.check_far_from_zero(engine, dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_outputs", [1, 4, 9])
+@pytest.mark.parametrize("shape", contract.SHAPES)
+def test_gradients(engine, shape, dtype, n_outputs):
+    contract.check_gradients(engine, shape, dtype, n_outputs)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_are_independent(engine, dtype):
     contract.check_rows_are_independent(engine, dtype)
@@ -75,16 +82,21 @@ def test_overflowing_sums_are_not_nan(engine):
 
 
 def test_many_threads_give_the_same(engine, monkeypatch):
-    from sklearn_fsvc.engines import blas, jit
+    from sklearn_fsvc.engines import blas, host, jit
 
     X = np.random.default_rng(0).random((3000, 40), np.float32)
-    layer = RBFLayer(X[:700], 3.0)
-    results = []
+    layer, W = RBFLayer(X[:700], 3.0), X[700:702, :1] - X[:700, 0]
+    results, gradients = [], []
     for n in (1, 5):
         monkeypatch.setattr(jit, "allowed_threads", lambda _, n=n: n)
-        monkeypatch.setattr(blas, "n_threads", lambda n=n: n)
+        for module in (blas, host):
+            monkeypatch.setattr(module, "n_threads", lambda n=n: n)
         results.append(evaluate(engine, layer, X))
+        there = engine.to_device(X)
+        D = engine.hidden(engine.prepare(layer.distances), there)
+        gradients.append(engine.to_host(engine.squared_gradients(layer, there, D, W)))
     np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(*gradients, rtol=1e-4)
 
 
 class _Broken(BlasEngine):
@@ -115,6 +127,11 @@ class _Broken(BlasEngine):
             super().hidden(prepared, X, H)
         return H
 
+    def squared_gradients(self, layer, X, D, W):
+        if self.flaw == "a step where rows and units are alike":
+            X = X + 1e-9
+        return super().squared_gradients(layer, X, D, W)
+
     def settings(self, layer):
         settings = super().settings(layer)
         self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
@@ -131,6 +148,7 @@ class _Broken(BlasEngine):
 FLAWS = [
     "last unit", "last row of a tile", "precision", "ignores out", "dtype",
     "depends on the tile", "memory", "ignores units", "a setting changes H",
+    "a step where rows and units are alike",
 ]  # fmt: skip
 
 

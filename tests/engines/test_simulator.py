@@ -59,6 +59,11 @@ def test_far_from_zero(engine, dtype):
     contract.check_far_from_zero(engine, dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients(engine, dtype):
+    contract.check_gradients(engine, (17, 20, 3), dtype)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_are_independent(engine, dtype, few_kernels):
     contract.check_rows_are_independent(engine, dtype, shape=(20, 19, 9), steps=(7,))

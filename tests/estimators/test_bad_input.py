@@ -29,7 +29,6 @@ def cases():
         yield cls, {"max_memory": "lots"}, ValueError, "max_memory='lots' is not a size"
         yield cls, {"max_memory": 10}, ValueError, "max_memory=10 bytes is too small"
     for cls in RBF:
-        yield cls, {size_of(cls): 31}, ValueError, "31 hidden units are more than the 30 rows"
         yield cls, {"radius": 0}, ValueError, "radius=0 must be finite and greater than 0"
         yield cls, {"radius": np.nan}, ValueError, "radius=nan must be finite"
         yield cls, {"radius": "big"}, TypeError, "radius='big' must be a number"
@@ -39,7 +38,17 @@ def cases():
         yield cls, {"metric": "cosine"}, ValueError, "metric='cosine' is not known; choose one"
         yield cls, {"kernel": "distance"}, ValueError, "kernel='distance' is not known"
         yield cls, {"selection": "best"}, ValueError, "selection='best' is not known"
-        unsized = {"selection": "random", size_of(cls): None}
+        for bad, error, why in (
+            ("equal", ValueError, "feature_weights='equal' is not known; choose one of 'learned'"),
+            ({"x": 1}, TypeError, "must be None, one of ('learned'"),
+            ([1.0, 2.0], ValueError, "feature_weights has 2 numbers, and X has 4 features"),
+            ([1.0, -1, 1, 1], ValueError, "must be one finite number of 0 or more"),
+            ([1.0, np.nan, 1, 1], ValueError, "must be one finite number of 0 or more"),
+            ([[1.0] * 4], ValueError, "must be one finite number of 0 or more"),
+            ([0.0] * 4, ValueError, "leaves no feature a weight above 0"),
+        ):
+            yield cls, {"feature_weights": bad}, error, why
+        unsized = {"selection": "random", size_of(cls): None, "radius": 1.0}
         yield cls, unsized, ValueError, f"{size_of(cls)}=None needs novelty"
     for cls in TANH:
         yield cls, {"scale": 0}, ValueError, "scale=0 must be finite and greater than 0"
@@ -74,12 +83,17 @@ def cases():
         yield cls, {"alpha": [1, np.nan]}, ValueError, "alpha=nan must be finite and 0 or more"
         yield cls, {"alpha": ["loo"]}, TypeError, "alpha='loo' must be a number, not str"
         yield cls, {"alpha": [[1.0]]}, TypeError, "alpha=[1.0] must be a number, not list"
-        yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; give a number, several, or "loo"'
-        yield cls, {"alpha": np.array([])}, ValueError, "is empty; give a number, several, or"
+        yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; give a number, several, "auto"'
+        yield cls, {"alpha": "press"}, ValueError, "alpha='press' is not known; give a number"
+        yield cls, {"alpha": np.array([])}, ValueError, "is empty; give a number, several, "
         for bad in ("sigmoid", 1, None):
             yield cls, {"probability": bad}, TypeError, f"probability={bad!r} must be True or False"
     yield RBFClassifier, {"readout": "svm"}, ValueError, "readout='svm' is not known"
+    yield RBFProjector, {"feature_weights": "auto"}, ValueError, "feature_weights='auto' is not"
+    yield RBFProjector, {"kernel": "auto"}, ValueError, "kernel='auto' is not known"
     for readout in ("lms", "none"):
+        bad = {"feature_weights": "learned", "readout": readout}
+        yield RBFClassifier, bad, ValueError, 'feature_weights="learned" is judged by the ridge'
         bad = {"probability": True, "readout": readout}
         why = f"probability=True needs leave-one-out, and readout={readout!r} has none"
         yield RBFClassifier, bad, ValueError, why

@@ -27,7 +27,7 @@ def classifier(request):
 
 
 def hidden_of(clf, X):
-    return naive.hidden(clf._layer(), X)
+    return naive.of_rows(clf._layer(), X)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -73,25 +73,43 @@ def test_rbf_attributes(digits, selection, metric, kernel):
 @pytest.mark.parametrize("selection", ["per_class", "global"])
 def test_no_size_keeps_all_that_are_novel_at_the_radius(digits, selection):
     X, _, y, _ = digits
-    auto = RBFClassifier(selection=selection, random_state=0).fit(X, y)
+    clf = RBFClassifier(selection=selection, readout="none", random_state=0)
+    auto = clone(clf).fit(X, y)
     assert auto.selection_radius_ == auto.radius_
     assert 0.24 * len(X) <= len(auto.centers_) <= 0.25 * len(X)
-    fixed = RBFClassifier(radius=auto.radius_, selection=selection, random_state=0).fit(X, y)
+    fixed = clf.set_params(radius=auto.radius_).fit(X, y)
     np.testing.assert_array_equal(fixed.support_, auto.support_)
-    in_order = RBFClassifier(radius=60.0, selection=selection, shuffle=False).fit(X, y)
+    in_order = clf.set_params(radius=60.0, shuffle=False).fit(X, y)
     groups = y if selection == "per_class" else np.zeros_like(y)
     np.testing.assert_array_equal(
         in_order.support_, naive.novel_rows_by_group(X, groups, 60.0, 1.0)
     )
 
 
+@pytest.mark.parametrize("selection", ["per_class", "global", "random"])
+def test_no_size_is_most_of_the_rows(digits, selection):
+    X, _, y, _ = digits
+    clf = RBFClassifier(selection=selection, random_state=0).fit(X, y)
+    assert 0.72 * len(X) <= len(clf.centers_) <= 0.75 * len(X)
+    # Selection has a radius of its own, and the units another.
+    assert clf.selection_radius_ != clf.radius_
+
+
+def test_more_units_than_rows_are_all_rows(digits):
+    X, _, y, _ = digits
+    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 rows"):
+        clf = RBFClassifier(500, selection="random", random_state=0).fit(X[:200], y[:200])
+    np.testing.assert_array_equal(np.sort(clf.support_), np.arange(200))
+
+
 def test_a_smaller_network_is_a_prefix(digits):
     X, _, y, _ = digits
     small, large = (
-        RBFClassifier(n, selection_radius=30.0, random_state=0).fit(X, y) for n in (50, 120)
+        RBFClassifier(n, selection_radius=30.0, random_state=0).fit(X, y) for n in (700, 720)
     )
-    np.testing.assert_array_equal(small.support_, large.support_[:50])
-    assert len(large.support_) == 120
+    np.testing.assert_array_equal(small.support_, large.support_[:700])
+    assert len(large.support_) == 720
+    # Of more units than the small networks have that choose it, it is the same.
     assert small.radius_ == large.radius_
     small, large = (TanhClassifier(n, random_state=0).fit(X, y) for n in (50, 120))
     np.testing.assert_allclose(small.components_, large.components_[:50], atol=1e-12)
@@ -127,7 +145,9 @@ def test_as_many_units_as_rows():
 def test_rows_outside_have_the_class_of_the_nearest_centre(readout, n_classes):
     X = np.array([[0.0, 0], [0, 1], [10, 0], [10, 1], [20, 0], [20, 1]])[: 2 * n_classes]
     y = np.repeat(["x", "y", "z"], 2)[: 2 * n_classes]
-    clf = RBFClassifier(radius=0.1, readout=readout, random_state=0).fit(X, y)
+    clf = RBFClassifier(
+        radius=0.1, kernel="triangular", feature_weights=None, readout=readout, random_state=0
+    ).fit(X, y)  # fmt: skip
     far = np.array([[4.0, 50], [6, 50], [16, -90]])[:n_classes]
     np.testing.assert_array_equal(clf.predict(far), ["x", "y", "z"][:n_classes])
     scores = clf.decision_function(np.vstack([far, X]))
@@ -141,7 +161,10 @@ def test_rows_outside_have_the_class_of_the_nearest_centre(readout, n_classes):
 def test_weights_of_rows_are_repetitions(rng, readout):
     X, y = make_classification(120, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
     times = rng.integers(1, 4, 120)
-    common = {"radius": 1.5, "selection_radius": 0.8, "readout": readout, "shuffle": False}
+    common = {
+        "radius": 1.5, "selection_radius": 0.8, "kernel": "triangular", "feature_weights": None,
+        "alpha": 1.0, "readout": readout, "shuffle": False,
+    }  # fmt: skip
     weighted = RBFClassifier(**common).fit(X, y, sample_weight=times)
     repeated = RBFClassifier(**common).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     np.testing.assert_array_equal(weighted.centers_, repeated.centers_)
@@ -155,7 +178,9 @@ def test_weights_of_rows_are_repetitions(rng, readout):
 def test_rows_of_weight_zero_are_absent(rng, readout):
     X, y = make_classification(120, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
     kept = rng.random(120) < 0.7
-    clf = RBFClassifier(radius=1.0, readout=readout, shuffle=False, learning_rate=0.05)
+    clf = RBFClassifier(
+        radius=1.0, readout=readout, shuffle=False, learning_rate=0.05, random_state=0
+    )  # fmt: skip
     with_zeros = clone(clf).fit(X, y, sample_weight=kept.astype(float))
     without = clone(clf).fit(X[kept], y[kept])
     np.testing.assert_array_equal(with_zeros.centers_, without.centers_)
@@ -313,7 +338,9 @@ def test_verbose_shows_progress(digits, capsys):
     RBFClassifier(50, random_state=0, verbose=1).fit(X, y)
     text = capsys.readouterr().out
     assert "[selection] radius" in text
-    assert "[RBFClassifier fit] 1,347 of 1,347 rows" in text
+    assert "[RBFClassifier fit, choice]" in text
+    assert "[RBFClassifier fit, held out] 224 of 224 rows" in text
+    assert "[RBFClassifier fit] 1,123 of 1,123 rows" in text
 
 
 @pytest.mark.parametrize("selector", [RFE, SelectFromModel])

@@ -46,7 +46,7 @@ def test_the_budget_is_kept(device, rows, estimator, monkeypatch):
         pytest.skip("the same memory as for Euclidean distances, and slow")
     X, y = rows
     estimator.set_params(device=device, max_memory=FIT)
-    estimator.fit(X[:2000], y[:2000])  # compiled and imported before it is measured
+    estimator.fit(X[:8000], y[:8000])  # compiled and imported before it is measured
     _, fit = peak(estimator.fit, X, y)
     assert fit <= FIT + N * PER_ROW
     estimator.set_params(max_memory=ANSWER)

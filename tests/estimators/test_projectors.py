@@ -25,7 +25,7 @@ def digits():
 def test_transform_is_the_formula(digits, device, projector, dtype):
     X = digits[0][:600].astype(dtype)
     H = projector.set_params(device=device).fit_transform(X)
-    expected = naive.hidden(projector._layer(), X)
+    expected = naive.of_rows(projector._layer(), X)
     assert H.dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(H, expected, atol=1e-4 if H.dtype == np.float32 else 1e-10)
     assert projector.device_.partition(":")[0] == device

@@ -15,9 +15,12 @@ from sklearn_fsvc.rows.samples import Samples
 # Wide units: where one has its own centre for its only row, float32 cannot tell the
 # leverage of that row from 1.
 NETWORKS = [
-    RBFClassifier(20, selection_radius=2.0, radius=10.0, random_state=0),
-    TanhClassifier(20, random_state=0),
-]
+    RBFClassifier(
+        20, selection_radius=2.0, radius=10.0, kernel="triangular", feature_weights=None, alpha=1.0,
+        random_state=0,
+    ),
+    TanhClassifier(20, alpha=1.0, random_state=0),
+]  # fmt: skip
 ALPHAS = [1e-5, 0.01, 1.0, 100.0]
 
 
@@ -33,7 +36,7 @@ def some_weights(n=60):
 
 
 def hidden_of(clf, X):
-    return naive.hidden(clf._layer(), X)
+    return naive.of_rows(clf._layer(), X)
 
 
 def without_each_row(H, Y, alpha, weight=None):

@@ -14,9 +14,12 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 
 # Wide units, that no row is outside of.
 NETWORKS = [
-    RBFClassifier(20, selection_radius=2.0, radius=20.0, random_state=0),
-    TanhClassifier(20, random_state=0),
-]
+    RBFClassifier(
+        20, selection_radius=2.0, radius=20.0, kernel="triangular", feature_weights=None, alpha=1.0,
+        random_state=0,
+    ),
+    TanhClassifier(20, alpha=1.0, random_state=0),
+]  # fmt: skip
 
 
 @pytest.fixture(params=NETWORKS, ids=lambda c: type(c).__name__)
@@ -60,7 +63,7 @@ def by_brute_force(clf, X, y, weight=None):
     calibrated = CalibratedClassifierCV(
         Ridge(clf.alpha_), method="temperature", cv=splits, ensemble=False
     )
-    return calibrated.fit(naive.hidden(clf._layer(), X), y, sample_weight=weight)
+    return calibrated.fit(naive.of_rows(clf._layer(), X), y, sample_weight=weight)
 
 
 @pytest.mark.parametrize(("alpha", "weighted"), [(0.1, False), ([0.01, 1.0], True)], ids=str)
@@ -71,7 +74,7 @@ def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, 
     clf = network.set_params(alpha=alpha, probability=True).fit(X, y, sample_weight=weight)
     brute = by_brute_force(clf, X, y, weight)
     for rows in (X, X[:30] + X[30:] / 2):
-        expected = brute.predict_proba(naive.hidden(clf._layer(), rows))
+        expected = brute.predict_proba(naive.of_rows(clf._layer(), rows))
         # Both search for the temperature to a tolerance.
         np.testing.assert_allclose(clf.predict_proba(rows), expected, rtol=0, atol=1e-5)
 
@@ -84,7 +87,7 @@ def test_weights_of_classes_weigh_in_the_calibration(network):
     by_row = clone(clf).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), atol=1e-6)
     expected = by_brute_force(by_class, X, y, weight)
-    expected = expected.predict_proba(naive.hidden(by_class._layer(), X))
+    expected = expected.predict_proba(naive.of_rows(by_class._layer(), X))
     np.testing.assert_allclose(by_class.predict_proba(X), expected, atol=1e-5)
 
 
@@ -111,7 +114,12 @@ def test_calibration_changes_no_decision_value(network):
 
 @pytest.mark.parametrize(
     "network",
-    [RBFClassifier(150, random_state=0), TanhClassifier(150, random_state=0)],
+    [
+        RBFClassifier(
+            150, kernel="triangular", radius=70.0, feature_weights=None, alpha=1.0, random_state=0
+        ),
+        TanhClassifier(150, alpha=1.0, random_state=0),
+    ],
     ids=lambda c: type(c).__name__,
 )
 def test_as_good_as_five_fits_more(digits, network):
@@ -122,7 +130,7 @@ def test_as_good_as_five_fits_more(digits, network):
     )
     one = clone(network).set_params(probability=True).fit(X, y)
     loss = log_loss(y_test, one.predict_proba(X_test))
-    assert loss <= 1.05 * log_loss(y_test, six.predict_proba(X_test))
+    assert loss <= 1.1 * log_loss(y_test, six.predict_proba(X_test))
     assert loss < 0.2
 
 

@@ -129,7 +129,7 @@ def test_rows_of_weight_zero_are_absent_and_scored_by_all_others(params):
     X, y = rows_of(3)
     kept = np.random.default_rng(0).random(60) < 0.7
     if params:
-        clf = RBFClassifier(20, alpha=ALPHAS, **params)
+        clf = RBFClassifier(20, alpha=ALPHAS, random_state=0, **params)
     else:
         clf = TanhClassifier(20, alpha=ALPHAS, random_state=0)
     with_zeros = clone(clf).fit(X, y, sample_weight=kept.astype(float))

@@ -141,7 +141,14 @@ def apart(request):
     """A network of narrow units, and rows most of which are outside all of them."""
     X, y = rows_of(request.param)
     radius = 0.1 * np.median(naive.distances(X, X, "manhattan"))
-    clf = RBFClassifier(20, selection="random", radius=radius, random_state=0)
+    clf = RBFClassifier(
+        20,
+        selection="random",
+        radius=radius,
+        kernel="triangular",
+        feature_weights=None,
+        random_state=0,
+    )
     return clf.fit(X, y), X, y
 
 

@@ -19,7 +19,7 @@ from sklearn_fsvc.rows.samples import Samples
 def layers(rng):
     """Two layers on the same units, and rows for them."""
     X, y = rows_of(3)
-    clf = RBFClassifier(20, random_state=0).fit(X, y)
+    clf = RBFClassifier(20, kernel="laplacian", feature_weights="learned", random_state=0).fit(X, y)
     wide = clone(clf).set_params(radius=2 * clf.radius_, selection_radius=clf.selection_radius_)
     return [clf._layer(), wide.fit(X, y)._layer()], X, y
 
@@ -30,10 +30,10 @@ def statistics_of(layers, X, y, weight=None, **how):
 
 
 def assert_statistics(found, layer, X, y, weight=None):
-    H, Y = naive.hidden(layer, X), np.eye(3)[y]
+    H, Y = naive.of_rows(layer, X), np.eye(3)[y]
     w = np.ones(len(H)) if weight is None else weight
     assert found.n == pytest.approx(w.sum())
-    found = found._seen_from(np.zeros(len(found.h)))
+    found = found.seen_from(np.zeros(len(found.h)))
     np.testing.assert_allclose(found.h, w @ H, atol=1e-10)
     np.testing.assert_allclose(found.y, w @ Y, atol=1e-10)
     np.testing.assert_allclose(found.hy, H.T @ (w[:, None] * Y), atol=1e-10)

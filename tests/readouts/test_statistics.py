@@ -4,7 +4,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.readouts.statistics import RidgeStatistics, warn_of
+from sklearn_fsvc.readouts.solution import warn_of
+from sklearn_fsvc.readouts.statistics import RidgeStatistics
 
 JIT = get_engine("jit")
 
@@ -32,8 +33,8 @@ def solved(statistics, alpha, engine):
 
 
 def assert_same(a, b, tolerance=1e-10):
-    b = b._seen_from(a.origin)
-    for name in ("n", "h", "y", "hy"):
+    b = b.seen_from(a.origin)
+    for name in ("n", "h", "y", "yy", "hy"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=0, atol=tolerance)
     np.testing.assert_allclose(np.tril(a.gram), np.tril(b.gram), rtol=0, atol=tolerance)
 
@@ -73,7 +74,7 @@ def test_the_mean_does_not_depend_on_the_origin(data, rng):
     s = statistics(H, Y, weight)
     expected = np.average(H, axis=0, weights=weight)
     a, b = statistics(H[:80], Y[:80], weight[:80]), statistics(H[80:], Y[80:], weight[80:])
-    seen = s._seen_from(rng.random(15))
+    seen = s.seen_from(rng.random(15))
     for same in (s, seen, a + b, b + a, s + RidgeStatistics(15, 3), RidgeStatistics(15, 3) + s):
         np.testing.assert_allclose(same.mean, expected, rtol=1e-12)
     np.testing.assert_allclose((s - b).mean, a.mean, rtol=1e-12)
@@ -265,7 +266,7 @@ def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
     H, Y, weight = narrow
     weight = weight if weighted else None
     s = statistics(H, Y, weight, step=250, engine=engine, dtype=float)
-    s = s._seen_from(engine.xp.zeros(200))
+    s = s.seen_from(engine.xp.zeros(200))
     H, w = H.astype(float), np.ones(len(H)) if weight is None else weight
     for found, exact in (
         (s.h, w @ H),

@@ -12,13 +12,17 @@ from sklearn.datasets import (
 )
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.estimators.classifier import HiddenLayerClassifier
+from sklearn_fsvc.search.groups import last_step
 
 TANH = TanhClassifier(scale=0.5, random_state=0)
 RBF = RBFClassifier(selection="random", random_state=0)
+# With nothing that is searched.
+TRIANGLES = RBFClassifier(
+    selection="random", kernel="triangular", feature_weights=None, random_state=0
+)
 SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 NETWORKS_OF_WEIGHTS = [TANH, TanhClassifier(random_state=0), RBF]
 
@@ -98,11 +102,49 @@ def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
     theirs = GridSearchCV(estimator, grid, **how).fit(*data, **fit_params)
     with own_fits() as fits:
         ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
-    best = getattr(ours, "best_estimator_", None)
-    last = best[-1] if isinstance(best, Pipeline) else best
+    last = last_step(getattr(ours, "best_estimator_", None))
     assert fits.call_count == alone + isinstance(last, HiddenLayerClassifier)
     same(ours, theirs, data)
     return ours
+
+
+def same_fits(estimator, grid, data, *, cv=2, fit_params=None):
+    """Each network of each split is what its own fit would have left; those of ours come back."""
+    met = {GridSearchCV: [], HiddenSizeSearchCV: []}
+    for search, networks in met.items():
+
+        def collect(estimator, X, y, sample_weight=None, networks=networks):
+            networks.append(last_step(estimator))
+            return 0.0
+
+        how = {"scoring": collect, "cv": cv, "refit": False}
+        with own_fits() as fits:
+            search(estimator, grid, **how).fit(*data, **fit_params or {})
+    assert not fits.call_count
+    theirs, ours = met.values()
+    for here, there in zip(ours, theirs, strict=True):
+        assert repr(here) == repr(there)
+        assert vars(here).keys() == vars(there).keys()
+        for name, value in vars(there).items():
+            same_value(name, vars(here)[name], value)
+    return ours
+
+
+def same_value(name, here, there):
+    """Of attributes of fitted networks."""
+    assert type(here) is type(there), name
+    if not isinstance(there, np.ndarray):
+        np.testing.assert_array_equal(here, there, err_msg=name)
+        return
+    assert here.dtype == there.dtype, name
+    assert here.shape == there.shape, name
+    for field in there.dtype.names or [...]:
+        if there[field].dtype.kind == "f":
+            np.testing.assert_allclose(
+                here[field], there[field], rtol=1e-7, atol=1e-9, err_msg=f"{name} {field}"
+            )
+        else:
+            np.testing.assert_array_equal(here[field], there[field], err_msg=name)
 
 
 def weighted_accuracy(estimator, X, y, sample_weight=None, *, factor=1):
@@ -113,7 +155,7 @@ def of_the_rows(estimator, X, y):
     """Depends on the rows themselves, the labels and the fitted attributes."""
     units = estimator.centers_ if isinstance(estimator, RBFClassifier) else estimator.components_
     assert estimator.readout_coef_.shape[1] == len(units) <= estimator.n_hidden
-    assert estimator.alpha_ == estimator.alpha
+    assert estimator.alpha in ("auto", estimator.alpha_)
     inner = units @ X.T @ (estimator.predict(X) == y)
     return estimator.readout_coef_.sum() + np.abs(inner).mean()
 

@@ -1,4 +1,6 @@
-"""Rows to search on."""
+"""Rows to search on, and what counts the work."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,6 +8,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from search.comparing import load
+from sklearn_fsvc.rows import streaming
+from sklearn_fsvc.search import shared
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,3 +46,23 @@ def weight():
     """Of 200 rows; a third of them is as good as absent."""
     rng = np.random.default_rng(1)
     return rng.random(200) * (rng.random(200) > 0.33)
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """Entries of H that are computed tile by tile, and rows that statistics are made of."""
+    counts = SimpleNamespace(entries=0, rows=0, passes=0)
+    evaluate, gather = streaming.evaluate, shared.gather
+
+    def counted_evaluate(engine, prepared, basic, X, H):
+        counts.entries += H.size
+        return evaluate(engine, prepared, basic, X, H)
+
+    def counted_gather(job, layers, samples, rows=None, dtype=None):
+        counts.rows += len(samples) if rows is None else len(rows)
+        counts.passes += 1
+        return gather(job, layers, samples, rows, dtype)
+
+    monkeypatch.setattr(streaming, "evaluate", counted_evaluate)
+    monkeypatch.setattr(shared, "gather", counted_gather)
+    return counts

@@ -12,7 +12,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from search.comparing import IN_FULL, RBF, SIZES, TANH, compare, of_repeated_rows, same_results
+from search.comparing import (
+    IN_FULL,
+    RBF,
+    SIZES,
+    TANH,
+    compare,
+    of_repeated_rows,
+    same_results,
+)
 from sklearn_fsvc import HiddenSizeSearchCV, RBFProjector, TanhClassifier
 from sklearn_fsvc.search import shared
 
@@ -30,31 +38,40 @@ def test_a_penalty_that_fails_alone(wine, network, error_score):
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
-def test_a_size_that_fails_alone(wine):
-    """More centres than rows; the other sizes, which shared with it, are fitted after all."""
-    grid = {"n_hidden": [10, 500, 20]}
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_a_size_that_fails_alone(wine, network):
+    with pytest.warns(FitFailedWarning, match="n_hidden=0 must be at least 1"):
+        compare(network, {"n_hidden": [10, 0, 20]}, wine, alone=2)
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the t")
+def test_a_size_for_which_there_is_no_memory(wine):
+    """The smaller ones, which shared with it, are fitted after all."""
+    network = clone(TANH).set_params(max_memory="1MiB")
     with (
-        pytest.warns(FitFailedWarning, match="500 hidden units are more"),
+        pytest.warns(FitFailedWarning, match="max_memory=.* is too small"),
         pytest.warns(UserWarning, match="could not share their work"),
     ):
-        compare(RBF, grid, wine, alone=3 * 2)
+        ours = compare(network, {"n_hidden": [10, 300, 20]}, wine, alone=3 * 2)
+    failed = np.isnan(ours.cv_results_["mean_test_score"])
+    assert failed.tolist() == [False, True, False]
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
-def test_a_size_that_fails_on_some_splits(wine):
-    n, rows = len(wine[1]), np.arange(len(wine[1]))
-    cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
-    with pytest.warns(FitFailedWarning, match="40 hidden units are more than the 30 rows"):
-        ours = compare(
-            RBF, {"n_hidden": [10, 40, 20]}, wine, cv=cv, alone=3, return_train_score=True
-        )
-    assert np.isnan(ours.cv_results_["split0_test_score"]).tolist() == [False, True, False]
+def test_candidates_that_fail_on_some_splits(wine):
+    """Where a split trains on one class alone."""
+    X, y = (each[np.argsort(wine[1], kind="stable")] for each in wine)
+    rows = np.arange(len(y))
+    cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[::2], rows[1::2])]
+    with pytest.warns(FitFailedWarning, match="y holds one class"):
+        ours = compare(RBF, {"n_hidden": [10, 20]}, (X, y), cv=cv, alone=2, return_train_score=True)
+    assert np.isnan(ours.cv_results_["split0_test_score"]).all()
     assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
 
 
 @pytest.mark.parametrize(
     ("grid", "match"),
-    [({"n_hidden": [10, 500]}, "500 hidden units"), ({"alpha": [1.0, -1]}, "alpha=-1")],
+    [({"n_hidden": [10, 0]}, "n_hidden=0 must"), ({"alpha": [1.0, -1]}, "alpha=-1")],
 )
 def test_errors_are_raised_where_asked_for(wine, grid, match):
     network = clone(RBF).set_params(n_hidden=10)
@@ -65,8 +82,8 @@ def test_errors_are_raised_where_asked_for(wine, grid, match):
 
 def test_all_fail(wine):
     for search in (GridSearchCV, HiddenSizeSearchCV):
-        with pytest.raises(ValueError, match=r"(?s)All the 10 fits failed.*hidden units are more"):
-            search(RBF, {"n_hidden": [500, 600]}).fit(*wine)
+        with pytest.raises(ValueError, match=r"(?s)All the 10 fits failed.*n_hidden=0 must"):
+            search(RBF, {"n_hidden": [0, -1]}).fit(*wine)
 
 
 def test_candidates_that_share_nothing(wine):
@@ -90,7 +107,7 @@ def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatc
         return found
 
     monkeypatch.setattr(shared.RidgeStatistics, "solve_leading", unsolved)
-    compare(TANH, {"n_hidden": [10, 20]}, wine, alone=3, **IN_FULL)
+    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=3, **IN_FULL)
 
 
 # Input that cannot be searched

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from search.comparing import IN_FULL, RBF, SIZES, TANH, VALUES, compare, load
+from search.comparing import IN_FULL, RBF, SIZES, TANH, TRIANGLES, VALUES, compare, load
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.rows import streaming
 
@@ -105,9 +105,10 @@ def test_a_random_state_that_moves_on(iris):
 def test_rows_outside_every_unit(iris, n_classes):
     """They are answered by the nearest of the units that the candidate has."""
     X, y = (each[iris[1] < n_classes] for each in iris)
-    ours = compare(RBF, {"n_hidden": [5, 20], "radius": [0.05, 0.2]}, (X, y), cv=3)
-    compare(RBF, {"n_hidden": [5, 20], "radius": [0.05, 0.2]}, (X, y), **IN_FULL)
-    clf = clone(RBF).set_params(n_hidden=20, radius=0.2).fit(X, y)
+    grid = {"n_hidden": [5, 20], "radius": [0.05, 0.2]}
+    ours = compare(TRIANGLES, grid, (X, y), cv=3)
+    compare(TRIANGLES, grid, (X, y), **IN_FULL)
+    clf = clone(TRIANGLES).set_params(n_hidden=20, radius=0.2).fit(X, y)
     is_outside = np.isin(clf.decision_function(X), [-1, 0, 1]).reshape(len(X), -1).all(axis=1)
     assert 3 < is_outside.sum() < len(X)
     assert ours.cv_results_["split0_test_score"].min() > 1 / n_classes
@@ -179,7 +180,10 @@ def test_narrow_rows(digits, network, dtype):
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
 def test_every_device(wine, device, network):
     network = clone(network).set_params(device=device)
-    grid = SIZES if network.get_params().get("scale") else {**SIZES, "radius": [4.0, 8.0]}
+    grid = {**SIZES, "alpha": [0.1, "auto"]}
+    if network.get_params().get("radius"):
+        network.kernel = "laplacian"  # or no radius would share
+        grid["radius"] = [4.0, 8.0]
     compare(network, grid, wine, **IN_FULL)
 
 

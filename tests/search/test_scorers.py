@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from search.comparing import RBF, SIZES, TANH, VALUES, compare, of_the_rows
+from search.comparing import RBF, SIZES, TANH, VALUES, compare, of_the_rows, same_fits
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 
 
@@ -66,25 +66,7 @@ def test_scorers_of_ones_own(wine, network, scoring, refit):
     ],
 )
 def test_a_scorer_meets_what_fit_would_have_left(wine, network, grid):
-    met = {GridSearchCV: [], HiddenSizeSearchCV: []}
-    for search, estimators in met.items():
-
-        def collect(estimator, X, y, estimators=estimators):
-            estimators.append(estimator)
-            return 0.0
-
-        search(network, grid, scoring=collect, cv=2, refit=False).fit(*wine)
-    for ours, theirs in zip(*reversed(met.values()), strict=True):
-        assert repr(ours) == repr(theirs)
-        assert vars(ours).keys() == vars(theirs).keys()
-        for name, there in vars(theirs).items():
-            here = vars(ours)[name]
-            assert type(here) is type(there), name
-            if isinstance(there, np.ndarray) and there.dtype.kind == "f":
-                assert here.dtype == there.dtype
-                np.testing.assert_allclose(here, there, rtol=1e-7, atol=1e-9, err_msg=name)
-            else:
-                np.testing.assert_array_equal(here, there, err_msg=name)
+    same_fits(network, grid, wine)
 
 
 def test_a_scorer_meets_the_steps_before_the_network(wine):

@@ -154,3 +154,19 @@ def test_presentation_order(rng):
     assert sorted(shuffled) == list(range(100))
     assert list(shuffled) != list(range(100))
     np.testing.assert_array_equal(shuffled, presentation_order(unweighted, True, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_rows_may_be_compared_with_weights(engine, rng, dtype):
+    X, weights = rng.integers(0, 256, (300, 6)).astype(dtype), rng.random(6)
+    order, wide = rng.permutation(300), np.result_type(dtype, np.float32)
+    weights = weights.astype(wide)
+    presentation = shown(X, order, engine=engine, dtype=wide, weights=weights)
+    expected = X[order].astype(wide) * weights
+    block = engine.to_host(presentation.block(slice(20, 60)))
+    assert block.dtype == wide
+    np.testing.assert_array_equal(block, expected[20:60])
+    rule = NoveltyRule("manhattan", "triangular", 90.0, 0.9)
+    found, _ = novel_rows(presentation, rule)
+    np.testing.assert_array_equal(found, naive.novel_rows(expected, 90.0, 0.9))
+    assert 10 < len(found) < 290

@@ -5,11 +5,10 @@ from hypothesis import strategies as st
 
 import naive
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.kernels import K, Triangular
 from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows
-from sklearn_fsvc.units.radius import natural_radius, search_radius
+from sklearn_fsvc.units.radius import search_radius, typical_distance
 
-JIT, TRIANGULAR = get_engine("jit"), Triangular()
+JIT = get_engine("jit")
 
 
 def shown(X):
@@ -44,7 +43,7 @@ def test_the_search_may_begin_anywhere(rng, start):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
         return novel_rows(shown(X), rule, limit=50)
 
-    assert 45 <= len(search_radius(count_at, start, 50, 300)[1]) <= 50
+    assert 45 <= len(search_radius(count_at, start, 50, 300, least=2)[1]) <= 50
 
 
 def test_the_search_takes_few_passes(rng):
@@ -55,33 +54,37 @@ def test_the_search_takes_few_passes(rng):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
         return novel_rows(shown(X), rule, limit=300)
 
-    start = natural_radius(shown(X), "manhattan", TRIANGULAR)
+    start = typical_distance(shown(X), "manhattan")
     search_radius(count_at, start, 300, 3000)
     assert len(passes) <= 8
 
 
 def test_duplicates_cannot_fill_it(rng):
-    X = np.repeat(rng.random((5, 3)), 20, axis=0)
+    X, radii = np.repeat(rng.random((5, 3)), 20, axis=0), []
 
     def count_at(radius):
+        radii.append(radius)
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
         return novel_rows(shown(X), rule, limit=30)
 
     _, found = search_radius(count_at, 1.0, 30, 100)
     assert len(found) == 5
+    assert min(radii) > 1e-30  # nor does the search go on till numbers overflow
+    radii.clear()
+    search_radius(count_at, 1.0, 30, 100, least=5)
+    assert min(radii) > 1e-30
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
-def test_natural_radius(rng, metric):
+def test_typical_distance(rng, metric):
     X = rng.random((100, 4))
     d = naive.distances(X, X, metric)[np.triu_indices(100, 1)]
-    radius = natural_radius(shown(X), metric, TRIANGULAR)
-    assert radius == pytest.approx(np.median(d) / K)
+    assert typical_distance(shown(X), metric) == pytest.approx(np.median(d))
 
 
-def test_natural_radius_of_rows_that_coincide():
+def test_typical_distance_of_rows_that_coincide():
     X = np.zeros((10, 2))
-    assert natural_radius(shown(X), "manhattan", TRIANGULAR) == 1.0
+    assert typical_distance(shown(X), "manhattan") == 1.0
     X[0] = 9  # one row apart: the median distance is 0, the mean is not
-    assert natural_radius(shown(X), "manhattan", TRIANGULAR) == pytest.approx(18 * 9 / 45 / K)
-    assert natural_radius(shown(X[:1]), "manhattan", TRIANGULAR) == 1.0
+    assert typical_distance(shown(X), "manhattan") == pytest.approx(18 * 9 / 45)
+    assert typical_distance(shown(X[:1]), "manhattan") == 1.0

@@ -1,14 +1,12 @@
-"""RBFClassifier and TanhClassifier: parameters, fitted attributes, and what is special."""
+"""RBFClassifier: parameters, fitted attributes, and what is special."""
 
 import numpy as np
 
-from .estimators.classifier import HiddenLayerClassifier
-from .estimators.rbf import RBFUnits
-from .estimators.tanh import TanhUnits
-from .parameters import check_choice, check_count, check_positive_or_auto
-from .readouts.lms import LmsTrainer, untrained
-from .readouts.statistics import Solution
-from .units.automatic import N_HIDDEN
+from ..estimators.classifier import HiddenLayerClassifier
+from ..estimators.rbf import RBFUnits
+from ..parameters import check_choice, check_count, check_positive_or_auto, is_word
+from ..readouts.lms import LmsTrainer, untrained
+from ..readouts.solution import Solution
 
 READOUTS = ("ridge", "lms", "none")
 
@@ -26,38 +24,47 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     Parameters
     ----------
     n_hidden : int or None, default=None
-        Largest number of hidden units. None keeps every row that is novel at the
-        selection radius. A number is filled as far as possible, and never passed, by the
-        selection radius under which one pass over all rows ends there.
+        Largest number of hidden units; more than there are rows are as many as the rows,
+        with a warning. A number is filled as far as possible, and never passed, by the
+        selection radius under which one pass over all rows ends there. None is three
+        quarters of the rows, at most 4000; with a number for `radius` or
+        `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
-        Width of the units, in units of the distance. "auto" reads it off the data. With
-        `n_hidden` or `selection_radius` given and a ridge readout, it is a quarter of the
-        way from the selection radius to the kernel's natural radius at the median distance
-        between 1000 training rows (that of a triangle which ends there); with the other
-        readouts it is the selection radius. Random centres have 0.85 of the natural radius.
-        With neither given, it is the radius at which a quarter of the rows are novel, at
-        most 4000, and selects and shapes the units alike.
+        Width of the units, in units of the distance. "auto" takes the one with the least
+        held-out error of a few around the median distance between rows (see Notes). With
+        the readouts "lms" and "none" it is the selection radius instead, and with
+        ``n_hidden=None`` the one at which a quarter of the rows are novel.
     selection_radius : float or None, default=None
-        Radius used for selection only. None means `radius` if `n_hidden` is None, and
-        otherwise the one that is found for `n_hidden`. With a number, centres are found in
-        the same order whatever `n_hidden`, so smaller networks are prefixes of larger.
+        Radius used for selection only. None means `radius` if that is a number and
+        `n_hidden` is None, and otherwise the one that is found for the number of units.
+        With a number, centres are found in the same order whatever `n_hidden`, so smaller
+        networks are prefixes of larger.
     overlap : float, default=1.0
         Threshold of the sum of activities, p in [1]_: the higher, the more centres.
     selection : {"per_class", "global", "random"}, default="per_class"
         Novelty within each class, over all rows, or `n_hidden` rows at random.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         uint8 rows are compared exactly, in integers, by the Manhattan distance.
-    kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
-        The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own.
+    kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
+        The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes the
+        Laplacian or the triangle, whichever has the least held-out error, and the triangle
+        with the readouts "lms" and "none". Centres are selected by triangles then.
+    feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+        Rows are multiplied by them, feature by feature, before distances are measured.
+        "learned" finds them: the roots of the mean squared gradients of a small network by
+        each feature, in three rounds [2]_, the largest of them 1; they are used if they
+        lower the held-out error. "auto" learns them for floats, and leaves bytes as they
+        are; it is None with the readouts "lms" and "none".
     readout : {"ridge", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "lms" starts from the untrained readout and corrects it row by row,
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activities of the centres of each class.
-    alpha : float, "loo" or array-like of float, default=1.0
-        Ridge penalty; the intercept is not penalised. Of several, the one with the least
-        leave-one-out error is taken, in one more pass over the rows; "loo" tries 17 from
-        1e-5 to 1e3.
+    alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        a sixth of the rows, which are held out, and trains on all of them in the end. Of
+        several numbers, the one with the least leave-one-out error is taken, in one more
+        pass over the rows; "loo" tries 17 from 1e-5 to 1e3.
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
         the least log-loss on leave-one-out decision values. They take one more pass over
@@ -73,7 +80,7 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
-        Seed of the order and of the sample behind "auto".
+        Seed of the order, and of the rows behind what is "auto".
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
@@ -88,7 +95,7 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
     centers_ : ndarray of shape (n_units, n_features)
-        In the order of presentation.
+        Training rows, as they came, in the order of presentation.
     center_labels_ : ndarray of shape (n_units,)
     support_ : ndarray of shape (n_units,)
         Row numbers of the centres in the training data.
@@ -96,6 +103,15 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         Centres of each class.
     radius_, selection_radius_ : float
         The radii that were used; `selection_radius_` is None for random centres.
+    kernel_ : str or Kernel
+        The kernel that was used.
+    feature_weights_ : ndarray of shape (n_features,) or None
+        None where rows are compared as they are.
+    trials_ : structured ndarray of shape (n_trials,)
+        What was tried for "auto", a row for each readout: ``kernel``, ``radius``,
+        ``weighted`` (by feature weights), ``n_units``, ``alpha`` and the held-out
+        ``error``, the mean over rows of ``|y - score|^2``. Only where something was;
+        ``pandas.DataFrame(trials_)`` is a table of them.
     readout_coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
     alpha_ : float
@@ -119,6 +135,11 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     A row outside every triangle raises no activity; it is given the class of the nearest
     centre, with the scores of a target.
 
+    What is "auto" is found with small networks, of at most 600 units on 6000 rows, a sixth
+    of which is held out: first the feature weights, then kernel and radius together, each
+    with its best penalty. They never have more units than `n_hidden`. Last comes the penalty
+    of the network itself, judged with half of its units, on all rows.
+
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and
     ``readout="none", selection="per_class", metric="sqeuclidean"`` (SFSVC).
@@ -128,6 +149,9 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     .. [1] R. Dogaru, I. Dogaru, "Optimization of GPU and CPU acceleration for neural
        networks layers implemented in Python", ISEEE 2017,
        doi:10.1109/ISEEE.2017.8170680.
+    .. [2] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+       backpropagation-free machine learning models", Science 383 (2024); the diagonal alone,
+       as in D. Beaglehole et al., "xRFM", arXiv:2508.10053 (2025).
 
     Examples
     --------
@@ -136,16 +160,22 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     >>> from sklearn_fsvc import RBFClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    >>> clf = RBFClassifier(n_hidden=400, random_state=0).fit(X_train, y_train)
-    >>> bool(clf.score(X_test, y_test) > 0.98)
+    >>> clf = RBFClassifier(random_state=0).fit(X_train, y_train)
+    >>> bool(clf.score(X_test, y_test) > 0.97)
     True
+
+    What was tried:
+
+    >>> clf.trials_.dtype.names
+    ('kernel', 'radius', 'weighted', 'n_units', 'alpha', 'error')
     """
 
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
-        selection="per_class", metric="manhattan", kernel="triangular", readout="ridge",
-        alpha=1.0, probability=False, learning_rate="auto", max_iter=10, class_weight=None,
-        shuffle=True, random_state=None, device="auto", max_memory=None, verbose=0,
+        selection="per_class", metric="manhattan", kernel="auto", feature_weights="auto",
+        readout="ridge", alpha="auto", probability=False, learning_rate="auto", max_iter=10,
+        class_weight=None, shuffle=True, random_state=None, device="auto", max_memory=None,
+        verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.radius = radius
@@ -154,6 +184,7 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         self.selection = selection
         self.metric = metric
         self.kernel = kernel
+        self.feature_weights = feature_weights
         self.readout = readout
         self.alpha = alpha
         self.probability = probability
@@ -174,17 +205,27 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
                 f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
                 'use readout="ridge", or probability=False.'
             )
+        if self.readout != "ridge" and is_word(self.feature_weights, "learned"):
+            raise ValueError(
+                f'feature_weights="learned" is judged by the ridge readout; with '
+                f"readout={self.readout!r} use None or an array."
+            )
         check_count("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
+    _may_be_auto = True
+
+    @property
+    def _is_tried(self):
+        return self.readout == "ridge"
 
     @property
     def _part_of_natural(self):
-        return super()._part_of_natural if self.readout == "ridge" else 0.0
+        return 0.0  # with a ridge readout the radius is tried
 
-    def _choose_layer(self, job, samples):
-        layer = super()._choose_layer(job, samples)
+    def _choose_layer(self, job, samples, trials):
+        layer = super()._choose_layer(job, samples, trials)
         self.center_labels_ = self.classes_[samples.targets.codes[self.support_]]
         return layer
 
@@ -199,9 +240,9 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     def _targets_of_units(self):
         return self._scores_of(self._class_targets(self.center_labels_).matrix())
 
-    def _train(self, job, layer, samples):
+    def _train(self, job, layer, samples, trials):
         if self.readout == "ridge":
-            return self._train_ridge(job, layer, samples)
+            return self._train_ridge(job, layer, samples, trials)
         W = untrained(samples.targets, self.support_)
         class_weights = self._class_weights(samples.targets.codes)
         W *= (class_weights / class_weights.max())[:, None]
@@ -218,80 +259,3 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
                 'or use learning_rate="auto".'
             )
         return super()._diverged()
-
-
-class TanhClassifier(TanhUnits, HiddenLayerClassifier):
-    """Classifier with a hidden layer of random tanh units and a ridge readout.
-
-    The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
-    trained, known as an extreme learning machine [1]_ or a random-feature network. The
-    readout minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
-
-    Parameters
-    ----------
-    n_hidden : int, default=1000
-        Hidden units. With the same `random_state`, fewer are a prefix of more.
-    scale, weights, image_shape, patch_size, bias
-        As for `TanhProjector`.
-    alpha : float, "loo" or array-like of float, default=1.0
-    probability : bool, default=False
-        As for `RBFClassifier`.
-    class_weight : dict, "balanced" or None, default=None
-    random_state : int, RandomState or None, default=None
-        Seed of the weights; the same seed gives the same model on every device.
-    device, max_memory, verbose
-        As for `RBFClassifier`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    components_ : ndarray of shape (n_hidden, n_features)
-        Weights of the hidden units.
-    hidden_intercept_ : ndarray of shape (n_hidden,)
-        Biases of the hidden units.
-    readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
-    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
-    alpha_ : float
-    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    temperature_ : float
-        As for `RBFClassifier`.
-    device_ : str
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-
-    References
-    ----------
-    .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
-       applications", Neurocomputing 70 (2006).
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.model_selection import train_test_split
-    >>> from sklearn_fsvc import TanhClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    >>> clf = TanhClassifier(n_hidden=800, random_state=0).fit(X_train, y_train)
-    >>> bool(clf.score(X_test, y_test) > 0.97)
-    True
-    """
-
-    def __init__(
-        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, alpha=1.0, probability=False, class_weight=None,
-        random_state=None, device="auto", max_memory=None, verbose=0,
-    ):  # fmt: skip
-        self.n_hidden = n_hidden
-        self.scale = scale
-        self.weights = weights
-        self.image_shape = image_shape
-        self.patch_size = patch_size
-        self.bias = bias
-        self.alpha = alpha
-        self.probability = probability
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.device = device
-        self.max_memory = max_memory
-        self.verbose = verbose

@@ -1,0 +1,83 @@
+"""TanhClassifier: parameters and fitted attributes."""
+
+from ..estimators.classifier import HiddenLayerClassifier
+from ..estimators.tanh import TanhUnits
+from ..units.automatic import N_HIDDEN
+
+
+class TanhClassifier(TanhUnits, HiddenLayerClassifier):
+    """Classifier with a hidden layer of random tanh units and a ridge readout.
+
+    The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
+    trained, known as an extreme learning machine [1]_ or a random-feature network. The
+    readout minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
+
+    Parameters
+    ----------
+    n_hidden : int, default=1000
+        Hidden units. With the same `random_state`, fewer are a prefix of more.
+    scale, weights, image_shape, patch_size, bias
+        As for `TanhProjector`.
+    alpha : float, "auto", "loo" or array-like of float, default="auto"
+    probability : bool, default=False
+        As for `RBFClassifier`.
+    class_weight : dict, "balanced" or None, default=None
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same model on every device.
+    device, max_memory, verbose
+        As for `RBFClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    components_ : ndarray of shape (n_hidden, n_features)
+        Weights of the hidden units.
+    hidden_intercept_ : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
+    readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
+    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
+    alpha_ : float
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+    temperature_ : float
+    trials_ : structured ndarray of shape (n_trials,)
+        As for `RBFClassifier`.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    References
+    ----------
+    .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
+       applications", Neurocomputing 70 (2006).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_fsvc import TanhClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> clf = TanhClassifier(n_hidden=800, random_state=0).fit(X_train, y_train)
+    >>> bool(clf.score(X_test, y_test) > 0.97)
+    True
+    """
+
+    def __init__(
+        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
+        patch_size=None, bias=True, alpha="auto", probability=False, class_weight=None,
+        random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden = n_hidden
+        self.scale = scale
+        self.weights = weights
+        self.image_shape = image_shape
+        self.patch_size = patch_size
+        self.bias = bias
+        self.alpha = alpha
+        self.probability = probability
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose

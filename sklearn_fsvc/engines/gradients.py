@@ -1,0 +1,55 @@
+"""Gradients of the answers of an RBF network with respect to its rows, over any namespace `xp`.
+
+For ``f_o(x) = sum_j W_oj phi(d(x, c_j))`` the chain rule gives ``df_o / dx_k =
+sum_j W_oj s_j t_jk``: what `slopes` makes of the distance, and the step ``t_jk``, which is
+``sign(x_k - c_jk)`` for the Manhattan distance and ``x_k - c_jk`` for the others. Steps are
+made of differences, feature by feature: an expanded product would cancel where rows are
+close to centres.
+"""
+
+import numpy as np
+
+
+def slopes(layer, D, xp):
+    """``phi'(d)``, over d for the Euclidean distance (0 where d is) and twice for its square."""
+    slopes = layer.kernel.derivative(D, layer.radius, xp).astype(D.dtype, copy=False)
+    if layer.metric == "euclidean":
+        slopes /= xp.where(D > 0, D, D.dtype.type(np.inf))
+    elif layer.metric == "sqeuclidean":
+        slopes *= 2
+    return slopes
+
+
+def square(is_manhattan, X, units, slopes, W, out, xp):
+    """out[i, k] = sum over outputs of the squared gradient of row i in feature k.
+
+    Parameters
+    ----------
+    is_manhattan : bool
+        Whether a step is the sign of a difference.
+    X : array of shape (rows, n_features)
+    units : array of shape (n_features, n_units)
+    slopes : array of shape (rows, n_units)
+    W : array of shape (n_outputs, n_units)
+        All C-ordered and of one dtype.
+    out : array of shape (rows, n_features), float64
+    """
+    W = xp.ascontiguousarray(W.T)
+    for k in range(X.shape[1]):
+        steps = X[:, k, None] - units[k]
+        if is_manhattan:
+            xp.sign(steps, out=steps)
+        steps *= slopes
+        gradients = (steps @ W).astype(np.float64, copy=False)
+        out[:, k] = (gradients * gradients).sum(axis=1)
+
+
+def row_bytes(layer, n_outputs):
+    """Bytes that a row takes, at most: slopes and steps with what they are made of, and answers."""
+    item = layer.hidden_dtype.itemsize
+    return layer.n_units * (5 * item + 2) + 24 * n_outputs + 8 * layer.n_features
+
+
+def fixed_bytes(layer, n_outputs):
+    """Bytes that units and readout take, at most: where they are needed, and turned."""
+    return 3 * (layer.n_features + n_outputs) * layer.n_units * 8

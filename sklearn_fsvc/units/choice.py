@@ -1,0 +1,192 @@
+"""Feature weights, kernel and width of RBF units, by the held-out error of small networks.
+
+The networks see some of the rows and stand on some of those. What they find is taken for
+the whole layer: on 24 tables, the same choice with all centres and all rows did no better.
+A small network never has more units than the layer, for few units want to be wide; how many
+more the layer has makes no difference.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..kernels import LAPLACIAN
+from ..readouts.held_out import Trials, hold_out, search_penalty
+from ..readouts.ridge import gather
+from ..readouts.statistics import RidgeStatistics
+from ..rows.job import Job
+from ..rows.samples import Samples
+from .feature_weights import learn
+from .novelty import Presentation
+from .radius import typical_distance
+from .rbf import fit_layer
+
+# Rows and centres of a small network, at most.
+_ROWS, UNITS = 6000, 600
+# Centres of a small network, as a part of its rows.
+_PART = 0.3
+# Layers whose statistics are gathered in one pass, at most.
+_AT_A_TIME = 8
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is given, and what is to be chosen.
+
+    Parameters
+    ----------
+    kernels : tuple of Kernel
+        The candidates; one is no choice.
+    radius : float or None
+        None is to be chosen.
+    learns : bool
+        Whether feature weights are learned, and taken if they are better than those of the
+        request.
+    """
+
+    kernels: tuple
+    radius: float | None
+    learns: bool
+
+    @property
+    def are_none(self):
+        """Whether all is given."""
+        return len(self.kernels) == 1 and self.radius is not None and not self.learns
+
+
+def choose(job, samples, request, wishes, random, trials):
+    """Kernel, radius and feature weights, as they were wished.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+        With targets.
+    request : RBFRequest
+        Says how centres are selected.
+    wishes : Wishes
+    random : numpy.random.Generator
+    trials : Trials
+        Takes in what is tried.
+
+    Returns
+    -------
+    kernel : Kernel
+    radius : float
+    weights : ndarray of shape (n_features,) or None
+    """
+    if wishes.are_none:
+        return wishes.kernels[0], wishes.radius, request.weights
+    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, trials)
+    weights = request.weights
+    if wishes.learns:
+        weights = probe.better_weights(request, int(random.integers(2**31)))
+    best = probe.best(replace(request, weights=weights), wishes)
+    return best.kernel, best.radius, weights
+
+
+@dataclass(frozen=True, eq=False)
+class _Probe:
+    """The rows that small networks see.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+        All of them; in the order of presentation, those that networks are trained on.
+    kept, held : ndarray of int
+        The rows that networks are trained on, and others.
+    trials : Trials
+    """
+
+    job: Job
+    samples: Samples
+    kept: np.ndarray
+    held: np.ndarray
+    trials: Trials
+
+    @classmethod
+    def of(cls, job, samples, random, trials):
+        kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
+        return cls(job, samples.in_order(random.permutation(kept)), kept, held, trials)
+
+    def better_weights(self, request, seed):
+        """Learned feature weights, or those of the request where these do no worse.
+
+        Laplacian units on random rows learn and compare them, whatever units the layer will
+        have: of all kernels they are the least particular about their width.
+        """
+        learned = learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
+        centers = self._centers(replace(request, selection="random", kernel=LAPLACIAN))
+        errors = [
+            self._errors([replace(layer, radius=LAPLACIAN.natural_radius(distance))])[0]
+            for layer, distance in (
+                self._weighted(replace(centers, kernel=LAPLACIAN), weights)
+                for weights in (request.weights, learned)
+            )
+        ]
+        return learned if errors[1] < errors[0] else request.weights
+
+    def best(self, request, wishes):
+        """The layer with the least error, of each kernel at each width."""
+        layer = self._centers(request, request.n_units)
+        layer, distance = self._weighted(layer, request.weights)
+        layers = [
+            replace(layer, kernel=kernel, radius=radius)
+            for kernel in wishes.kernels
+            for radius in _radii(kernel, distance, wishes.radius)
+        ]
+        return layers[int(np.argmin(self._errors(layers)))] if len(layers) > 1 else layers[0]
+
+    def _centers(self, request, most=None):
+        """A layer on some of the kept rows, no more than `most`, as `request` selects them."""
+        n_units = max(1, min(UNITS, int(_PART * len(self.kept)), most or UNITS))
+        request = replace(request, n_units=n_units, selection_radius=None)
+        by_class = request.selection == "per_class"
+        groups = self.samples.targets.codes if by_class else None
+        return fit_layer(request, self.job, self.samples, groups)[0]
+
+    def _weighted(self, layer, weights):
+        """The layer with feature weights, and the typical distance of rows with them."""
+        layer = weighted(layer, weights)
+        shown = Presentation(
+            self.job.engine, self.samples.X, self.samples.order, dtype=layer.units.dtype,
+            weights=layer.weights,
+        )  # fmt: skip
+        return layer, typical_distance(shown, layer.metric)
+
+    def _errors(self, layers):
+        """The least held-out error of each of some layers on the same units."""
+        n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
+        together = int(np.clip(self.job.memory_limit // (4 * n_bytes) - 1, 1, _AT_A_TIME))
+        errors = []
+        for start in range(0, len(layers), together):
+            errors += self._errors_together(layers[start : start + together], n_bytes)
+        return errors
+
+    def _errors_together(self, layers, n_bytes):
+        held = gather(self.job, layers, self.samples, self.held)
+        kept = gather(self.job.reserving(len(layers) * n_bytes), layers, self.samples, self.kept)
+        errors = []
+        for layer, *statistics in zip(layers, kept, held, strict=True):
+            found = search_penalty(*statistics, self.trials.best_alpha)
+            self.trials.add(layer, found)
+            errors.append(found.error)
+        return errors
+
+
+def weighted(layer, weights):
+    """The layer for rows that are multiplied by feature weights, its units multiplied too."""
+    if weights is None:
+        return layer
+    dtype = layer.hidden_dtype
+    weights = np.asarray(weights, dtype)
+    return replace(layer, units=layer.units.astype(dtype) * weights, weights=weights)
+
+
+def _radii(kernel, distance, given):
+    """The widths to try for a kernel where rows typically are at a distance."""
+    if given is not None:
+        return [given]
+    natural = kernel.natural_radius(distance)
+    return [float(natural * part) for part in kernel.widths]

@@ -1,0 +1,78 @@
+"""The oracle of gradients is right, and what an engine must not lose on the way."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import contract
+import naive
+from contract import Cauchy
+from sklearn_fsvc.engines.base import Engine
+from sklearn_fsvc.engines.blas import BlasEngine
+from sklearn_fsvc.kernels import KERNELS, METRICS
+from sklearn_fsvc.layers import RBFLayer
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kernel", [*KERNELS, "cauchy", "distance"])
+def test_the_oracle_is_the_slope(rng, metric, kernel):
+    """Differences of the outputs, for steps that are too small to cross a kink."""
+    X, C, W = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=(3, 7))
+    radius, step = np.median(naive.distances(X, C, metric)) / 2, 1e-6
+    G = naive.gradients(X, C, W, radius, metric, kernel)
+    for k in range(5):
+        up, down = X.copy(), X.copy()
+        up[:, k], down[:, k] = X[:, k] + step, X[:, k] - step
+        above, below = (naive.rbf(x, C, radius, metric, kernel) @ W.T for x in (up, down))
+        np.testing.assert_allclose((above - below) / (2 * step), G[:, :, k], atol=1e-6)
+    assert np.abs(G).max() > 0.1
+
+
+def squared_gradients(engine, layer, X, W):
+    X = engine.to_device(X)
+    D = engine.hidden(engine.prepare(layer.distances), X)
+    return engine.to_host(engine.squared_gradients(layer, X, D, W))
+
+
+class _AllAtOnce(BlasEngine):
+    """Takes all rows of a tile at one time, as an engine does whose arrays are not NumPy's."""
+
+    squared_gradients = Engine.squared_gradients
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", contract.SHAPES)
+def test_gradients_all_at_once(shape, dtype):
+    contract.check_gradients(_AllAtOnce(), shape, dtype)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_small_step_beside_a_large_feature(engine, metric):
+    """Rows that differ in digits that an expanded product would lose."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([1000.0 * rng.integers(0, 3, 60), rng.integers(0, 60, 60) / 2**20])
+    X = X.astype(np.float32)
+    layer = RBFLayer(X[:20] + np.float32([0, 2.0**-22]), 500.0, metric, "laplacian")
+    W = rng.normal(size=(2, 20))
+    expected = naive.squared_gradients(layer, X, W)
+    np.testing.assert_allclose(squared_gradients(engine, layer, X, W), expected, rtol=1e-3)
+
+
+def test_squares_do_not_overflow(engine, rng):
+    """Those of gradients of 1e30 are infinite in float32."""
+    X = rng.random((9, 4), np.float32)
+    layer, W = RBFLayer(X[:3], 2.0, kernel="distance"), np.full((1, 3), 1e30)
+    G = squared_gradients(engine, layer, X, W)
+    np.testing.assert_allclose(G, naive.squared_gradients(layer, X, W), rtol=1e-5)
+    assert G.max() > np.finfo(np.float32).max
+
+
+def test_weights_of_the_features_are_not_looked_at(engine, rng):
+    """X and the units have been multiplied already."""
+    X, W = rng.random((30, 4)), rng.normal(size=(2, 8))
+    plain = RBFLayer(X[:8], 1.0, "euclidean", Cauchy())
+    weighted = replace(plain, weights=rng.random(4))
+    np.testing.assert_array_equal(
+        squared_gradients(engine, plain, X, W), squared_gradients(engine, weighted, X, W)
+    )

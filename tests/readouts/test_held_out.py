@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc.readouts import held_out
+from sklearn_fsvc.readouts.held_out import (
+    Trials,
+    hold_out,
+    search_penalty,
+    squared_error,
+    train_held_out,
+)
+from sklearn_fsvc.readouts.ridge import gather
+from sklearn_fsvc.readouts.statistics import RidgeStatistics
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+
+
+@pytest.fixture
+def data(rng):
+    """Noisy classes, a layer with a unit for each second row, and weights of the rows."""
+    X = rng.normal(size=(240, 5))
+    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=240) > 1).astype(int) + (X[:, 2] > 1)
+    layer = RBFLayer(X[::2].copy(), 3.0, "manhattan", "laplacian")
+    return X, y, layer, rng.integers(0, 3, 240).astype(float)
+
+
+def samples_of(X, y, weight=None):
+    return Samples(X, ClassTargets(y, 3), weight)
+
+
+def statistics_of(engine, H, Y, weight=None):
+    s = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, np.float64)
+    for part in (slice(0, 7), slice(7, None)):
+        w = None if weight is None else weight[part]
+        s.update(engine.to_device(H[part].copy()), engine.to_device(Y[part].copy()), w)
+    return s
+
+
+@pytest.mark.parametrize("block", [1024, 7])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_error_is_that_of_the_rows(engine, monkeypatch, rng, block, is_weighted):
+    monkeypatch.setattr(held_out, "_BLOCK", block)  # units in one piece, and in ragged pieces
+    H, Y = rng.normal(size=(60, 20)) + 5, rng.normal(size=(60, 3))
+    weight = rng.random(60) if is_weighted else None
+    solution = statistics_of(engine, H[:40], Y[:40]).solve(0.3)
+    W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+    squared = ((Y[40:] - H[40:] @ W.T - b) ** 2).sum(axis=1)
+    w = None if weight is None else weight[40:]
+    found = squared_error(statistics_of(engine, H[40:], Y[40:], w), solution)
+    assert found == pytest.approx(np.average(squared, weights=w))
+
+
+def test_held_out_rows_are_a_sixth_and_no_others():
+    rows = np.arange(100, 160)
+    kept, held = hold_out(rows, np.random.default_rng(0))
+    assert len(held) == 10
+    np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), rows)
+    other, _ = hold_out(rows, np.random.default_rng(1))
+    assert not np.array_equal(kept, other)
+    assert [len(part) for part in hold_out(np.arange(2), np.random.default_rng(0))] == [1, 1]
+
+
+@pytest.mark.parametrize("start", [1e-9, 0.1, 1e9])
+def test_search_ends_where_neighbours_are_worse(engine, data, start):
+    X, y, layer, _ = data
+    kept, held = hold_out(np.arange(240), np.random.default_rng(0))
+    job, samples = Job(engine), samples_of(X, y)
+    (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
+    found = search_penalty(of_kept, of_held, start)
+    H, Y = naive.hidden(layer, X), np.eye(3)[y]
+
+    def error(alpha):
+        W, b = naive.ridge(H[kept], Y[kept], alpha)
+        return ((Y[held] - H[held] @ W.T - b) ** 2).sum(axis=1).mean()
+
+    for alpha, tried in found.tried.items():
+        assert tried == pytest.approx(error(alpha), rel=1e-6)
+    assert found.error == min(found.tried.values())
+    assert found.error <= min(error(found.alpha * 10**0.5), error(found.alpha / 10**0.5))
+    assert 0.1 < found.alpha < 100  # the noise asks for it
+
+
+@pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
+def test_half_of_the_units_judge(data, n_units, judged):
+    X, y, layer, _ = data
+    samples, trials, layer = samples_of(X[:240], y), Trials(0.1), layer.part(slice(n_units))
+    with get_engine("jit") as engine:
+        found, statistics = train_held_out(
+            Job(engine), layer, samples, np.random.default_rng(0), trials
+        )
+    assert found.n_units == judged
+    assert {row["n_units"] for row in trials.rows} == {judged}
+    assert len(statistics.h) == n_units
+
+
+def test_penalties_that_rounding_would_rival_are_not_tried(data):
+    class NeverWorse:
+        n, h = 10**6, np.zeros(3)
+
+        def solve_well(self, alpha):
+            tried.append(alpha)
+
+    tried = []
+    search_penalty(NeverWorse(), None, 0.1)
+    assert min(tried) >= 10**6 * np.finfo(np.float32).eps
+
+
+def test_ill_conditioned_penalties_are_passed_over(engine, data):
+    """Equal units: no penalty that is small lets Cholesky through."""
+    X, y, _, _ = data
+    same = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
+    job, samples = Job(engine), samples_of(X, y)
+    found, _ = train_held_out(job, same, samples, np.random.default_rng(0), Trials(0.1))
+    assert np.isfinite(found.error)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_all_rows_are_in_the_statistics_in_the_end(engine, data, is_weighted):
+    X, y, layer, weight = data
+    weight = weight if is_weighted else None
+    trials = Trials(0.1)
+    found, statistics = train_held_out(
+        Job(engine), layer, samples_of(X, y, weight), np.random.default_rng(0), trials
+    )
+    solution = statistics.solve(found.alpha)
+    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha, weight)
+    np.testing.assert_allclose(engine.to_host(solution.W), W, atol=1e-8)
+    np.testing.assert_allclose(engine.to_host(solution.b), b, atol=1e-8)
+    assert [row["alpha"] for row in trials.rows] == list(found.tried)
+    assert trials.best_alpha == found.alpha
+
+
+def test_rows_of_weight_zero_are_neither_kept_nor_held(engine, data):
+    X, y, layer, weight = data
+    wrong = np.where(weight == 0, 0, y)  # labels that nobody may look at
+    found = [
+        train_held_out(
+            Job(engine), layer, samples_of(X, labels, weight), np.random.default_rng(0), Trials(0.1)
+        )[0]
+        for labels in (y, wrong)
+    ]
+    assert found[0].tried == found[1].tried

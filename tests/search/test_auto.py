@@ -1,0 +1,153 @@
+"""Candidates that are "auto" beside candidates with numbers and names.
+
+Each network is compared with what its own fit would have left, its `trials_` too: what is
+searched must begin where it would have begun, and meet the rows that it would have met.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from allocated import MIB, peak
+from search.comparing import IN_FULL, RBF, TANH, TRIANGLES, compare, own_fits, same_fits
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc.kernels import Laplacian
+
+GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
+NETWORKS = {
+    "tanh": (TANH, {}),
+    "tanh, of the rows": (TanhClassifier(weights="class_informed", random_state=0), {}),
+    "rbf": (RBF, {}),
+    "rbf, prefixes": (RBFClassifier(selection_radius=3.0, random_state=0), {}),
+    "rbf, centres by kernel": (
+        RBFClassifier(selection_radius=3.0, radius=5.0, random_state=0),
+        {"kernel": ["triangular", "gaussian"]},
+    ),
+    "rbf, given": (clone(RBF).set_params(**GIVEN), {"radius": [3.0, 6.0]}),
+    "rbf, rows outside": (
+        clone(TRIANGLES).set_params(n_hidden=20),
+        {"radius": [0.6, 1.2], "kernel": ["triangular", "laplacian"]},
+    ),
+    "rbf, kernels": (
+        clone(RBF).set_params(radius=5.0),
+        {"kernel": ["triangular", "gaussian", "laplacian"], "radius": [4.0, 8.0]},
+    ),
+    "rbf, a search for each size": (RBFClassifier(random_state=0), {}),
+}
+
+
+def alphas(networks):
+    return [network.alpha_ for network in networks if network.alpha == "auto"]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_penalties_that_are_searched(wine, name):
+    network, grid = NETWORKS[name]
+    grid = {"n_hidden": [10, 30], "alpha": [0.1, "auto", 10.0], **grid}
+    ours = same_fits(network, grid, wine)
+    assert len(set(alphas(ours))) > 1  # or the search could be of one size, or one split
+    compare(network, grid, wine, **IN_FULL)
+
+
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_penalties_that_are_searched_with_weights_of_rows(wine, network):
+    """Rows without weight are neither kept nor held out."""
+    rng = np.random.default_rng(0)
+    weight = rng.random(len(wine[1])) * (rng.random(len(wine[1])) > 0.33)
+    grid = {"n_hidden": [10, 30], "alpha": [0.1, "auto"], "class_weight": [None, "balanced"]}
+    same_fits(network, grid, wine, fit_params={"sample_weight": weight})
+
+
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_penalties_that_are_searched_in_a_pipeline(wine, weight, network):
+    estimator = Pipeline([("scale", StandardScaler()), ("clf", network)])
+    grid = {"clf__n_hidden": [10, 30], "clf__alpha": ["auto", 1.0]}
+    fit_params = {"clf__sample_weight": weight[: len(wine[1])]}
+    same_fits(estimator, grid, wine, fit_params=fit_params)
+
+
+@pytest.mark.parametrize("network", [TANH, RBF])
+def test_a_random_state_that_moves_on(wine, network):
+    """The rows that are held out are drawn when all else has been drawn."""
+    network = clone(network).set_params(random_state=np.random.RandomState(3))
+    compare(network, {"n_hidden": [10, 30], "alpha": ["auto", 1.0]}, wine, **IN_FULL)
+
+
+def test_what_is_searched_beside_what_is_given(wine):
+    """What was tried for the one is not of the other, and no penalty begins there."""
+    grid = {"kernel": ["auto", "gaussian", "laplacian"], "radius": ["auto", 4.0, 9.0],
+            "alpha": ["auto", 1.0], "n_hidden": [10, 20]}  # fmt: skip
+    ours = same_fits(RBF, grid, wine)
+    n_trials = {
+        (network.kernel, network.radius): len(network.trials_)
+        for network in ours
+        if network.alpha == 1.0
+    }
+    assert n_trials["auto", "auto"] > n_trials["gaussian", "auto"] > n_trials["gaussian", 4.0] > 0
+
+
+@pytest.mark.parametrize("selection_radius", [None, 3.0])
+def test_weights_of_features(wine, selection_radius):
+    by_hand = np.linspace(0.0, 1.0, wine[0].shape[1])
+    selection = "per_class" if selection_radius else "random"
+    network = clone(RBF).set_params(selection=selection, selection_radius=selection_radius)
+    grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
+            "radius": [5.0, "auto"], "kernel": ["laplacian"], "alpha": ["auto", 1.0]}  # fmt: skip
+    ours = same_fits(network, grid, wine)
+    assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 16
+    assert not all(n.feature_weights_ is None for n in ours if n.feature_weights is not by_hand)
+
+
+def test_a_kernel_of_ones_own(wine):
+    """Which scikit-learn copies for each candidate."""
+    grid = {"kernel": [Laplacian(), "gaussian"], "radius": [5.0], "n_hidden": [10, 20]}
+    same_fits(RBF, grid, wine)
+
+
+# More units than there are rows
+
+
+@pytest.mark.parametrize("grid", [{"alpha": [0.1, 1.0], "radius": [4.0]}, {"radius": [3.0, 6.0]}])
+def test_more_units_than_rows(wine, grid):
+    """Each size beyond is the same network; GridSearchCV warns, and so do we."""
+    network = clone(RBF).set_params(kernel="gaussian")
+    grid = {"n_hidden": [10, 500, 600, 20], **grid}
+    with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 rows") as caught:
+        ours = same_fits(network, grid, wine)
+    assert {len(each.centers_) for each in ours} == {10, 20, 89}
+    with pytest.warns(UserWarning, match="n_hidden=600 is more than the") as caught:
+        HiddenSizeSearchCV(network, grid, cv=2, refit=False).fit(*wine)
+    assert len(caught) == 2  # splits
+
+
+def test_a_size_that_is_more_than_the_rows_of_some_splits(wine):
+    n, rows = len(wine[1]), np.arange(len(wine[1]))
+    cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
+    mixed = np.random.default_rng(0).permutation(n)
+    with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 rows"):
+        ours = same_fits(RBF, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv)
+    assert sorted(len(each.centers_) for each in ours) == [10, 10, 10, 30, 40, 40]
+
+
+# Memory
+
+
+GROUP = {"n_hidden": [200, 40], "alpha": ["auto", 1.0], "radius": [3.0, 5.0, 8.0],
+         "kernel": ["triangular", "gaussian"]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("limit", "is_shared"), [("6MiB", True), ("3MiB", False)])
+@pytest.mark.filterwarnings("ignore:.*could not share")
+def test_memory(limit, is_shared):
+    """12 sets of statistics of 313 KiB, of rows that are kept and held; or one by one."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
+    network = clone(TRIANGLES).set_params(max_memory=limit)
+    search = HiddenSizeSearchCV(network, GROUP, cv=2, refit=False)
+    search.fit(X, y)  # compiled
+    with own_fits() as fits:
+        _, taken = peak(search.fit, X, y)
+    assert (fits.call_count == 0) is is_shared
+    assert taken < float(limit.removesuffix("MiB")) * MIB

@@ -1,0 +1,123 @@
+"""How many passes over the rows a search takes, and what they cost."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
+
+from search.comparing import IN_FULL, SIZES, TANH, TRIANGLES, of_masks, same_results
+from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+
+
+def test_one_pass_serves_all_splits(digits, work):
+    """Each row is met once by the largest network, and once more to be scored."""
+    HiddenSizeSearchCV(TANH, SIZES, cv=KFold(4), refit=False).fit(*digits)
+    assert work.rows == 200
+    assert work.entries == 2 * 200 * 40
+
+
+@pytest.mark.parametrize(
+    ("cv", "rows"),
+    [
+        (ShuffleSplit(3, test_size=0.2, random_state=0), 3 * 40 + 200),
+        (PredefinedSplit(np.arange(200) % 5 - 1), 200),
+        (ShuffleSplit(3, train_size=0.3, random_state=0), 3 * 60),
+        (of_masks(200), 200),
+    ],
+    ids=["rows left out twice", "rows never left out", "most rows left out", "masks"],
+)
+def test_rows_that_statistics_are_made_of(digits, work, cv, rows):
+    HiddenSizeSearchCV(TANH, SIZES, cv=cv, refit=False).fit(*digits)
+    assert work.rows == rows
+
+
+@pytest.mark.parametrize(
+    ("network", "grid"),
+    [
+        (TanhClassifier(random_state=0), SIZES),
+        (clone(TANH).set_params(class_weight="balanced"), SIZES),
+        (TRIANGLES, {**SIZES, "radius": [300.0, 400.0]}),
+        (TRIANGLES, {**SIZES, "radius": [300.0, 400.0], "kernel": ["gaussian", "laplacian"]}),
+        (
+            clone(TRIANGLES).set_params(selection="global", selection_radius=20.0),
+            {**SIZES, "radius": [300.0, 400.0]},
+        ),
+    ],
+)
+def test_one_pass_for_each_split(digits, work, network, grid):
+    """Whatever is in the grid; and one more to score the rows left out."""
+    HiddenSizeSearchCV(network, grid, cv=KFold(4), refit=False).fit(*digits)
+    assert (work.passes, work.rows) == (4, 3 * 200)
+    assert work.entries == (3 + 1) * 200 * 40
+
+
+PASSES = {
+    # A searched selection radius; random centres, but a radius or kernel that is tried.
+    "sizes": ({"selection": "global"}, {"n_hidden": [20, 30], "radius": [40.0, 60.0]}, 2),
+    "kernels": (
+        {"selection": "global", "n_hidden": 20},
+        {"kernel": ["triangular", "gaussian"], "radius": [40.0, 60.0]},
+        2,
+    ),
+    "the radius selects": ({"selection": "global"}, {"radius": [200.0, 220.0]}, 2),
+    "radius auto": ({"n_hidden": 20}, {"radius": ["auto", 40.0, 60.0]}, 2),
+    "kernel auto": (
+        {"n_hidden": 20, "radius": 40.0},
+        {"kernel": ["auto", "gaussian", "laplacian"]},
+        2,
+    ),
+    "both": (
+        {"n_hidden": 20},
+        {"kernel": ["auto", "gaussian", "laplacian"], "radius": ["auto", 40.0, 60.0]},
+        3 + 2 + 1,
+    ),
+    "weights": (
+        {"n_hidden": 20, "radius": 40.0},
+        {
+            "feature_weights": [None, "learned", np.ones(64), "auto"],
+            "kernel": ["gaussian", "laplacian"],
+        },
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_what_takes_passes_of_its_own(digits, work, name):
+    parameters, grid, passes = PASSES[name]
+    network = clone(TRIANGLES).set_params(**parameters)
+    HiddenSizeSearchCV(network, {**grid, "alpha": [0.1, 1.0]}, cv=KFold(4), refit=False).fit(
+        *digits
+    )
+    assert work.passes == passes * 4
+
+
+@pytest.mark.parametrize("network", [TANH, TRIANGLES])
+@pytest.mark.parametrize("alphas", [["auto"], [0.1, "auto", 10.0]])
+def test_a_penalty_that_is_searched_takes_a_pass_for_each_split(digits, work, network, alphas):
+    """In two parts, of the rows that are kept and those held out, whatever the sizes."""
+    grid = {"n_hidden": [40, 10], "alpha": alphas}
+    if network is TRIANGLES:
+        grid |= {"radius": [300.0, 400.0], "kernel": ["gaussian", "triangular"]}
+    HiddenSizeSearchCV(network, grid, cv=KFold(4), refit=False).fit(*digits)
+    assert (work.passes, work.rows) == (2 * 4, 3 * 200)
+    assert work.entries == (3 + 1) * 200 * 40
+
+
+def test_no_scores_are_computed_twice(digits, work):
+    """Those of scikit-learn's scorers come from the pass, for training rows too."""
+    scoring = ["accuracy", "f1_macro"]
+    how = {"cv": KFold(4), "refit": False, "return_train_score": True}
+    HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, **how).fit(*digits)
+    assert work.entries == (1 + 1 + 3) * 200 * 40
+
+
+def test_little_memory_takes_a_pass_for_each_split(digits, work):
+    """The statistics of all splits at one time are too many."""
+    network = TanhClassifier(scale=0.02, alpha=1.0, random_state=0)
+    grid = {"n_hidden": [150, 20]}
+    full = HiddenSizeSearchCV(network, grid, **IN_FULL).fit(*digits)
+    assert work.rows == 200
+    tight = clone(full).set_params(estimator__max_memory="1MiB").fit(*digits)
+    assert work.rows == 200 + 2 * 200
+    same_results(tight.cv_results_, full.cv_results_)

@@ -1,0 +1,166 @@
+"""Kernel, width and feature weights: that the better one is taken, and what it rests on."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import naive
+from allocated import MIB, peak
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.kernels import KERNELS
+from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc.readouts.held_out import Trials
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc.units import choice
+from sklearn_fsvc.units.choice import Wishes, choose, weighted
+from sklearn_fsvc.units.rbf import RBFRequest
+
+JIT = get_engine("jit")
+TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]
+
+
+def made(n=600, seed=0, n_useless=0):
+    """Two classes that depend on two features, beside useless ones."""
+    X = np.random.default_rng(seed).normal(size=(n, 2 + n_useless))
+    return samples_of(X, (X[:, 0] * X[:, 1] > 0).astype(int))
+
+
+def samples_of(X, codes, **how):
+    return Samples(X, ClassTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
+
+
+def request(**how):
+    options = {
+        "size_name": "n_hidden", "n_units": 50, "radius": "auto", "selection_radius": None,
+        "overlap": 1.0, "selection": "random", "metric": "manhattan", "kernel": TRIANGULAR,
+        "shuffle": True, "random_state": 0,
+    }  # fmt: skip
+    return RBFRequest(**options | how)
+
+
+def chosen(samples, wishes, engine=JIT, seed=0, max_memory=None, **how):
+    trials = Trials(0.1)
+    job, random = Job(engine, max_memory), np.random.default_rng(seed)
+    found = choose(job, samples, request(**how), wishes, random, trials)
+    return *found, trials
+
+
+def test_what_is_given_is_not_tried():
+    kernel, radius, weights, trials = chosen(made(), Wishes((LAPLACIAN,), 3.0, False))
+    assert (kernel, radius, weights, trials.rows) == (LAPLACIAN, 3.0, None, [])
+
+
+def test_the_least_error_is_taken(engine):
+    kernels = TRIANGULAR, LAPLACIAN
+    kernel, radius, weights, trials = chosen(made(), Wishes(kernels, None, False), engine)
+    best = min(trials.rows, key=lambda row: row["error"])
+    assert (kernel.name, radius) == (best["kernel"], best["radius"])
+    assert weights is None
+    tried = {(row["kernel"], row["radius"]) for row in trials.rows}
+    assert len(tried) == sum(len(kernel.widths) for kernel in kernels)
+
+
+def test_widths_are_parts_of_the_median_distance():
+    samples = made()
+    *_, trials = chosen(samples, Wishes((LAPLACIAN,), None, False))
+    d = naive.distances(samples.X, samples.X, "manhattan")
+    median = np.median(d[np.triu_indices(600, 1)])
+    radii = sorted({row["radius"] for row in trials.rows})
+    np.testing.assert_allclose(radii, 0.7 * median * np.array([0.5, 1, 2]), rtol=0.05)
+
+
+def test_errors_are_those_of_rows_that_nobody_has_seen():
+    """Labels by chance: no network is better than the shares of the classes."""
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    samples = samples_of(X, np.random.default_rng(1).integers(0, 2, 600))
+    *_, trials = chosen(samples, Wishes((LAPLACIAN,), None, True))
+    assert min(row["error"] for row in trials.rows) > 0.48
+
+
+@pytest.mark.parametrize("selection", ["random", "global", "per_class"])
+def test_learned_weights_are_taken_where_they_help(selection):
+    samples = made(n_useless=10)
+    *_, weights, trials = chosen(samples, Wishes((LAPLACIAN,), None, True), selection=selection)
+    assert weights.argsort()[-2:].tolist() in ([0, 1], [1, 0])
+    assert {row["weighted"] for row in trials.rows} == {False, True}
+
+
+def test_learned_weights_are_left_where_they_harm(monkeypatch):
+    """Whatever is learned: it is judged."""
+    wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
+    monkeypatch.setattr(choice, "learn", lambda *_: wrong)
+    samples = made(n_useless=2)
+    assert chosen(samples, Wishes((LAPLACIAN,), None, True))[2] is None
+    given = np.array([1.0, 1, 0.1, 0.1])
+    *_, weights, _ = chosen(samples, Wishes((LAPLACIAN,), None, True), weights=given)
+    assert weights is given
+
+
+def test_weights_are_learned_from_rows_that_are_not_held_out(monkeypatch):
+    seen = []
+
+    def learn(job, samples, metric, kernel, seed, rows):
+        seen.append(rows)
+        return np.ones(2)
+
+    monkeypatch.setattr(choice, "learn", learn)
+    chosen(made(), Wishes((LAPLACIAN,), None, True))
+    assert len(seen[0]) == 500
+
+
+@pytest.mark.parametrize("selection", ["per_class", "random"])
+def test_more_units_than_the_small_network_change_no_choice(selection):
+    wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
+    few, many = (
+        chosen(made(n_useless=3), wishes, n_units=n, selection_radius=radius, selection=selection)
+        for n, radius in ((150, None), (400, 0.3))
+    )
+    assert few[:2] == many[:2]
+    np.testing.assert_array_equal(few[2], many[2])
+
+
+def test_few_units_are_judged_as_few():
+    *_, trials = chosen(made(), Wishes((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
+    assert {row["n_units"] for row in trials.rows} == {5}
+
+
+def test_every_device_chooses_the_same(engine):
+    wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
+    here, there = (chosen(made(n_useless=3), wishes, e) for e in (engine, JIT))
+    assert here[0] == there[0]
+    assert here[1] == pytest.approx(there[1], rel=1e-6)
+    np.testing.assert_allclose(here[2], there[2], rtol=1e-6)
+
+
+def test_rows_of_weight_0_are_as_good_as_absent(rng):
+    samples, keep = made(), rng.random(600) < 0.7
+    lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
+    with_lies = replace(samples, targets=lies, weight=keep.astype(float))
+    without = samples_of(samples.X[keep], samples.targets.codes[keep])
+    wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
+    here, there = chosen(with_lies, wishes), chosen(without, wishes)
+    assert here[0] == there[0]
+    assert here[1] == pytest.approx(there[1], rel=1e-9)
+
+
+def test_little_memory_changes_no_choice_and_is_kept():
+    samples, wishes = made(3000, n_useless=20), Wishes((TRIANGULAR, LAPLACIAN), None, False)
+    chosen(samples, wishes)  # compiled
+    free = chosen(samples, wishes)
+    tight, taken = peak(partial(chosen, max_memory=20 * MIB), samples, wishes)
+    assert tight[0] == free[0]
+    assert tight[1] == pytest.approx(free[1])
+    assert taken <= 20 * MIB + 3000 * 100
+
+
+def test_weighted_centres_are_at_distance_0_from_their_rows():
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    weights = np.array([0.3, 1.0, 0.7, 1e-3])
+    layer = weighted(RBFLayer(X, 1.0, "manhattan", "distance"), weights)
+    D = JIT.hidden(JIT.prepare(layer), X * weights.astype(np.float32))
+    assert (D.diagonal() == 0).all()
+    assert weighted(layer, None) is layer

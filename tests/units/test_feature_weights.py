@@ -1,0 +1,199 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import naive
+from allocated import MIB, peak
+from contract import Cauchy
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.kernels import KERNELS
+from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc.units.feature_weights import learn
+from sklearn_fsvc.units.gradients import mean_squared_gradients
+
+JIT = get_engine("jit")
+KERNELS_AND_OWN = [*KERNELS.values(), Cauchy()]
+CAUSES, OTHERS = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
+
+
+def made(n_rows=900, dtype=np.float64, seed=0, **how):
+    """Rows of 12 features, and two classes that depend on two of them together."""
+    X = np.random.default_rng(seed).normal(size=(n_rows, 12))
+    classes = (X[:, 3] * X[:, 7] > 0).astype(int)
+    return Samples(X.astype(dtype), ClassTargets(classes, 2), **how)
+
+
+def learned(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **how):
+    return learn(Job(engine, **how), samples, metric, kernel, seed)
+
+
+@pytest.mark.parametrize("kernel", KERNELS_AND_OWN, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+def test_what_the_classes_depend_on_counts_for_more(metric, kernel):
+    weights = learned(made(), metric, kernel)
+    assert weights.shape == (12,)
+    assert weights.dtype == np.float64
+    assert weights.max() == 1
+    assert weights.min() >= 0
+    assert weights[CAUSES].min() > 3 * weights[OTHERS].max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+def test_every_engine_learns_the_same(engine, metric, dtype):
+    samples = made(dtype=dtype)
+    for kernel in KERNELS_AND_OWN:
+        # The slope of a triangle jumps where it ends, at distances that differ by rounding.
+        tolerance = (1e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
+        weights = learned(samples, metric, kernel, engine)
+        np.testing.assert_allclose(weights, learned(samples, metric, kernel), rtol=tolerance)
+
+
+def test_a_round_as_it_is_on_paper(monkeypatch):
+    """The weights after one round, of few rows that are all drawn."""
+    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._ROUNDS", 1)
+    samples = made(200)
+    codes = samples.targets.codes + (samples.X[:, 0] > 1)
+    samples = replace(samples, targets=ClassTargets(codes, 3))
+    rows = np.random.RandomState(5).permutation(200)
+    X, Y = samples.X[rows], samples.targets.matrix(rows)
+    d = naive.distances(X, X, "manhattan")
+    radius = 0.7 * np.median(d[np.triu_indices(200, 1)])
+    W, _ = naive.ridge(naive.rbf(X, X[:100], radius, kernel="laplacian"), Y, 0.1)
+    squares = naive.gradients(X, X[:100], W, radius, kernel="laplacian") ** 2
+    g = squares.sum(axis=1).mean(axis=0)
+    np.testing.assert_allclose(learned(samples, seed=5), np.sqrt(g / g.max()), rtol=1e-7)
+
+
+def test_later_rounds_are_of_weighted_rows(monkeypatch):
+    """A round is a first round for rows that the weights so far have multiplied."""
+    samples, first = made(200), "sklearn_fsvc.units.feature_weights._ROUNDS"
+    whole = learned(samples)
+    weights = np.ones(12)
+    monkeypatch.setattr(first, 1)
+    for _ in range(3):
+        weights = weights * learned(replace(samples, X=samples.X * weights))
+        weights /= weights.max()
+    np.testing.assert_allclose(whole, weights, rtol=1e-6)
+
+
+def test_the_unit_of_a_feature_fades():
+    """In units ten times smaller numbers are ten times larger: the weight takes it back."""
+    samples = made()
+    larger = samples.X * np.where(np.arange(12) == 3, 10, 1)
+    weights, others = learned(samples), learned(replace(samples, X=larger))
+    ratio = (10 * others[3] / others[7]) / (weights[3] / weights[7])
+    assert 1 / 3 < ratio < 3
+    assert others[CAUSES].min() > others[OTHERS].max()
+
+
+def test_rows_of_weight_0_are_as_good_as_absent(rng):
+    samples = made()
+    keep = rng.random(900) < 0.6
+    lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
+    weighted = replace(samples, targets=lies, weight=keep.astype(float))
+    absent = Samples(samples.X[keep], ClassTargets(samples.targets.codes[keep], 2))
+    np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-9)
+
+
+def test_weights_of_the_rows_count():
+    """Rows of the other half of the classes count for next to nothing."""
+    samples = made()
+    codes = np.where(np.arange(900) < 450, samples.X[:, 0] > 0, samples.X[:, 5] > 0).astype(int)
+    for most, cause in ((slice(450), 0), (slice(450, 900), 5)):
+        weight = np.full(900, 1e-3)
+        weight[most] = 1
+        mixed = replace(samples, targets=ClassTargets(codes, 2), weight=weight)
+        assert learned(mixed).argmax() == cause
+
+
+def test_rows_from_a_file_and_bytes(tmp_path):
+    samples = made()
+    X = np.clip(samples.X * 40 + 128, 0, 255).astype(np.uint8)
+    file = np.memmap(tmp_path / "X", np.uint8, "w+", shape=X.shape)
+    file[:] = X
+    file.flush()
+    file = np.memmap(tmp_path / "X", np.uint8, "r", shape=X.shape)
+    weights = learned(replace(samples, X=file))
+    wide = learned(replace(samples, X=X.astype(np.float32)))
+    np.testing.assert_array_equal(weights, wide)
+    assert weights[CAUSES].min() > 4 * weights[OTHERS].max()
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+def test_a_constant_feature_does_no_harm(metric):
+    samples = made()
+    samples.X[:, 5] = 1e6
+    weights = learned(samples, metric)
+    assert np.isfinite(weights).all()
+    assert weights[CAUSES].min() > 4 * np.delete(weights, CAUSES).max()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda X: np.zeros_like(X), lambda X: X[:1], lambda X: X * 1e-200],
+    ids=["equal", "one", "tiny"],
+)
+def test_rows_that_tell_nothing_leave_all_weights_at_1(change):
+    X = change(made().X)
+    targets = ClassTargets(np.arange(len(X)) % 2, 2)
+    np.testing.assert_array_equal(learned(Samples(X, targets)), 1)
+
+
+def test_random_state_draws_the_rows(monkeypatch):
+    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._ROWS", 300)
+    samples = made()
+    np.testing.assert_array_equal(learned(samples), learned(samples))
+    assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
+
+
+def test_many_rows_are_looked_at_in_part(monkeypatch):
+    samples, seen = made(5000), []
+
+    def gradients(job, layer, W, drawn):
+        seen.append((len(drawn), layer.n_units))
+        return mean_squared_gradients(job, layer, W, drawn)
+
+    monkeypatch.setattr("sklearn_fsvc.units.feature_weights.mean_squared_gradients", gradients)
+    learned(samples)
+    assert seen == [(4000, 600)] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_budget_is_kept(dtype):
+    samples, limit = made(20_000, dtype), (11 if dtype == np.float32 else 19) * MIB
+    for max_memory in (None, limit):
+        learned(samples, max_memory=max_memory)  # compiled before it is measured
+    weights, free = peak(learned, samples)
+    assert free > limit
+    bounded, most = peak(lambda: learned(samples, max_memory=limit))
+    assert most <= limit + 20_000 * 16  # the numbers of the rows, and their order
+    np.testing.assert_allclose(bounded, weights, rtol=1e-3)
+    with pytest.raises(ValueError, match=r"max_memory=.* is too small: the natural radius needs"):
+        learned(samples, max_memory=8 * MIB)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+@pytest.mark.parametrize("tile_bytes", [None, 40_000])
+def test_mean_squared_gradients(engine, rng, metric, tile_bytes):
+    """Over rows of their own dtype, some of them, weighted, tile by tile."""
+    X = rng.integers(0, 9, (300, 5)).astype(np.uint8)
+    weights, W = rng.random(5).astype(np.float32), rng.normal(size=(2, 20))
+    layer = RBFLayer(X[:20] * weights, 3.0, metric, "laplacian", weights)
+    rows, weight = rng.permutation(300)[:200], rng.random(300)
+    squares = naive.squared_gradients(layer, X * weights, W)
+    limit = None
+    if tile_bytes:
+        limit = engine.prepared_bytes(layer.distances) + tile_bytes
+    job = Job(engine, limit)
+    found = mean_squared_gradients(job, layer, W, Samples(X), rows)
+    np.testing.assert_allclose(found, squares[rows].mean(axis=0), rtol=1e-4)
+    found = mean_squared_gradients(job, layer, W, Samples(X, weight=weight), rows)
+    expected = np.average(squares[rows], axis=0, weights=weight[rows])
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    found = mean_squared_gradients(job, layer, W, Samples(engine.to_device(X)))
+    np.testing.assert_allclose(found, squares.mean(axis=0), rtol=1e-4)
