@@ -1,4 +1,7 @@
-"""radius="auto" against the best radius of a grid: test accuracy, default settings otherwise.
+"""radius="auto" against the best radius of a grid around it: test accuracy.
+
+The networks of the grid have the kernel, the feature weights and the number of units of the
+default; their penalty is found for each.
 
 python benchmarks/radius.py --data DIR [--json FILE]
 
@@ -40,8 +43,13 @@ def main(args):
         seeds = 10 if name == "iris" else 1
         for n_hidden in (None, units):
             default, model = accuracy(parts, seeds, n_hidden=n_hidden)
+            fixed = {
+                "n_hidden": len(model.centers_),
+                "kernel": model.kernel_,
+                "feature_weights": model.feature_weights_,
+            }
             grid = {
-                factor: accuracy(parts, seeds, n_hidden=n_hidden, radius=factor * model.radius_)[0]
+                factor: accuracy(parts, seeds, radius=factor * model.radius_, **fixed)[0]
                 for factor in GRID
             }
             best = max(grid, key=grid.get)

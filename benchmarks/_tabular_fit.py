@@ -1,0 +1,93 @@
+"""One fit of one method on one split: how long it takes and how good it is."""
+
+import time
+
+import numpy as np
+from sklearn.metrics import log_loss
+from sklearn.model_selection import ParameterSampler
+
+from _tabular_data import at_most, sample
+
+CONFIGURATIONS = 20
+# Configurations are compared on a sample of so many rows where there are more.
+TUNING_ROWS = 20_000
+WARM_UP_ROWS = 1000
+
+
+def measure(method, variant, table, split, pair, device, options):
+    """A record of the method's fit on the rows of `pair`, those for training and for testing.
+
+    What goes wrong becomes part of the record: no result is a result. A library that is
+    missing is not.
+    """
+    train, test = pair
+    train = at_most(train, table.strata, method.max_rows, split)
+    factory = method.factory(table.task)
+    factory(device, **options)  # raises ImportError
+    record = {"n_train": len(train), "n_test": len(test), "n_features": table.X.shape[1]}
+    try:
+        params = dict(options)
+        if variant == "tuned":
+            start = time.perf_counter()
+            params |= _tuned(method, table, train, split, device)
+            record["tuning_s"] = time.perf_counter() - start
+            record["params"] = params
+        return record | fit_and_score(factory(device, **params), table, train, test)
+    except Exception as problem:
+        return record | {"failure": f"{type(problem).__name__}: {problem}"}
+
+
+def warm_up(method, table, train, device, options):
+    """A small fit, after which all is loaded and compiled; what fails fails again when timed."""
+    few = at_most(train, table.strata, WARM_UP_ROWS, 0)
+    measure(method, "default", table, 0, (few, few), device, options)
+
+
+def _tuned(method, table, train, seed, device):
+    """The best of random configurations on a fifth that is held out."""
+    train = at_most(train, table.strata, TUNING_ROWS, seed)
+    inner = sample(table.strata[train], round(0.8 * len(train)), seed)
+    fitted, held_out = train[inner], np.delete(train, inner)
+    factory = method.factory(table.task)
+    drawn = ParameterSampler(method.space, CONFIGURATIONS, random_state=seed)
+    candidates = [
+        {name: getattr(value, "item", lambda v=value: v)() for name, value in params.items()}
+        for params in drawn
+    ]
+    losses = [
+        fit_and_score(factory(device, **params), table, fitted, held_out)["error"]
+        for params in candidates
+    ]
+    return candidates[int(np.argmin(losses))]
+
+
+def fit_and_score(model, table, train, test):
+    """Times and scores; the error is the share of wrong classes, or one minus R^2."""
+    X, y, X_test, y_test = table.X.iloc[train], table.y[train], table.X.iloc[test], table.y[test]
+    is_classifier = table.task == "classification"
+    if is_classifier:
+        # Some libraries want the classes in training to be 0, 1, ... without a gap.
+        classes, y = np.unique(y, return_inverse=True)
+    start = time.perf_counter()
+    model.fit(X, y)
+    fitted = time.perf_counter()
+    answers = np.asarray(model.predict(X_test))
+    scores = {"fit_s": fitted - start, "predict_s": time.perf_counter() - fitted}
+    if not is_classifier:
+        error = np.square(y_test - answers).sum() / np.square(y_test - y_test.mean()).sum()
+        return scores | {"error": float(error), "r2": float(1 - error)}
+    scores["error"] = float(np.mean(classes[answers] != y_test))
+    if hasattr(model, "predict_proba"):
+        scores["log_loss"] = _log_loss(y_test, model.predict_proba(X_test), classes)
+    return scores
+
+
+def _log_loss(y, probabilities, classes):
+    """Log-loss where classes may be missing in training: their probability is 0.
+
+    In float32 for all, for how close to 0 a probability may come depends on its dtype.
+    """
+    every = np.union1d(classes, y)
+    full = np.zeros((len(y), len(every)), np.float32)
+    full[:, np.searchsorted(every, classes)] = probabilities
+    return float(log_loss(y, full, labels=every))

@@ -1,0 +1,184 @@
+"""The methods that are compared on tables, each with its preprocessing.
+
+A factory takes the device and parameters, and returns an estimator for a DataFrame of numbers,
+NaN among them, and categories. Trees get categories as such where the library takes them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from scipy.stats import loguniform, randint, uniform
+from sklearn.compose import (
+    TransformedTargetRegressor,
+    make_column_selector,
+    make_column_transformer,
+)
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.svm import SVC, SVR
+
+import sklearn_fsvc
+
+THREADS = 2
+# Parameters of "RBFClassifier, best".
+BEST = {"alpha": "loo"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """Factories, and what tuning draws from; without `space` there is only the default."""
+
+    label: str
+    classifier: Callable
+    regressor: Callable | None
+    space: dict = field(default_factory=dict)
+    max_rows: int | None = None  # trained on a sample of so many rows where there are more
+    ours: bool = False
+
+    def factory(self, task):
+        return self.classifier if task == "classification" else self.regressor
+
+
+def _columns(numeric, categorical):
+    categories = make_column_selector(dtype_include="category")
+    others = make_column_selector(dtype_exclude="category")
+    return make_column_transformer((numeric, others), (categorical, categories))
+
+
+def _ordinal():
+    """Numbers for a forest."""
+    codes = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-1
+    )
+    return _columns(SimpleImputer(strategy="median"), codes)
+
+
+def _scaled():
+    """Numbers for methods of distances and products."""
+    numeric = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    return _columns(numeric, OneHotEncoder(handle_unknown="ignore", sparse_output=False))
+
+
+def _lightgbm(kind, device, **params):
+    import lightgbm
+
+    return getattr(lightgbm, kind)(n_jobs=THREADS, random_state=0, verbose=-1, **params)
+
+
+def _xgboost(kind, device, **params):
+    import xgboost
+
+    return getattr(xgboost, kind)(
+        n_jobs=THREADS, random_state=0, enable_categorical=True, device=device, **params
+    )
+
+
+def _forest(kind, device, **params):
+    return make_pipeline(_ordinal(), kind(n_jobs=THREADS, random_state=0, **params))
+
+
+def _hist_boosting(kind, device, **params):
+    return kind(categorical_features="from_dtype", random_state=0, **params)
+
+
+def _svc(device, **params):
+    return make_pipeline(_scaled(), SVC(**params))
+
+
+def _svr(device, **params):
+    """Its tube has a fixed width, so that the targets are scaled too."""
+    model = make_pipeline(_scaled(), SVR(**params))
+    return TransformedTargetRegressor(model, transformer=StandardScaler())
+
+
+def _logistic(device, penalty=1.0):
+    return make_pipeline(_scaled(), LogisticRegression(C=1 / penalty, max_iter=1000))
+
+
+def _ridge(device, penalty=1.0):
+    return make_pipeline(_scaled(), Ridge(alpha=penalty))
+
+
+def _nystroem(kind, device, gamma=None, n_components=1000, **params):
+    features = Nystroem(gamma=gamma, n_components=n_components, random_state=0)
+    return make_pipeline(_scaled(), features, kind(**params))
+
+
+def _ours(kind, device, **params):
+    model = getattr(sklearn_fsvc, kind)(random_state=0, device=device, **params)
+    return sklearn_fsvc.make_tabular_pipeline(model)
+
+
+_BOOSTING = {
+    "n_estimators": randint(50, 501),
+    "learning_rate": loguniform(0.01, 0.3),
+    "colsample_bytree": uniform(0.5, 0.5),
+    "subsample": uniform(0.5, 0.5),
+    "reg_lambda": loguniform(1e-3, 10),
+}
+_NYSTROEM = {
+    "alpha": loguniform(1e-3, 1e3),
+    "gamma": loguniform(1e-4, 1),
+    "n_components": randint(300, 1501),
+}
+_KERNEL_MACHINE = {"C": loguniform(0.1, 1e3), "gamma": loguniform(1e-4, 1)}
+
+
+def _of_ours(label, stem, **params):
+    """The regressor joins as soon as the package has one."""
+    kinds = [f"{stem}{end}" for end in ("Classifier", "Regressor")]
+    made = [partial(_ours, k, **params) if hasattr(sklearn_fsvc, k) else None for k in kinds]
+    return Method(label, *made, ours=True)
+
+
+METHODS = {
+    "lightgbm": Method(
+        "LightGBM", partial(_lightgbm, "LGBMClassifier"), partial(_lightgbm, "LGBMRegressor"),
+        _BOOSTING | {
+            "num_leaves": randint(7, 128), "min_child_samples": randint(5, 101),
+            "subsample_freq": [1],
+        },
+    ),
+    "xgboost": Method(
+        "XGBoost", partial(_xgboost, "XGBClassifier"), partial(_xgboost, "XGBRegressor"),
+        _BOOSTING | {"max_depth": randint(3, 11), "min_child_weight": loguniform(1, 100)},
+    ),
+    "forest": Method(
+        "RandomForest", partial(_forest, RandomForestClassifier),
+        partial(_forest, RandomForestRegressor),
+        {
+            "n_estimators": [300], "max_features": ["sqrt", 0.3, 0.5, 0.7, 1.0],
+            "min_samples_leaf": randint(1, 11),
+        },
+    ),
+    "histgb": Method(
+        "HistGradientBoosting", partial(_hist_boosting, HistGradientBoostingClassifier),
+        partial(_hist_boosting, HistGradientBoostingRegressor),
+        {
+            "max_iter": randint(50, 501), "learning_rate": loguniform(0.01, 0.3),
+            "max_leaf_nodes": randint(7, 128), "min_samples_leaf": randint(5, 101),
+            "l2_regularization": loguniform(1e-3, 10), "max_features": uniform(0.5, 0.5),
+        },
+    ),
+    "svc": Method("SVC", _svc, _svr, _KERNEL_MACHINE, max_rows=20_000),
+    "linear": Method(
+        "logistic regression", _logistic, _ridge, {"penalty": loguniform(1e-3, 1e3)}
+    ),
+    "nystroem": Method(
+        "Nystroem + ridge", partial(_nystroem, RidgeClassifier), partial(_nystroem, Ridge),
+        _NYSTROEM,
+    ),
+    "rbf": _of_ours("RBFClassifier", "RBF"),
+    "rbf-best": _of_ours("RBFClassifier, best", "RBF", **BEST),
+    "tanh": _of_ours("TanhClassifier", "Tanh"),
+}  # fmt: skip

@@ -1,0 +1,91 @@
+"""Time to fit against mean score: who is on the front."""
+
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.transforms import Bbox
+
+from _tabular_summary import SCORES, TIME, standing
+
+OURS, OTHERS = "tab:red", "tab:blue"
+# Where a label may stand, in points from its point: the first place that is free.
+PLACES = (
+    (7, 0, "left"), (-7, 0, "right"), (0, 9, "center"), (0, -9, "center"),
+    (7, 10, "left"), (7, -10, "left"), (-7, 10, "right"), (-7, -10, "right"),
+    (7, 20, "left"), (7, -20, "left"), (-7, 20, "right"), (-7, -20, "right"),
+)  # fmt: skip
+
+
+def draw(results, path, title):
+    """A panel for each task that has results for all methods."""
+    tasks = {task: standing(group) for task, group in results.groupby("task")}
+    tasks = {task: table for task, table in tasks.items() if len(table)}
+    if not tasks:
+        print(f"no picture: no set has results for all methods, so {path} is not written")
+        return
+    ours = set(results.name[results.ours])
+    figure = Figure(figsize=(8.5 * len(tasks), 6), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for axes, (task, table) in zip(panels, tasks.items(), strict=True):
+        axes.set(xlabel="time to fit, s, with tuning (geometric mean)", ylabel=SCORES[task])
+        axes.set_title(f"{task}, {title}")
+        points = dict(zip(table.index, zip(table[TIME], table.score, strict=True), strict=True))
+        _panel(figure, axes, points, ours)
+    figure.savefig(path, dpi=130)
+
+
+def front(points):
+    """Names of the points than which none is both faster and better, the fastest first."""
+    names, best = [], float("-inf")
+    for name, (_, score) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
+        if score > best:
+            names.append(name)
+            best = score
+    return names
+
+
+def _panel(figure, axes, points, ours):
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(alpha=0.25)
+    axes.margins(0.14, 0.08)
+    best = front(points)
+    x, y = zip(*(points[name] for name in best), strict=True)
+    axes.plot(x, y, drawstyle="steps-post", color="0.6", lw=4, alpha=0.4, zorder=1, label="front")
+    for name, point in points.items():
+        colour, tuned = OURS if name in ours else OTHERS, name.endswith(", tuned")
+        face = "white" if tuned else colour
+        axes.plot(*point, "o", color=colour, markerfacecolor=face, markersize=7, zorder=3)
+        default = points.get(name.removesuffix(", tuned"))
+        if tuned and default:
+            axes.plot(*zip(default, point, strict=True), color=colour, lw=0.8, ls=":", zorder=2)
+    axes.legend(loc="lower right")
+    _label(figure, axes, points, best, ours)
+
+
+def _label(figure, axes, points, best, ours):
+    """Names beside the points, those of the front first and in bold."""
+    figure.draw_without_rendering()
+    taken = [_box(axes.transData.transform(point), 5) for point in points.values()]
+    taken.append(axes.get_legend().get_window_extent())
+    for name in sorted(points, key=lambda name: name not in best):
+        for x, y, side in PLACES:
+            text = axes.annotate(
+                name, points[name], (x, y), textcoords="offset points", ha=side, va="center",
+                fontsize=9, weight="bold" if name in best else "normal",
+                color=OURS if name in ours else "black",
+                path_effects=[withStroke(linewidth=2, foreground="white")],
+            )  # fmt: skip
+            extent = text.get_window_extent()
+            inside = axes.bbox.containsx(extent.x0) and axes.bbox.containsx(extent.x1)
+            if inside and not any(extent.overlaps(other) for other in taken):
+                break
+            if (x, y, side) != PLACES[-1]:
+                text.remove()
+        taken.append(extent)
+
+
+def _box(centre, half):
+    return Bbox([centre - half, centre + half])

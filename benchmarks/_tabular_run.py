@@ -1,0 +1,87 @@
+"""A run over tables, splits and methods that keeps each result at once, and can be continued."""
+
+import json
+import time
+
+from _tabular_data import read_table, splits
+from _tabular_fit import measure, warm_up
+from sklearn_fsvc.engines.host import processor
+
+KEY = ("set", "split", "method", "variant")
+
+
+def read_results(path):
+    """The records of a file, one for each fit: the last."""
+    lines = path.read_text().splitlines() if path.exists() else ()
+    records = map(json.loads, lines)
+    return list({tuple(record[name] for name in KEY): record for record in records}.values())
+
+
+def variants(methods, tuned):
+    """[(name, method, "default" or "tuned")] of the methods {name: method}."""
+    return [
+        (name, method, variant)
+        for name, method in methods.items()
+        for variant in ("default", "tuned")
+        if variant == "default" or (tuned and method.space)
+    ]
+
+
+def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, n_hidden=None):
+    """Fit what `file` lacks, and fits that failed; True if all is there."""
+    end = time.monotonic() + 3600 * (hours or float("inf"))
+    done = {
+        tuple(record[name] for name in KEY)
+        for record in read_results(file)
+        if "failure" not in record
+    }
+    warm = set()
+    for table, split, pair in _dealt(paths, methods, track, part):
+        for name, method, variant in variants(methods, tuned):
+            label = _with_units(name, method, n_hidden)
+            if (table.name, split, label, variant) in done:
+                continue
+            if time.monotonic() > end:
+                print(f"stopped after {hours} hours: run again to go on", flush=True)
+                return False
+            options = {"n_hidden": n_hidden} if method.ours and n_hidden else {}
+            if (name, table.task) not in warm:
+                warm_up(method, table, pair[0], device, options)
+                warm.add((name, table.task))
+            record = dict(zip(KEY, (table.name, split, label, variant), strict=True))
+            record |= {"task": table.task, "machine": processor()}
+            record |= measure(method, variant, table, split, pair, device, options)
+            with file.open("a") as lines:
+                lines.write(json.dumps(record) + "\n")
+            print(_line(record), flush=True)
+    return True
+
+
+def _dealt(paths, methods, track, part):
+    """(table, number of the split, its rows) of every n-th split, the i-th first."""
+    i, n = part
+    count = 0
+    for path in paths:
+        table = read_table(path)
+        cannot = [m.label for m in methods.values() if m.factory(table.task) is None]
+        if cannot:
+            print(f"{table.name}: skipped, no {table.task} by {', '.join(cannot)}", flush=True)
+            continue
+        for split, pair in enumerate(splits(table, track)):
+            if count % n == i - 1:
+                yield table, split, pair
+            count += 1
+
+
+def _with_units(name, method, n_hidden):
+    """Networks of another size are another method."""
+    return f"{name}:{n_hidden}" if method.ours and n_hidden else name
+
+
+def _line(record):
+    head = "{set} {split}  {method}, {variant}:".format(**record)
+    if "failure" in record:
+        return f"{head} FAILED, {record['failure']}"
+    tuning = f" + tuning {record['tuning_s']:.1f} s" if "tuning_s" in record else ""
+    times = f"fit {record['fit_s']:.3g} s{tuning}, predict {record['predict_s']:.3g} s"
+    return f"{head} {100 * (1 - record['error']):.2f} %, {times}"

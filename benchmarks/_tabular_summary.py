@@ -1,0 +1,191 @@
+"""What a file of results says: means, ranks and times by method, and where ours wins and loses."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy.stats import gmean, rankdata
+
+from _tabular_data import LEAKY
+from _tabular_methods import METHODS
+
+BASELINE = METHODS["lightgbm"].label
+SCORES = {"classification": "accuracy, %", "regression": "R^2, %"}
+REGRESSORS = {"Classifier": "Regressor", "SVC": "SVR", "logistic": "ridge"}
+COLUMNS = (
+    "set", "split", "method", "variant", "task", "n_train", "error", "log_loss", "fit_s",
+    "tuning_s", "predict_s", "failure",
+)  # fmt: skip
+TIME = "fit, s (geometric)"
+SHOWN = 4  # sets named as the best and the worst of ours
+
+
+def label(record):
+    """How people call a method, with its number of units where that was asked for."""
+    name, _, units = record["method"].partition(":")
+    text = METHODS[name].label
+    if record["task"] == "regression":
+        for word, other in REGRESSORS.items():
+            text = text.replace(word, other)
+    text += f", {units} units" if units else ""
+    return text if record["variant"] == "default" else f"{text}, {record['variant']}"
+
+
+def compared(records, methods=None, sets=None, tuned=True):
+    """The records that are asked for, as a DataFrame with score in % and total time."""
+    results = pd.DataFrame(records, columns=COLUMNS)
+    results["registered"] = results.method.str.partition(":")[0]
+    chosen = results.registered.isin(METHODS if methods is None else methods)
+    chosen &= True if sets is None else results["set"].isin(sets)
+    chosen &= tuned | (results.variant == "default")
+    if not chosen.any():
+        raise SystemExit("no results: nothing has been run that is asked for")
+    results = results[chosen].copy()
+    results["name"] = [label(record) for _, record in results.iterrows()]
+    results["ours"] = [METHODS[name].ours for name in results.registered]
+    results["score"] = 100 * (1 - results.error)
+    results["total_s"] = results.fit_s + results.tuning_s.fillna(0.0)
+    order = results.registered.map(list(METHODS).index)
+    return results.assign(order=order).sort_values(["order", "method", "variant"])
+
+
+def wide(results, value):
+    """Rows are splits of sets, columns methods in the order of the registry."""
+    table = results.pivot(index=["set", "split"], columns="name", values=value)
+    return table[results.name.unique()].rename_axis(columns=None)
+
+
+def by_set(results, value):
+    """Means of the splits, where there are all."""
+    sets = wide(results, value).groupby("set")
+    return sets.agg(lambda column: column.mean(skipna=False))
+
+
+def complete(results):
+    """Sets for which all methods have all results, and {set: methods that lack some}."""
+    lacks = wide(results, "score").isna().groupby("set").any()
+    missing = {name: list(lacks.columns[row]) for name, row in lacks.iterrows() if row.any()}
+    return [name for name in lacks.index if name not in missing], missing
+
+
+def standing(results):
+    """One row a method, over the sets that count: complete, and without a leak."""
+    counted = [name for name in complete(results)[0] if name not in LEAKY]
+    results = results[results["set"].isin(counted)]
+    if results.empty:
+        return pd.DataFrame()
+    of_sets = by_set(results, "score")
+    times, losses = wide(results, "total_s"), by_set(results, "log_loss")
+    return pd.DataFrame({
+        "score": of_sets.mean(),
+        "rank": rankdata(-of_sets.round(9), axis=1).mean(axis=0),
+        "won-lost": [_won_lost(of_sets, name) for name in of_sets],
+        TIME: gmean(times),
+        "fit, s (median)": times.median(),
+        "predict, s": gmean(wide(results, "predict_s")),
+        "log-loss": losses.mean(skipna=False),
+    })  # fmt: skip
+
+
+def _won_lost(of_sets, name):
+    """Sets with a higher and with a lower mean than LightGBM's defaults."""
+    if BASELINE not in of_sets or name == BASELINE:
+        return "-"
+    gain = of_sets[name] - of_sets[BASELINE]
+    return f"{(gain > 0).sum()}-{(gain < 0).sum()}"
+
+
+def summary(results):
+    """The text for both tasks."""
+    parts = []
+    for task, group in results.groupby("task"):
+        parts += [_means(group, SCORES[task]), _by_set(group, SCORES[task])]
+    failed = results[results.failure.notna()]
+    if len(failed):
+        lines = [f"{r.set} {r.split}  {r.name}: {r.failure}" for r in _tuples(failed)]
+        parts.append("\n".join([_head(f"{len(failed)} fits failed"), *lines]))
+    return "\n\n".join(parts)
+
+
+def _tuples(frame):
+    return frame[["set", "split", "name", "failure"]].itertuples(index=False)
+
+
+def _means(results, what):
+    whole, missing = complete(results)
+    counted = [name for name in whole if name not in LEAKY]
+    lines = [_head(f"{what}: means over {len(counted)} of {results['set'].nunique()} sets")]
+    if len(counted):
+        table = standing(results).sort_values("score", ascending=False)
+        lines.append(_text(table.rename(columns={"score": what})))
+        lines.append(
+            "Rank and won-lost (against LightGBM's defaults) are by set, means of its splits.\n"
+            "Time to fit is with preprocessing and tuning; times are over all splits."
+        )
+    leaky = [name for name in whole if name in LEAKY]
+    if leaky:
+        lines.append(f"Not in the means, for random splits leak: {', '.join(leaky)}")
+    for name, methods in missing.items():
+        lines.append(f"Not in the means: {name}, which lacks {'; '.join(methods)}")
+    return "\n".join(lines)
+
+
+def _by_set(results, what):
+    """The sets from the largest gain of our first method over LightGBM's defaults to the least."""
+    table = by_set(results, "score")
+    ours = list(results.name[results.ours].unique())
+    peers = table.drop(columns=ours)
+    shown = table[ours].copy()
+    if BASELINE in peers:
+        shown[BASELINE] = peers[BASELINE]
+        if ours:
+            shown["gain"] = shown[ours[0]] - shown[BASELINE]
+            shown = shown.sort_values("gain", ascending=False)
+    some = peers.dropna(how="all")
+    shown["best other"] = some.max(axis=1)
+    shown["which"] = some.idxmax(axis=1)
+    shown.insert(0, "rows", results.groupby("set").n_train.max())
+    shown.index = [f"{name} *" if name in LEAKY else name for name in shown.index]
+    lines = [_head(f"{what}, by set"), _text(shown)]
+    if BASELINE in peers:
+        lines += [_plainly(name, table[name] - table[BASELINE]) for name in ours]
+    return "\n".join(lines)
+
+
+def _plainly(name, gain):
+    """Where ours wins and loses most, in a sentence."""
+    gain = gain.dropna().sort_values()
+    most, least = gain[gain > 0][::-1][:SHOWN], gain[gain < 0][:SHOWN]
+    listed = [
+        ", ".join(f"{set_} {value:+.2f}" for set_, value in part.items()) or "none"
+        for part in (most, least)
+    ]
+    return (
+        f"{name}: above LightGBM's defaults on {(gain > 0).sum()} of {len(gain)} sets, below on "
+        f"{(gain < 0).sum()}.\n  Most above: {listed[0]}.\n  Most below: {listed[1]}."
+    )
+
+
+def _head(text):
+    return f"{text}\n{'-' * len(text)}"
+
+
+def _number(value, digits):
+    return "-" if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def _text(table):
+    """Two digits, three significant ones for times."""
+    formats = {
+        name: _seconds if ", s" in name else partial(_number, digits=_digits(name))
+        for name in table.select_dtypes(np.number)
+    }
+    return table.to_string(formatters=formats, na_rep="-")
+
+
+def _digits(name):
+    return {"rows": 0, "log-loss": 3}.get(name, 2)
+
+
+def _seconds(value):
+    return "-" if pd.isna(value) else f"{value:.3g}"

@@ -1,0 +1,141 @@
+"""What it costs to have everything chosen, and whether more units ever do harm.
+
+python benchmarks/automatic.py [--device cpu|cuda] [--rows 4000 20000] [--json FILE]
+    [--data DIR] [--picture FILE]
+
+Times: whole fits with what is automatic, beside the same fits with what they had found given,
+in turn. With DIR, which holds tabular/*.npz, also the accuracy of RBFClassifier and
+TanhClassifier with 250 units up to 0.95 of the rows, on at most 4,000 rows of each table:
+at each size, how far it is below the best of the smaller ones.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import make_classification
+
+from _report import arguments, report
+from sklearn_fsvc import RBFClassifier, TanhClassifier, make_tabular_pipeline
+
+FEATURES = 30
+PARTS = 0.95
+
+
+def seconds(model, X, y):
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start
+
+
+def fits(device, X, y):
+    """name -> (automatic, the same with what it has found)."""
+    plain = {"feature_weights": None, "random_state": 0, "device": device}
+    for kernel in ("laplacian", "triangular"):
+        found = RBFClassifier(kernel=kernel, **plain).fit(X, y)
+        given = {"radius": found.radius_, "alpha": found.alpha_}
+        n_hidden = len(found.centers_)
+        yield (
+            f"radius and alpha, {kernel}",
+            RBFClassifier(n_hidden, kernel=kernel, **plain),
+            RBFClassifier(n_hidden, kernel=kernel, **given, **plain),
+        )
+    learned = plain | {"feature_weights": "learned", "kernel": "laplacian", "alpha": 1.0}
+    found = RBFClassifier(n_hidden, **learned).fit(X, y)
+    weights = np.ones(X.shape[1]) if found.feature_weights_ is None else found.feature_weights_
+    yield (
+        "feature weights",
+        RBFClassifier(n_hidden, **learned | {"radius": found.radius_}),
+        RBFClassifier(n_hidden, **learned | {"radius": found.radius_, "feature_weights": weights}),
+    )
+    yield (
+        "alpha, TanhClassifier",
+        TanhClassifier(4000, random_state=0, device=device),
+        TanhClassifier(4000, alpha=1.0, random_state=0, device=device),
+    )
+
+
+def times(args):
+    rows = []
+    for n in args.rows:
+        X, y = make_classification(n, FEATURES, n_informative=10, n_classes=4, random_state=0)
+        X = X.astype(np.float32)
+        for name, automatic, given in fits(args.device, X, y):
+            automatic.fit(X[:1000], y[:1000])  # compiled
+            taken = [(seconds(automatic, X, y), seconds(given, X, y)) for _ in range(args.repeats)]
+            ratio = np.median([a / b for a, b in taken])
+            rows.append((f"{n} rows, {name}: automatic, s", np.median([a for a, _ in taken])))
+            rows.append((f"{n} rows, {name}: automatic / given", ratio))
+    report(args, f"Automatic and given, {args.device}", rows)
+
+
+def sizes(n_rows):
+    return [n for n in (250, 500, 1000, 2000) if n < PARTS * n_rows] + [int(PARTS * n_rows)]
+
+
+def sweep(args):
+    """name of the table -> (sizes, accuracy at each), and the report of the falls."""
+    from _tabular_data import find_tables, read_table, splits
+
+    curves, rows = {}, []
+    for cls in (RBFClassifier, TanhClassifier):
+        for path in find_tables(args.data):
+            table = read_table(path)
+            if table.task != "classification":
+                continue
+            train, test = splits(table, "small")[0]
+            found = []
+            for size in sizes(len(train)):
+                model = make_tabular_pipeline(cls(size, random_state=0, device=args.device))
+                model.fit(table.X.iloc[train], table.y[train])
+                found.append(100 * model.score(table.X.iloc[test], table.y[test]))
+            curves[cls.__name__, path.stem] = sizes(len(train)), found
+            falls = np.maximum.accumulate(found) - found
+            rows.append((f"{cls.__name__}, {path.stem}: largest fall, points", max(falls)))
+            print(cls.__name__, path.stem, np.round(found, 2), flush=True)
+    report(args, f"More units, {args.device}", rows)
+    return curves
+
+
+def draw(curves, path):
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullLocator
+
+    names = sorted({cls for cls, _ in curves})
+    figure, axes = plt.subplots(1, len(names), figsize=(11, 5), sharey=True, layout="constrained")
+    for axis, name in zip(axes, names, strict=True):
+        for (cls, table), (units, accuracy) in curves.items():
+            if cls != name:
+                continue
+            falls = accuracy - np.maximum.accumulate(accuracy)
+            is_far = min(falls) < -0.7
+            axis.plot(units, falls, ".-", color="tab:red" if is_far else "0.5", lw=1)
+            if is_far:
+                axis.annotate(f"{table} ", (units[-1], falls[-1]), ha="right", color="tab:red")
+        axis.axhline(-0.7, color="tab:red", ls=":", lw=1)
+        axis.set(title=name, xscale="log", xlabel="hidden units, up to 0.95 of the rows")
+        axis.set_xticks([250, 500, 1000, 2000, 4000], ["250", "500", "1000", "2000", "4000"])
+        axis.xaxis.set_minor_locator(NullLocator())
+    axes[0].set_ylabel("points of accuracy below the best of fewer units")
+    figure.savefig(path, dpi=120)
+
+
+def main(args):
+    if args.rows:
+        times(args)
+    if args.data:
+        curves = sweep(args)
+        if args.picture:
+            draw(curves, args.picture)
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            data={"type": Path},
+            rows={"type": int, "nargs": "*", "default": [4000, 20_000]},
+            device={"default": "cpu"},
+            repeats={"type": int, "default": 3},
+            picture={"type": Path},
+        )
+    )

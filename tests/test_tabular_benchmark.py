@@ -1,0 +1,234 @@
+"""The benchmark of tables: its reading, its splits, its scores, what it keeps and what it says."""
+
+import json
+import sys
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Module of the benchmark by the end of its name."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    before = set(sys.modules)
+    yield lambda name: import_module(f"_tabular_{name}")
+    for name in set(sys.modules) - before:
+        if name.startswith("_tabular_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def folder(tmp_path, rng):
+    """Three tables: of both kinds of columns, with a split of the source, of numbers to predict."""
+    n = 200
+    numbers = rng.standard_normal((n, 2)).astype(np.float32)
+    y = (numbers[:, 0] > 0).astype(np.int32)
+    numbers[3, 1] = np.nan
+    y[7] = 5  # a class of one row
+    codes = rng.integers(0, 3, (n, 2)).astype(np.int32)
+    codes[4, 1] = -1
+    empty = {"X": np.empty((n, 0), np.float32), "X_cat": np.empty((n, 0), np.int32)}
+    rows = rng.permutation(n)
+    tables = {
+        "both": {"X": numbers, "X_cat": codes, "y": y, "task": "classification"},
+        "given": empty | {
+            "X_cat": codes, "y": y, "task": "classification", "train": rows[:150],
+            "test": rows[150:],
+        },
+        "numbers": empty | {"X": numbers, "y": numbers[:, 0], "task": "regression"},
+    }  # fmt: skip
+    (tmp_path / "tabular").mkdir()
+    for name, arrays in tables.items():
+        np.savez(tmp_path / "tabular" / f"{name}.npz", **arrays)
+    return tmp_path
+
+
+def read(bench, folder):
+    data = bench("data")
+    return {path.stem: data.read_table(path) for path in data.find_tables(folder)}
+
+
+def test_tables_are_read(bench, folder):
+    tables = read(bench, folder)
+    X = tables["both"].X
+    assert [str(t) for t in X.dtypes] == ["float32", "float32", "category", "category"]
+    assert X.isna().sum().sum() == 2
+    assert X.x1.isna()[3]
+    assert X.c1.isna()[4]
+    with np.load(folder / "tabular/both.npz") as file:
+        np.testing.assert_array_equal(X.c0, file["X_cat"][:, 0])
+    assert list(tables["given"].X) == ["c0", "c1"]
+    assert list(tables["numbers"].X) == ["x0", "x1"]
+    assert bench("data").find_tables(folder / "tabular", ["given"])[0].stem == "given"
+    with pytest.raises(SystemExit, match="no other in"):
+        bench("data").find_tables(folder, ["other"])
+
+
+def test_splits_are_disjoint_and_stratified(bench, folder):
+    table = read(bench, folder)["both"]
+    pairs = bench("data").splits(table, "large")
+    assert len(pairs) == 3
+    for train, test in pairs:
+        assert sorted([*train, *test]) == list(range(200))
+        for label in (0, 1):
+            assert abs((table.y[train] == label).sum() - 0.75 * (table.y == label).sum()) <= 1
+    assert not np.array_equal(pairs[0][0], pairs[1][0])
+
+
+def test_the_split_of_the_source_is_kept(bench, folder, monkeypatch):
+    data, table = bench("data"), read(bench, folder)["given"]
+    ((train, test),) = data.splits(table, "large")
+    np.testing.assert_array_equal(train, table.source[0])
+    np.testing.assert_array_equal(test, table.source[1])
+    assert len(data.splits(table, "small")) == 1  # three times the same rows are one split
+    monkeypatch.setitem(data.TRACKS, "small", 60)
+    pairs = data.splits(table, "small")
+    assert [len(train) for train, _ in pairs] == [60] * 3
+    assert all(set(train) < set(table.source[0]) for train, _ in pairs)
+    assert len({tuple(train) for train, _ in pairs}) == 3
+    assert all(np.array_equal(test, table.source[1]) for _, test in pairs)
+
+
+def test_small_track_has_at_most_4000_rows(bench):
+    data = bench("data")
+    y = np.repeat([0, 1, 2], [6000, 3999, 1])
+    table = data.Table("many", "classification", None, y)
+    for train, test in data.splits(table, "small"):
+        assert len(train) == len(set(train)) == 4000
+        assert not set(train) & set(test)
+        assert abs((y[train] == 0).sum() - 2400) <= 1
+
+
+def two_methods(bench):
+    """A tree that can be tuned, and one that has seen every class but is sure of none."""
+    Method = bench("methods").Method
+
+    def tree(device, **params):
+        tree = DecisionTreeClassifier(random_state=0, **params)
+        return make_pipeline(bench("methods")._ordinal(), tree)
+
+    space = {"max_depth": [1, 2, 3], "min_samples_leaf": list(range(1, 11))}
+    return {
+        "forest": Method("RandomForest", tree, None, space),
+        "linear": Method("logistic regression", lambda device: DummyClassifier(), None),
+    }
+
+
+def test_scores(bench, folder):
+    """A class that training lacks is an error and has the least probability there is."""
+    table = read(bench, folder)["both"]
+    train, test = np.arange(10, 150), np.array([7, *range(150, 159)])
+    scores = bench("fit").fit_and_score(DummyClassifier(), table, train, test)
+    share = (table.y[train] == 1).mean()
+    prior = np.where(table.y[test] == 1, share, 1 - share)
+    prior[0] = np.finfo(np.float32).eps
+    assert scores["log_loss"] == pytest.approx(-np.log(prior).mean(), rel=1e-3)
+    assert scores["error"] == np.mean(table.y[test] != (share > 0.5))
+    with_a_gap = replace(table, y=3 + 2 * table.y)
+    again = bench("fit").fit_and_score(DummyClassifier(), with_a_gap, train, test)
+    assert again["error"] == scores["error"]
+
+
+def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bench("fit"), "CONFIGURATIONS", 2)
+    methods, runs = two_methods(bench), bench("run")
+    paths, file = bench("data").find_tables(folder), tmp_path / "results.jsonl"
+    options = {"track": "small", "device": "cpu", "tuned": True}
+    assert not runs.run(paths, methods, file, hours=1e-9, **options)
+    assert not file.exists()
+    for i in (1, 2):
+        assert runs.run(paths, methods, file, part=(i, 2), **options)
+    text = file.read_text()
+    records = [json.loads(line) for line in text.splitlines()]
+    # Three splits of one table and that of the other, a tree with two variants and the other.
+    assert len(records) == 4 * 3
+    assert not any("failure" in record for record in records)
+    assert {r["variant"] for r in records if "tuning_s" in r and r["params"]} == {"tuned"}
+    assert "numbers: skipped, no regression by RandomForest, logistic" in capsys.readouterr().out
+    monkeypatch.setattr(runs, "measure", None)
+    assert runs.run(paths, methods, file, **options)
+    assert file.read_text() == text
+
+
+def test_a_failure_is_kept_and_tried_again(bench, folder, tmp_path):
+    Method, runs = bench("methods").Method, bench("run")
+    file, paths = tmp_path / "results.jsonl", bench("data").find_tables(folder, ["given"])
+    options = {"track": "small", "device": "cpu", "tuned": False}
+    broken = Method("logistic regression", lambda device: DummyClassifier(strategy="none"), None)
+    runs.run(paths, {"linear": broken}, file, **options)
+    (record,) = runs.read_results(file)
+    assert "InvalidParameterError" in record["failure"]
+    said = bench("summary").summary(bench("summary").compared([record]))
+    assert "1 fits failed" in said
+    assert "InvalidParameterError" in said
+    runs.run(paths, two_methods(bench), file, **options)
+    assert not any("failure" in record for record in runs.read_results(file))
+
+
+def made_up():
+    """Two splits of five sets by LightGBM and ours: electricity leaks, c lacks a split."""
+    errors = {
+        ("a", "lightgbm"): (0.1, 0.3), ("a", "rbf"): (0.1, 0.2),
+        ("b", "lightgbm"): (0.4, 0.4), ("b", "rbf"): (0.5, 0.5),
+        ("d", "lightgbm"): (0.2, 0.2), ("d", "rbf"): (0.1, 0.1),
+        ("electricity", "lightgbm"): (0.5, 0.5), ("electricity", "rbf"): (0.0, 0.0),
+        ("c", "lightgbm"): (0.0, 0.0), ("c", "rbf"): (0.0,),
+    }  # fmt: skip
+    return [
+        {
+            "set": name, "split": split, "method": method, "variant": "default",
+            "task": "classification", "n_train": 10, "error": error,
+            "fit_s": 4.0 if name == "a" else 1.0, "predict_s": 1.0,
+        }
+        | ({"log_loss": error} if method == "lightgbm" else {})
+        for (name, method), values in errors.items()
+        for split, error in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_summary_by_hand(bench):
+    results = bench("summary").compared(made_up())
+    table = bench("summary").standing(results)
+    assert list(table.index) == ["LightGBM", "RBFClassifier"]
+    assert list(table.score) == pytest.approx([(80 + 60 + 80) / 3, (85 + 50 + 90) / 3])
+    assert list(table["rank"]) == pytest.approx([5 / 3, 4 / 3])
+    assert list(table["won-lost"]) == ["-", "2-1"]
+    assert list(table["fit, s (geometric)"]) == pytest.approx([16 ** (1 / 6)] * 2)
+    assert list(table["fit, s (median)"]) == pytest.approx([1, 1])
+    assert table["log-loss"].iloc[0] == pytest.approx(0.8 / 3)
+    assert np.isnan(table["log-loss"].iloc[1])
+    said = bench("summary").summary(results)
+    assert "means over 3 of 5 sets" in said
+    assert "Not in the means: c, which lacks RBFClassifier" in said
+    assert "above LightGBM's defaults on 3 of 4 sets, below on 1" in said
+    assert "Most above: electricity +50.00, d +10.00, a +5.00." in said
+    assert "Most below: b -10.00." in said
+
+
+def test_time_of_the_tuned_has_the_tuning_in_it(bench):
+    tuned = [r | {"variant": "tuned", "tuning_s": 15.0} for r in made_up()[:4]]
+    results = bench("summary").compared(made_up()[:4] + tuned)
+    table = bench("summary").standing(results)
+    assert table["fit, s (median)"]["LightGBM, tuned"] == 19
+    assert table["fit, s (median)"]["LightGBM"] == 4
+    only = bench("summary").compared(made_up()[:4] + tuned, ["rbf"], tuned=False)
+    assert list(bench("summary").standing(only).index) == ["RBFClassifier"]
+
+
+def test_front(bench):
+    points = {"slow": (9.0, 80.0), "fast": (1.0, 70.0), "beaten": (2.0, 70.0), "best": (9.0, 90.0)}
+    assert bench("picture").front(points) == ["fast", "best"]
+
+
+def test_picture(bench, tmp_path):
+    bench("picture").draw(bench("summary").compared(made_up()), tmp_path / "x.png", "small")
+    assert (tmp_path / "x.png").stat().st_size > 10_000
