@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Polygon
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from _data import BLUE, VERMILION, parse_args, save
@@ -39,11 +40,13 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # Smaller and smaller units
 # -------------------------
-# With ``n_hidden=None`` every row that is novel becomes a centre, and ``radius`` is both
-# the radius of selection and the width of the units.
+# With a number for ``radius`` every row that is novel becomes a centre, and the number is both
+# the radius of selection and the width of the units. Kernel and weights of the features are
+# given too, so that nothing but the radius differs.
 
 radii = [1.6, 0.8, 0.4, 0.2, 0.1, 0.05]
-models = [RBFClassifier(radius=radius, random_state=0).fit(X_train, y_train) for radius in radii]
+network = RBFClassifier(kernel="triangular", feature_weights=None, random_state=0)
+models = [clone(network).set_params(radius=radius).fit(X_train, y_train) for radius in radii]
 accuracies = [model.score(X_test, y_test) for model in models]
 print(f"{'radius':>7}{'centres':>9}{'accuracy':>10}")
 for radius, model, accuracy in zip(radii, models, accuracies, strict=True):

@@ -10,7 +10,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 6
+    assert len(EXAMPLES) >= 7
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
