@@ -77,7 +77,7 @@ class Kernel(ABC):
     name = ""
     power = 1
     function = IDENTITY
-    widths = (0.5, 1.0, 2.0)
+    widths = (1.0, 0.5, 2.0)
 
     # Equal are kernels of one class with the same numbers in them.
     def __eq__(self, other):
@@ -124,7 +124,7 @@ class Triangular(Kernel):
     """``max(0, 1 - d / (K radius))``, the kernel of the paper."""
 
     # Few units want 1.0, many 0.85: what suits them both is between.
-    name, widths = "triangular", (0.7, 0.9, 1.3)
+    name, widths = "triangular", (0.9, 0.7, 1.3)
 
     def affine(self, radius):
         return Affine(scale=-1.0 / (K * radius), offset=1.0, floor=0.0)
@@ -137,7 +137,7 @@ class Gaussian(Kernel):
     """``exp(-d^2 / (2 radius^2))``."""
 
     name, power, function = "gaussian", 2, EXP
-    widths = (0.75, 1.5, 3.0)
+    widths = (1.5, 0.75, 3.0)
 
     def affine(self, radius):
         return Affine(scale=-0.5 / radius**2)

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from ..kernels import kernel_of, named
 from ..layers import RBFLayer
 from ..parameters import is_word
-from ..readouts.held_out import Found, Trials, search_penalty_of_layer
+from ..readouts.held_out import Found, Trials, n_judges, search_penalty
 from ..readouts.linear import LinearReadout
 from ..readouts.statistics import RidgeStatistics
 from ..rows.streaming import Consumer, compute_dtype, stream_all
@@ -100,7 +100,7 @@ def solve(engine, group, network, layers, sums, trials):
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
         members = group.of_shape(shape, layer.n_units)
-        for candidate, solution, found in _solutions(of_layer, members, trials.best_alpha):
+        for candidate, solution, found in _solutions(of_layer, members, trials.first_alpha):
             model = _network(engine, network, layer, solution)
             if model is None:
                 continue  # its own fit will say why
@@ -131,7 +131,8 @@ def _solutions(sums, members, start):
 
 def _found(sums, size, start):
     """The readout of the first units with the penalty that is found for them, and how."""
-    found = search_penalty_of_layer(sums.kept.leading(size), sums.held.leading(size), start)
+    n = n_judges(size)
+    found = search_penalty(sums.kept.leading(n), sums.held.leading(n), start)
     return sums.all.leading(size).solve(found.alpha), found
 
 

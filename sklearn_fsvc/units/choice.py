@@ -25,6 +25,8 @@ from .rbf import fit_layer
 _ROWS, UNITS = 6000, 600
 # Centres of a small network, as a part of its rows.
 _PART = 0.3
+# Another penalty would hardly lower an error by more than this factor.
+_HOPELESS = 1.1
 # Layers whose statistics are gathered in one pass, at most.
 _AT_A_TIME = 8
 
@@ -118,13 +120,11 @@ class _Probe:
         """
         learned = learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
         centers = self._centers(replace(request, selection="random", kernel=LAPLACIAN))
-        errors = [
-            self._errors([replace(layer, radius=LAPLACIAN.natural_radius(distance))])[0]
-            for layer, distance in (
-                self._weighted(replace(centers, kernel=LAPLACIAN), weights)
-                for weights in (request.weights, learned)
-            )
-        ]
+        errors = []
+        for weights in (request.weights, learned):
+            layer, distance = self._weighted(replace(centers, kernel=LAPLACIAN), weights)
+            layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
+            errors += self._errors([layer], min(errors, default=np.inf))
         return learned if errors[1] < errors[0] else request.weights
 
     def best(self, request, wishes):
@@ -155,21 +155,26 @@ class _Probe:
         )  # fmt: skip
         return layer, typical_distance(shown, layer.metric)
 
-    def _errors(self, layers):
-        """The least held-out error of each of some layers on the same units."""
+    def _errors(self, layers, best=np.inf):
+        """The least held-out error of each of some layers on the same units.
+
+        Where one penalty is much worse than `best` or an earlier layer, it is the only one.
+        """
         n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
         together = int(np.clip(self.job.memory_limit // (4 * n_bytes) - 1, 1, _AT_A_TIME))
         errors = []
         for start in range(0, len(layers), together):
-            errors += self._errors_together(layers[start : start + together], n_bytes)
+            part = layers[start : start + together]
+            errors += self._errors_together(part, n_bytes, min([best, *errors]))
         return errors
 
-    def _errors_together(self, layers, n_bytes):
+    def _errors_together(self, layers, n_bytes, best):
         held = gather(self.job, layers, self.samples, self.held)
         kept = gather(self.job.reserving(len(layers) * n_bytes), layers, self.samples, self.kept)
         errors = []
         for layer, *statistics in zip(layers, kept, held, strict=True):
-            found = search_penalty(*statistics, self.trials.best_alpha)
+            hopeless = _HOPELESS * min([best, *errors])
+            found = search_penalty(*statistics, self.trials.best_alpha, hopeless)
             self.trials.add(layer, found)
             errors.append(found.error)
         return errors
