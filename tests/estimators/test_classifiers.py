@@ -340,7 +340,7 @@ def test_verbose_shows_progress(digits, capsys):
     assert "[selection] radius" in text
     assert "[RBFClassifier fit, choice]" in text
     assert "[RBFClassifier fit, held out] 224 of 224 rows" in text
-    assert "[RBFClassifier fit] 1,123 of 1,123 rows" in text
+    assert "[RBFClassifier fit] 1,347 of 1,347 rows" in text
 
 
 @pytest.mark.parametrize("selector", [RFE, SelectFromModel])

@@ -84,6 +84,25 @@ def test_search_ends_where_neighbours_are_worse(engine, data, start):
     assert 0.1 < found.alpha < 100  # the noise asks for it
 
 
+def test_what_is_hopeless_is_tried_once(data):
+    X, y, layer, _ = data
+    kept, held = hold_out(np.arange(240), np.random.default_rng(0))
+    with get_engine("jit") as engine:
+        job, samples = Job(engine), samples_of(X, y)
+        (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
+    (first,) = search_penalty(of_kept, of_held, 0.1, hopeless=0.0).tried.values()
+    assert len(search_penalty(of_kept, of_held, 0.1, hopeless=1.01 * first).tried) > 1
+    assert len(search_penalty(of_kept, of_held, 0.1, hopeless=0.99 * first).tried) == 1
+
+
+def test_a_whole_layer_begins_no_lower():
+    trials = Trials(0.1)
+    assert trials.first_alpha == 0.1
+    for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
+        trials.rows.append({"error": error, "alpha": alpha})
+        assert (trials.best_alpha, trials.first_alpha) == (alpha, begun)
+
+
 @pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
 def test_half_of_the_units_judge(data, n_units, judged):
     X, y, layer, _ = data

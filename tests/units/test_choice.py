@@ -64,6 +64,17 @@ def test_the_least_error_is_taken(engine):
     assert len(tried) == sum(len(kernel.widths) for kernel in kernels)
 
 
+def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
+    def n_penalties(factor):
+        monkeypatch.setattr(choice, "_HOPELESS", factor)
+        *_, trials = chosen(made(), Wishes((LAPLACIAN,), None, False))
+        radii = [row["radius"] for row in trials.rows]
+        return [radii.count(radius) for radius in dict.fromkeys(radii)]
+
+    assert n_penalties(0.5)[1:] == [1, 1]
+    assert min(n_penalties(np.inf)) > 1
+
+
 def test_widths_are_parts_of_the_median_distance():
     samples = made()
     *_, trials = chosen(samples, Wishes((LAPLACIAN,), None, False))
