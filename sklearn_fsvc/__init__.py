@@ -1,12 +1,13 @@
-"""Fast shallow classifiers and transformers for scikit-learn."""
+"""Fast shallow classifiers, regressors and transformers for scikit-learn."""
 
 from .classifiers import RBFClassifier, TanhClassifier
 from .pipelines import make_tabular_pipeline
 from .projectors import RBFProjector, TanhProjector
+from .regressors import RBFRegressor, TanhRegressor
 from .search import HiddenSizeSearchCV
 from .version import __version__ as __version__
 
 __all__ = [
-    "HiddenSizeSearchCV", "RBFClassifier", "RBFProjector", "TanhClassifier", "TanhProjector",
-    "make_tabular_pipeline",
+    "HiddenSizeSearchCV", "RBFClassifier", "RBFProjector", "RBFRegressor", "TanhClassifier",
+    "TanhProjector", "TanhRegressor", "make_tabular_pipeline",
 ]  # fmt: skip

@@ -226,26 +226,34 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
 
     def _choose_layer(self, job, samples, trials):
         layer = super()._choose_layer(job, samples, trials)
-        self.center_labels_ = self.classes_[samples.targets.codes[self.support_]]
+        self.center_labels_ = self._labels.decode(samples.targets.all_codes[self.support_])
         return layer
 
     @property
     def n_support_(self):
-        return self._class_targets(self.center_labels_).counts
+        if not self._labels.is_single:
+            raise AttributeError("n_support_ counts the centres of each class of one output.")
+        return self._targets_of_labels().counts
 
     def _set_readout(self, engine, solution, dtype):
         super()._set_readout(engine, solution, dtype)
         self.n_iter_ = self.max_iter if self.readout == "lms" else 1
 
     def _targets_of_units(self):
-        return self._scores_of(self._class_targets(self.center_labels_).matrix())
+        return self._labels.scores_of(self._targets_of_labels().matrix())
+
+    def _targets_of_labels(self):
+        """Those of the units' own rows."""
+        columns = np.reshape(self.center_labels_, (len(self.center_labels_), -1)).T
+        pairs = zip(self._labels.each, columns, strict=True)
+        return self._labels.targets(np.column_stack([np.searchsorted(k, c) for k, c in pairs]))
 
     def _train(self, job, layer, samples, trials):
         if self.readout == "ridge":
             return self._train_ridge(job, layer, samples, trials)
         W = untrained(samples.targets, self.support_)
-        class_weights = self._class_weights(samples.targets.codes)
-        W *= (class_weights / class_weights.max())[:, None]
+        class_weights = self._class_weights(samples.targets.all_codes)
+        W *= class_weights[self.support_] / class_weights.max()
         if self.readout == "lms":
             W = job.engine.to_device(W)
             trainer = LmsTrainer(job, layer, samples)

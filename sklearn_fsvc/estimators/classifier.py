@@ -1,20 +1,25 @@
-"""All that is about classes: labels, their weights, decisions, probabilities."""
+"""A classifier: what its rows, labels and weights become, and what it answers."""
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_consistent_length
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_is_fitted,
+    validate_data,
+)
 
 from ..layers import DTYPES
 from ..parameters import check_flag
-from ..readouts.calibration import fit_temperature, probabilities
 from ..rows.samples import Samples
 from ..rows.validation import check_rows, is_elsewhere, to_host
+from .labels import Labels
 from .predictor import HiddenLayerPredictor
-from .targets import ClassTargets
 
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 
@@ -35,8 +40,9 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
             A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
             array of CuPy, torch or another library of DLPack on it; so may y.
-        y : array-like of shape (n_samples,)
-            Class labels, of two classes or more.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Class labels, of two classes or more. With several columns each is an output of
+            its own; of 0 and 1 alone, each says whether the row has a label.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows in the readout. A row of weight 0 is as good as absent.
 
@@ -54,33 +60,45 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         return self._fit(X, y, sample_weight)
 
     def _prepare(self, engine, X, y, sample_weight):
-        """Clean `Samples`; sets `classes_` and `device_`."""
+        """Clean `Samples`; sets `classes_`, `is_indicator_` and `device_`."""
         X, y = self._check_rows_and_labels(engine, X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        labels, codes = Labels.of(y)
+        self.classes_, self.is_indicator_ = labels.classes, labels.is_indicator
         weight = self._row_weights(X, codes, sample_weight)
-        present = np.unique(codes if weight is None else codes[weight > 0])
-        if len(present) < 2:
-            raise ValueError(
-                f"y holds one class, {self.classes_[present[0]]}, in rows of positive "
-                "sample_weight; a classifier needs two or more."
-            )
+        if not labels.is_indicator:
+            self._check_classes(codes if weight is None else codes[weight > 0])
         self.device_ = engine.name
-        return self._present(Samples(X, ClassTargets(codes, len(self.classes_)), weight))
+        return self._present(Samples(X, labels.targets(codes), weight))
 
     def _check_rows_and_labels(self, engine, X, y):
         if not is_elsewhere(X):
-            return validate_data(self, X, to_host(y), dtype=list(DTYPES))
+            return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
         X = check_rows(self, engine, X, reset=True)
-        y = column_or_1d(to_host(y), warn=True)
+        y = _check_y(to_host(y), multi_output=True, estimator=self)
         check_consistent_length(range(len(X)), y)
         return X, y
 
+    def _check_classes(self, codes):
+        for output, column in enumerate(codes.T):
+            present = np.unique(column)
+            if len(present) < 2:
+                where = "y" if self._labels.is_single else f"Column {output} of y"
+                raise ValueError(
+                    f"{where} holds one class, {self._labels.each[output][present[0]]}, in rows "
+                    "of positive sample_weight; a classifier needs two or more."
+                )
+
+    @property
+    def _labels(self):
+        return Labels(self.classes_, self.is_indicator_)
+
     def _class_weights(self, codes):
-        """One weight a class, in the order of `classes_`."""
-        return compute_class_weight(
-            self.class_weight, classes=self.classes_, y=self.classes_[codes]
-        )
+        """The weight that its classes give each row."""
+        y = self._labels.decode(codes)
+        if not self._labels.is_single:
+            return compute_sample_weight(self.class_weight, y)
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        return weights[codes[:, 0]]
 
     def _row_weights(self, X, codes, sample_weight):
         if sample_weight is None and self.class_weight is None:
@@ -88,25 +106,31 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
         )
-        weight *= self._class_weights(codes)[codes]
+        weight *= self._class_weights(codes)
         if not weight.any():
             raise ValueError("sample_weight and class_weight leave no row a weight above 0.")
         return weight
 
-    def _class_targets(self, labels):
-        """`ClassTargets` of rows with known labels."""
-        return ClassTargets(np.searchsorted(self.classes_, labels), len(self.classes_))
-
-    def _scores_of(self, outputs, axis=1):
-        """Of two classes one score: the second one's less the first one's."""
-        return np.diff(outputs, axis=axis) if len(self.classes_) == 2 else outputs
+    def _keep_readout(self, W, b, dtype):
+        """A score for each class, of two classes one; in the dtype of the layer."""
+        self.readout_coef_ = self._labels.scores_of(W, axis=0).astype(dtype)
+        self.readout_intercept_ = self._labels.scores_of(b, axis=0).astype(dtype)
 
     @property
     def _wants_press_scores(self):
         return self.probability
 
-    def _take_press_scores(self, scores, samples):
-        self.temperature_ = fit_temperature(scores, samples.targets.codes, samples.weight)
+    def _take_press_scores(self, job, layer, samples, chosen):
+        scores = self._labels.scores_of(chosen.scores)
+        self._answer_outside(job, layer, samples.X, chosen.outside, scores.__setitem__)
+        codes = samples.targets.all_codes
+        self.temperature_ = self._labels.temperatures(scores, codes, samples.weight)
+
+    def _scores(self, X):
+        with self._asked(X, "predict") as (job, layer, X):
+            scores = np.empty((len(X), len(self.readout_coef_)), layer.hidden_dtype)
+            self._stream_scores(job, layer, X, scores.__setitem__)
+        return scores
 
     def decision_function(self, X):
         """Scores of the classes.
@@ -118,12 +142,15 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes one score, positive where the second is answered.
+            For two classes one score, positive where the second is answered. Of an indicator
+            y, (n_samples, n_labels): positive where the label is answered. Of several
+            outputs, a list with the scores of each.
         """
-        with self._asked(X, "predict") as (job, layer, X):
-            scores = np.empty((len(X), len(self.readout_coef_)), layer.hidden_dtype)
-            self._stream_scores(job, layer, X, scores.__setitem__)
-        return scores[:, 0] if len(self.readout_coef_) == 1 else scores
+        scores = self._scores(X)
+        return self._labels.told(scores)
+
+    def _answers(self, scores):
+        return self._labels.decode(self._labels.codes_of(scores))
 
     def predict(self, X):
         """The class with the largest score, the first one of equals.
@@ -134,17 +161,35 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         with self._asked(X, "predict") as (job, layer, X):
-            codes = np.empty(len(X), np.intp)
+            codes = np.empty((len(X), len(self._labels.each)), np.intp)
 
             def decide(part, scores):
-                is_binary = scores.shape[1] == 1
-                codes[part] = scores[:, 0] > 0 if is_binary else scores.argmax(axis=1)
+                codes[part] = self._labels.codes_of(scores)
 
             self._stream_scores(job, layer, X, decide)
-        return self.classes_[codes]
+        return self._labels.decode(codes)
+
+    def score(self, X, y, sample_weight=None):
+        """The part of the rows that are answered right, in all outputs if there are several.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        answers = self.predict(X)
+        if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
+            y = y.toarray() if issparse(y) else np.asarray(y)
+            answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)
+        return accuracy_score(y, answers, sample_weight=sample_weight)
 
     def _check_calibrated(self):
         if not self.probability:
@@ -167,10 +212,11 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         Returns
         -------
         p : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
+            In the order of `classes_`. Of an indicator y, (n_samples, n_labels): those of
+            the labels. Of several outputs, a list with the probabilities of each.
         """
         check_is_fitted(self, "temperature_", msg=_NOT_CALIBRATED)
-        return probabilities(self.temperature_, self.decision_function(X))
+        return self._labels.probabilities(self._scores(X), self.temperature_)
 
     @available_if(_check_calibrated)
     def predict_log_proba(self, X):
@@ -183,5 +229,12 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         Returns
         -------
         log_p : ndarray of shape (n_samples, n_classes)
+            Or a list of them, as of `predict_proba`.
         """
-        return np.log(self.predict_proba(X))
+        p = self.predict_proba(X)
+        return [np.log(each) for each in p] if isinstance(p, list) else np.log(p)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
+        return tags

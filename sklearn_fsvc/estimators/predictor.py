@@ -31,29 +31,30 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         Whether the layer depends on the training rows.
     _rows_may_be_outside : bool
         Whether there may be rows that no unit answers.
-    _wants_press_scores : bool
-        Whether `_take_press_scores` has a use for them.
+    _wants_press_scores, _wants_posterior : bool
+        Whether there is a use for the leave-one-out scores of the training rows, or for how
+        sure the readout is.
     """
 
     _size_name = "n_hidden"
     _shared_parameters = frozenset({"n_hidden", "alpha"})
-    _wants_press_scores = False
+    _wants_press_scores = _wants_posterior = False
     _choice_depends_on = None
 
     @abstractmethod
     def _prepare(self, engine, X, y, sample_weight):
         """Clean `Samples`."""
 
-    @abstractmethod
-    def _scores_of(self, outputs, axis=1):
-        """What is kept and told of the outputs of a readout, which lie along an axis."""
-
     def _answer_outside(self, job, layer, X, rows, consume):
         """``consume(rows, scores)`` for rows that no unit answers, where there may be such."""
         return None
 
-    def _take_press_scores(self, scores, samples):
+    def _take_press_scores(self, job, layer, samples, chosen):
         """Use the scores of the training rows, each without itself, if they are wanted."""
+        return None
+
+    def _take_posterior(self, engine, posterior, samples):
+        """Use the `Posterior`, if it is wanted."""
         return None
 
     def _check_parameters(self):
@@ -61,7 +62,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         penalties(self.alpha)
 
     def _fit_on(self, job, X, y, sample_weight):
-        for stale in ("alpha_", "alphas_", "loo_errors_", "temperature_"):
+        for stale in ("alpha_", "alphas_", "loo_errors_", "temperature_", "posterior_"):
             vars(self).pop(stale, None)
         samples, job = self._prepare(job.engine, X, y, sample_weight).on_device(job)
         trials = Trials(self._first_alpha)
@@ -78,31 +79,36 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _train_ridge(self, job, layer, samples, trials):
         """Ridge readout; sets `alpha_`, and what leave-one-out says where it is needed."""
         alphas, is_chosen = penalties(self.alpha)
+        is_left_out = self._wants_press_scores or self._wants_posterior
         if alphas == AUTO:
             found, statistics = train_held_out(job, layer, samples, self._random(), trials)
             self.alpha_ = found.alpha
-            if not self._wants_press_scores:
+            if not is_left_out:
                 return statistics.solve(self.alpha_)
             alphas, statistics = (self.alpha_,), None
-        if not (is_chosen or self._wants_press_scores):
+        if not (is_chosen or is_left_out):
             (self.alpha_,) = alphas
             (statistics,) = gather(job, [layer], samples)
             return statistics.solve(self.alpha_)
-        chosen = choose_penalty(job, layer, samples, alphas, self._wants_press_scores)
+        wanted = self._wants_press_scores, self._wants_posterior
+        chosen = choose_penalty(job, layer, samples, alphas, *wanted)
         self.alpha_, self.alphas_ = chosen.alpha, np.array(alphas)
         self.loo_errors_ = chosen.errors
         if self._wants_press_scores:
-            scores = self._scores_of(chosen.scores)
-            self._answer_outside(job, layer, samples.X, chosen.outside, scores.__setitem__)
-            self._take_press_scores(scores, samples)
+            self._take_press_scores(job, layer, samples, chosen)
+        if self._wants_posterior:
+            self._take_posterior(job.engine, chosen.posterior, samples)
         return chosen.solution
+
+    @abstractmethod
+    def _keep_readout(self, W, b, dtype):
+        """Set the fitted attributes of a readout (n_outputs, n_units) and its intercept."""
 
     def _set_readout(self, engine, solution, dtype):
         W, b = engine.to_host(solution.W), engine.to_host(solution.b)
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
-        self.readout_coef_ = self._scores_of(W, axis=0).astype(dtype)
-        self.readout_intercept_ = self._scores_of(b, axis=0).astype(dtype)
+        self._keep_readout(W, b, dtype)
 
     def _diverged(self):
         return f"The readout of {type(self).__name__} is not finite; scale the features of X."
@@ -114,8 +120,15 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             setattr(model, name, getattr(self, name)[:n_units])
         return model
 
-    def _stream_scores(self, job, layer, X, consume):
-        """``consume(rows, scores)`` until all rows have their scores (rows, n_scores)."""
+    @abstractmethod
+    def _answers(self, scores):
+        """What `predict` says to scores (rows, n_scores)."""
+
+    def _stream_scores(self, job, layer, X, consume, also=None):
+        """``consume(rows, scores)`` until all rows have their scores (rows, n_scores).
+
+        `also`, a `Consumer`, meets each tile of H in the end.
+        """
         readout = LinearReadout(
             job.engine,
             self.readout_coef_,
@@ -123,8 +136,13 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             layer.hidden_dtype,
             self._rows_may_be_outside,
         )
-        consumer = Consumer(
-            lambda part, H: consume(part, readout.scores(part, H)), row_bytes=readout.row_bytes
-        )
-        stream(job, layer, X, consumer)
+
+        def take(part, H):
+            consume(part, readout.scores(part, H))
+            if also is not None:
+                also.take(part, H)
+
+        others = also or Consumer(take)
+        row_bytes = readout.row_bytes + others.row_bytes
+        stream(job, layer, X, Consumer(take, others.fixed_bytes, row_bytes))
         self._answer_outside(job, layer, X, readout.outside, consume)

@@ -99,7 +99,7 @@ class RBFUnits:
         X = samples.X
         given = self._given_weights(X.shape[1])
         request = replace(self._request, weights=given)
-        groups = samples.targets.codes if self.selection == "per_class" else None
+        groups = samples.targets.groups if self.selection == "per_class" else None
         layer, rows, selection_radius = fit_layer(request, job, samples, groups)
         self.centers_, self.support_, self.selection_radius_ = layer.units, rows, selection_radius
         kernel, self.radius_, self.feature_weights_ = layer.kernel, layer.radius, given

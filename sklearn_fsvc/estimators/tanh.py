@@ -34,7 +34,13 @@ class TanhUnits:
         return (f"weights={self.weights!r}", '"gaussian" or "orthogonal"') if needs else None
 
     def _choose_layer(self, job, samples, trials):
-        codes = samples.targets.codes if self._request.needs_classes else None
+        needs_classes = self._request.needs_classes
+        codes = samples.targets.groups if needs_classes else None
+        if needs_classes and codes is None:
+            raise ValueError(
+                f"weights={self.weights!r} needs one class for each row, and y has several "
+                'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
+            )
         layer = fit_layer(self._request, job, samples, codes)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer

@@ -1,4 +1,4 @@
-"""What rows should be answered with, as a readout needs it: numbers."""
+"""What rows should be answered with, as a readout needs it: a few numbers for each."""
 
 from dataclasses import dataclass, replace
 
@@ -23,6 +23,20 @@ class ClassTargets:
     n_outputs: int
 
     @property
+    def groups(self):
+        """In which novelty may be looked for by itself: the classes."""
+        return self.codes
+
+    @property
+    def all_codes(self):
+        """The codes of all outputs, (n_rows, n_outputs)."""
+        return self.codes[:, None]
+
+    def has_all_in(self, rows):
+        """Whether rows of each class are among some rows."""
+        return len(np.unique(self.codes[rows])) == self.n_outputs
+
+    @property
     def counts(self):
         """Rows of each class."""
         return np.bincount(self.codes, minlength=self.n_outputs)
@@ -35,6 +49,80 @@ class ClassTargets:
         """The targets of some rows, (rows, n_outputs) in float64, an array of `xp`."""
         codes = xp.asarray(self.codes[rows])
         return (codes[:, None] == xp.arange(self.n_outputs)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralTargets:
+    """Several targets of each row, side by side.
+
+    Parameters
+    ----------
+    parts : tuple of ClassTargets
+    """
+
+    parts: tuple
+    groups = None
+
+    @property
+    def all_codes(self):
+        return np.column_stack([part.codes for part in self.parts])
+
+    @property
+    def n_outputs(self):
+        return sum(part.n_outputs for part in self.parts)
+
+    def has_all_in(self, rows):
+        return all(part.has_all_in(rows) for part in self.parts)
+
+    def taken(self, rows):
+        return SeveralTargets(tuple(part.taken(rows) for part in self.parts))
+
+    def matrix(self, rows=slice(None), xp=np):
+        return xp.concatenate([part.matrix(rows, xp) for part in self.parts], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTargets:
+    """Numbers, each output less its mean and divided by its standard deviation.
+
+    So that outputs weigh alike, and neither their units nor their origins matter.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_outputs), float64
+    mean, scale : ndarray of shape (n_outputs,)
+        Of the rows with a weight. A constant output has the scale 1.
+    """
+
+    values: np.ndarray
+    mean: np.ndarray
+    scale: np.ndarray
+    groups = None
+
+    @classmethod
+    def of(cls, y, weight=None):
+        """The targets y, (n_rows, n_outputs) in float64, of rows with weights."""
+        peak = np.abs(y).max(axis=0)
+        peak[peak == 0] = 1.0  # squares of what is huge or tiny stay finite
+        mean = np.average(y / peak, axis=0, weights=weight)
+        deviation = y / peak - mean
+        scale = np.sqrt(np.average(deviation**2, axis=0, weights=weight))
+        # What is constant varies by no more than rounding.
+        scale[scale <= 8 * np.finfo(float).eps * np.abs(mean)] = 1.0
+        return cls(deviation / scale, mean * peak, scale * peak)
+
+    @property
+    def n_outputs(self):
+        return self.values.shape[1]
+
+    def has_all_in(self, rows):
+        return True
+
+    def taken(self, rows):
+        return replace(self, values=self.values[rows])
+
+    def matrix(self, rows=slice(None), xp=np):
+        return xp.asarray(self.values[rows])
 
 
 def class_targets(y, n_rows, why, otherwise):

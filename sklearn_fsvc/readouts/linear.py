@@ -12,16 +12,24 @@ class LinearReadout:
     W : ndarray of shape (n_outputs, n_units)
     b : ndarray of shape (n_outputs,)
     dtype : dtype
-        Of H.
+        Of H. W in a wider one is multiplied with H in units of its own, so that it may be
+        of any size.
     may_be_outside : bool
         Whether there may be rows that no unit answers, of which H is 0.
     """
 
     def __init__(self, engine, W, b, dtype, may_be_outside):
+        dtype = np.dtype(dtype)
+        self._b = b.astype(max(b.dtype, dtype), copy=False)
+        self._unit = None
+        if W.dtype > dtype:
+            unit = np.abs(W).max(axis=1)
+            self._unit = np.where(unit > 0, unit, 1.0)
+            W = W / self._unit[:, None]
         # One more column sums the activities: 0 tells a row outside every unit.
         columns = np.column_stack([W.T, np.ones(W.shape[1])]) if may_be_outside else W.T
-        self._engine, self._W = engine, engine.to_device(columns.astype(dtype))
-        self._b, self._may_be_outside = b.astype(dtype), may_be_outside
+        self._engine, self._W = engine, engine.to_device(columns.astype(dtype, copy=False))
+        self._may_be_outside = may_be_outside
         self._outside = [np.empty(0, np.intp)]
 
     @property
@@ -40,4 +48,4 @@ class LinearReadout:
         if self._may_be_outside:
             self._outside.append(part.start + np.flatnonzero(columns[:, -1] == 0))
             columns = columns[:, :-1]
-        return columns + self._b
+        return (columns if self._unit is None else columns * self._unit) + self._b

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
+from .posterior import Posterior
 from .ridge import gather
 
 # 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
@@ -27,6 +28,8 @@ class PressResult(NamedTuple):
         One for each penalty.
     errors : ndarray of shape (n_alphas,)
         Mean squared leave-one-out error, over rows with their weights, summed over outputs.
+    scorer : PressScorer or None
+        That has met all rows.
     scores : ndarray of shape (n_alphas, n_rows, n_outputs) or None
         Outputs for each row without itself, in the dtype of H.
     outside : ndarray of int
@@ -35,6 +38,7 @@ class PressResult(NamedTuple):
 
     solutions: list
     errors: np.ndarray
+    scorer: Any
     scores: np.ndarray | None
     outside: np.ndarray
 
@@ -48,6 +52,7 @@ class Chosen(NamedTuple):
     solution : Solution
     errors : ndarray of shape (n_alphas,)
         Of all penalties.
+    posterior : Posterior or None
     scores : ndarray of shape (n_rows, n_outputs) or None
     outside : ndarray of int
         As of `PressResult`, at this penalty.
@@ -56,14 +61,16 @@ class Chosen(NamedTuple):
     alpha: float
     solution: Any
     errors: np.ndarray
+    posterior: Posterior | None
     scores: np.ndarray | None
     outside: np.ndarray
 
 
-def choose_penalty(job, layer, samples, alphas, keep_scores):
+def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterior=False):
     """The ridge readout with the penalty of the least leave-one-out error.
 
     Two passes over the rows; three where the scores of so many penalties found no room.
+    With its leave-one-out scores, or its `Posterior`, if they are to be kept.
 
     Returns
     -------
@@ -74,11 +81,14 @@ def choose_penalty(job, layer, samples, alphas, keep_scores):
     job = job.named(f"{job.what}, left out")
     found = press(job, layer, samples, statistics, alphas, keep_scores)
     best = int(found.errors.argmin())
+    posterior = found.scorer.posterior(best) if keep_posterior else None
+    found = found._replace(scorer=None)  # which is as large as the statistics
     of_best, k = found, best
     if keep_scores and found.scores is None:
         of_best, k = press(job, layer, samples, statistics, [alphas[best]], True), 0
     scores = of_best.scores[k] if keep_scores else None
-    return Chosen(alphas[best], found.solutions[best], found.errors, scores, of_best.outside)
+    solution, errors = found.solutions[best], found.errors
+    return Chosen(alphas[best], solution, errors, posterior, scores, of_best.outside)
 
 
 def press(job, layer, samples, statistics, alphas, keep_scores):
@@ -119,8 +129,9 @@ def press(job, layer, samples, statistics, alphas, keep_scores):
     stream(job, layer, samples.X, Consumer(score, needed, row_bytes))
     errors = engine.to_host(scorer.errors)
     if not keep_scores:
-        return PressResult(scorer.solutions, errors, None, np.empty(0, np.intp))
-    return PressResult(scorer.solutions, errors, kept.scores, np.concatenate(kept.outside))
+        return PressResult(scorer.solutions, errors, scorer, None, np.empty(0, np.intp))
+    outside = np.concatenate(kept.outside)
+    return PressResult(scorer.solutions, errors, scorer, kept.scores, outside)
 
 
 class _Kept:
@@ -156,6 +167,9 @@ class PressScorer:
     solutions : list of Solution
     errors : array of shape (n_alphas,)
         See `PressResult`; of the rows so far.
+    noise : array of shape (n_alphas, n_outputs)
+        Mean over the rows so far of ``w e e_left``, of their residuals with and without
+        themselves: an estimate of the variance of the noise, see `posterior`.
     """
 
     def __init__(self, statistics, alphas, dtype):
@@ -174,6 +188,7 @@ class PressScorer:
         self._n, self._mean_y = statistics.n, statistics.y / statistics.n
         self._mean_h = statistics.mean.astype(dtype)
         self.errors = self.xp.zeros(len(alphas))
+        self.noise = self.xp.zeros((len(alphas), len(statistics.y)))
 
     @staticmethod
     def nbytes(n_units, itemsize, algebra):
@@ -194,10 +209,20 @@ class PressScorer:
         if weight is not None:
             leverage *= xp.asarray(weight)[:, None]
         left = xp.maximum(1 - leverage, _LEAST[self.dtype])
-        residual = (Y[:, None, :] - scores) / left[:, :, None]
-        squared = (residual**2).sum(axis=2)
-        if weight is not None:
-            squared *= xp.asarray(weight)[:, None]
-        scores = xp.subtract(Y[:, None, :], residual, out=scores)
-        self.errors += squared.sum(axis=0) / self._n
-        return scores
+        kept = xp.subtract(Y[:, None, :], scores, out=scores)
+        residual = kept / left[:, :, None]
+        kept *= residual
+        weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
+        self.noise += xp.tensordot(weight, kept, 1) / self._n
+        self.errors += xp.tensordot(weight, (residual**2).sum(axis=2), 1) / self._n
+        return xp.subtract(Y[:, None, :], residual, out=residual)
+
+    def posterior(self, k):
+        """The `Posterior` at penalty k, by all rows.
+
+        Without row i, the variance of what is foretold of it is that of the noise over
+        ``1 - s``: with the noise that makes the squared leave-one-out residuals, each in
+        units of its own variance, 1 on average, the bands are as wide as they must be.
+        """
+        root = self._basis * self.xp.sqrt(self._scale[:, k])
+        return Posterior(root, self._mean_h, self._n, self.xp.sqrt(self.noise[k]))

@@ -12,6 +12,7 @@ from copy import copy
 import numpy as np
 from joblib import parallel_config
 from sklearn import get_config
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
 from sklearn.utils import indexable
@@ -152,8 +153,8 @@ class HiddenSizeSearchCV(GridSearchCV):
     def _fit(self, X, y, params):
         if type(last_step(self.estimator)) not in NETWORKS:
             raise TypeError(
-                f"estimator={self.estimator!r} is no RBFClassifier or TanhClassifier, nor a "
-                "Pipeline that ends in one; use scikit-learn's GridSearchCV."
+                f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
+                "a Pipeline that ends in one; use scikit-learn's GridSearchCV."
             )
         X, y = indexable(X, y)
         findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)))
@@ -166,7 +167,9 @@ class HiddenSizeSearchCV(GridSearchCV):
         inner = copy(self)
         inner._findings = findings
         inner.estimator = Candidate(findings)
-        inner.cv = UserSplitter(check_cv(self.cv, y, classifier=True), findings, on_split)
+        inner.cv = UserSplitter(
+            check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings, on_split
+        )
         inner.scoring = scoring_of(self.scoring)
         with parallel_config("threading"):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)

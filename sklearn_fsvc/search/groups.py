@@ -13,8 +13,9 @@ from sklearn.pipeline import Pipeline
 
 from ..classifiers import RBFClassifier, TanhClassifier
 from ..parameters import AUTO, is_word, penalties
+from ..regressors import RBFRegressor, TanhRegressor
 
-NETWORKS = (RBFClassifier, TanhClassifier)
+NETWORKS = (RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor)
 
 
 @dataclass
@@ -116,7 +117,8 @@ def _has_one_ridge(network):
     except (TypeError, ValueError):
         return False  # its own fit will say so
     alphas, is_chosen = penalties(network.alpha)
-    leaves_one_out = network.probability or (is_chosen and alphas != AUTO)
+    is_wanted = network._wants_press_scores or network._wants_posterior
+    leaves_one_out = is_wanted or (is_chosen and alphas != AUTO)
     return getattr(network, "readout", "ridge") == "ridge" and not leaves_one_out
 
 

@@ -9,12 +9,13 @@ from functools import update_wrapper
 from itertools import product
 
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import accuracy_score, check_scoring
+from sklearn.metrics import check_scoring
 from sklearn.metrics._scorer import _Scorer
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
+from .groups import last_step
 from .networks import Fitted, key_of
 
 
@@ -120,6 +121,10 @@ class Candidate(BaseEstimator):
         return self
 
     @property
+    def _network(self):
+        return last_step(self.estimator_)
+
+    @property
     def classes_(self):
         return self.estimator_.classes_
 
@@ -135,14 +140,13 @@ class Candidate(BaseEstimator):
         scores = self._known_scores(rows)
         if scores is None:
             return self.estimator_.decision_function(self.findings.rows(rows))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return self._network._labels.told(scores)
 
     def predict(self, rows):
         scores = self._known_scores(rows)
         if scores is None:
             return self.estimator_.predict(self.findings.rows(rows))
-        codes = (scores[:, 0] > 0) * 1 if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
+        return self._network._answers(scores)
 
     @_has("predict_proba")
     def predict_proba(self, rows):
@@ -152,7 +156,8 @@ class Candidate(BaseEstimator):
         if self._known_scores(rows) is None or params:
             weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
             return self.estimator_.score(self.findings.rows(rows), y, **weighted, **params)
-        return accuracy_score(y, self.predict(rows), sample_weight=sample_weight)
+        # By the answers of the candidate, which looks them up.
+        return type(self._network).score(self, rows, y, sample_weight)
 
 
 class _OfUser:

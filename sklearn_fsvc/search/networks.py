@@ -25,7 +25,7 @@ class Fitted:
     pipeline : Pipeline or None
         Its fitted steps come before the network.
     networks : dict
-        Candidate -> the classifier that its own fit would have given.
+        Candidate -> the network that its own fit would have given.
     problems : dict
         Candidate -> what was wrong with its equations.
     scores : dict
@@ -147,7 +147,7 @@ def _note(model, found, trials):
 
 
 def _network(engine, network, layer, solution):
-    """The classifier with the first units of the layer and that readout; None if not finite."""
+    """The network with the first units of the layer and that readout; None if not finite."""
     model = network._leading(solution.W.shape[1])
     if isinstance(layer, RBFLayer):
         model.kernel_, model.radius_ = named(layer.kernel), layer.radius
@@ -207,7 +207,7 @@ class _Readout:
     Parameters
     ----------
     networks : dict
-        Candidate -> classifier.
+        Candidate -> fitted network.
     """
 
     def __init__(self, engine, networks, dtype, n_rows):
@@ -216,7 +216,7 @@ class _Readout:
         b = np.concatenate([model.readout_intercept_ for model in models])
         self._size, self._networks = W.shape[1], networks
         self._readout = LinearReadout(engine, W, b, dtype, models[0]._rows_may_be_outside)
-        self._scores = np.empty((n_rows, len(b)), dtype)
+        self._scores = np.empty((n_rows, len(b)), max(b.dtype, dtype))
 
     @property
     def row_bytes(self):

@@ -10,6 +10,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
 from ..engines import get_engine
+from ..parameters import is_word
 from ..readouts.held_out import Trials, hold_out
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
@@ -62,7 +63,7 @@ class _Pass:
 
     Attributes
     ----------
-    network : classifier
+    network : classifier or regressor
         Not fitted, but with its layer.
     layers : list
         One for each shape of the group.
@@ -199,7 +200,8 @@ def _has_one_layer(estimator):
     """Whether the layer, and the weights of the rows, are the same for all training rows."""
     if isinstance(estimator, Pipeline):
         return False
-    return not (estimator._layer_needs_rows or estimator.class_weight == "balanced")
+    is_balanced = is_word(getattr(estimator, "class_weight", None), "balanced")
+    return not (estimator._layer_needs_rows or is_balanced)
 
 
 def _statistics_of_folds(work, samples, held_out):
@@ -229,13 +231,11 @@ def _held_out_rows(task):
 
 def _all_classes_everywhere(task, samples):
     """Whether the training rows of each split are of all classes, as all rows are."""
-    codes, weight = samples.targets.codes, samples.weight
-    n_classes = codes.max() + 1
-    for train, _ in task.splits:
-        rows = train if weight is None else train[weight[train] > 0]
-        if len(np.unique(codes[rows])) < n_classes:
-            return False
-    return True
+    weight = samples.weight
+    return all(
+        samples.targets.has_all_in(train if weight is None else train[weight[train] > 0])
+        for train, _ in task.splits
+    )
 
 
 def _total(folds, held_out, n_rows, statistics_of):
@@ -255,7 +255,7 @@ def _arrive(estimator, X, y, params):
     -------
     pipeline : Pipeline or None
         With its steps fitted; what it predicts of rows is the rows that reach the network.
-    network : classifier, not fitted
+    network : classifier or regressor, not fitted
     X, y, sample_weight
         What reaches it.
     """

@@ -143,7 +143,7 @@ class _Probe:
         n_units = max(1, min(UNITS, int(_PART * len(self.kept)), most or UNITS))
         request = replace(request, n_units=n_units, selection_radius=None)
         by_class = request.selection == "per_class"
-        groups = self.samples.targets.codes if by_class else None
+        groups = self.samples.targets.groups if by_class else None
         return fit_layer(request, self.job, self.samples, groups)[0]
 
     def _weighted(self, layer, weights):

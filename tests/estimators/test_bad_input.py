@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.estimators import classifier
+from sklearn_fsvc.estimators import labels
 from sklearn_fsvc.readouts import press
 
 X = np.random.default_rng(0).random((30, 4))
@@ -140,7 +140,7 @@ def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
 @pytest.mark.parametrize(
-    ("module", "name"), [(press, "gather"), (press, "press"), (classifier, "fit_temperature")]
+    ("module", "name"), [(press, "gather"), (press, "press"), (labels, "fit_temperature")]
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_interrupted_readout_leaves_the_fit_before(cls, module, name, error, monkeypatch):

@@ -17,7 +17,7 @@ from readouts.left_out import (
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators import classifier
+from sklearn_fsvc.estimators import labels
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.readouts import press as module
 from sklearn_fsvc.readouts.press import PressScorer, choose_penalty, press
@@ -166,11 +166,11 @@ def test_rows_outside_every_unit_are_calibrated_as_they_are_answered(apart, alph
     clf, X, y = apart
     given = []
 
-    def fit_temperature(scores, y, weight=None, fit=classifier.fit_temperature):
+    def fit_temperature(scores, y, weight=None, fit=labels.fit_temperature):
         given.append(np.array(scores))
         return fit(scores, y, weight)
 
-    monkeypatch.setattr(classifier, "fit_temperature", fit_temperature)
+    monkeypatch.setattr(labels, "fit_temperature", fit_temperature)
     clf.set_params(alpha=alpha, probability=True).fit(X, y)
     H, Y = hidden_of(clf, X), np.eye(len(clf.classes_))[y]
     outside = ~H.any(axis=1)

@@ -1,0 +1,156 @@
+"""All that is about numbers: targets of one or several outputs, answers, their deviations."""
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_is_fitted,
+    validate_data,
+)
+
+from ..layers import DTYPES
+from ..parameters import check_flag
+from ..readouts.posterior import Deviations
+from ..rows.samples import Samples
+from ..rows.streaming import Consumer
+from ..rows.tiling import check_fits
+from ..rows.validation import check_rows, is_elsewhere, to_host
+from .predictor import HiddenLayerPredictor
+from .targets import NumberTargets
+
+
+class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredictor):
+    """One hidden layer that is not trained, and a linear readout for each output."""
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_flag("uncertainty", self.uncertainty)
+
+    def fit(self, X, y, sample_weight=None):
+        """Choose the hidden layer and train the readout.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            float32, float64 and uint8 are taken as they are, other dtypes become float64.
+            A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
+            array of CuPy, torch or another library of DLPack on it; so may y.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers of any dtype; they are taken in float64. Neither their unit nor their
+            origin makes a difference.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows in the readout. A row of weight 0 is as good as absent.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For input or parameters that cannot be used; the estimator is left as it was.
+        RuntimeError
+            If ``device`` does not work here, with the reason.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _prepare(self, engine, X, y, sample_weight):
+        """Clean `Samples`; sets `target_mean_`, `target_scale_` and `device_`."""
+        X, y = self._check_rows_and_numbers(engine, X, y)
+        weight = self._row_weights(X, sample_weight)
+        targets = NumberTargets.of(y.reshape(len(y), -1), weight)
+        self.target_mean_, self.target_scale_ = (
+            a.reshape(y.shape[1:]) for a in (targets.mean, targets.scale)
+        )
+        self.device_ = engine.name
+        return self._present(Samples(X, targets, weight))
+
+    def _check_rows_and_numbers(self, engine, X, y):
+        if is_elsewhere(X):
+            X = check_rows(self, engine, X, reset=True)
+            y = _check_y(to_host(y), multi_output=True, y_numeric=True, estimator=self)
+            check_consistent_length(range(len(X)), y)
+        else:
+            how = {"multi_output": True, "y_numeric": True, "dtype": list(DTYPES)}
+            X, y = validate_data(self, X, to_host(y), **how)
+        if y.ndim > 2 or not y.size:
+            raise ValueError(
+                f"y has shape {y.shape}; it must be (n_samples,) or (n_samples, n_outputs), with "
+                "an output at least."
+            )
+        return X, y.astype(np.float64)
+
+    def _row_weights(self, X, sample_weight):
+        if sample_weight is None:
+            return None
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
+        if not weight.any():
+            raise ValueError("sample_weight leaves no row a weight above 0.")
+        return weight
+
+    def _keep_readout(self, W, b, dtype):
+        """In float64, for y may be of any size."""
+        scale, mean = np.atleast_1d(self.target_scale_), np.atleast_1d(self.target_mean_)
+        self.readout_coef_ = W * scale[:, None]
+        self.readout_intercept_ = b * scale + mean
+
+    @property
+    def _wants_posterior(self):
+        return self.uncertainty
+
+    def _take_posterior(self, engine, posterior, samples):
+        root, mean, noise = map(engine.to_host, (posterior.root, posterior.mean, posterior.noise))
+        noise = noise * samples.targets.scale
+        self.posterior_ = posterior._replace(root=root, mean=mean, noise=noise)
+
+    def _answers(self, scores):
+        return scores.reshape(len(scores), *self.target_mean_.shape)
+
+    def predict(self, X, return_std=False):
+        """The numbers that the readout foretells.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return standard deviations too; only with ``uncertainty=True``.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64
+        y_std : ndarray of the same shape, float64
+            Standard deviation of a new y around the answer, its noise included: the readout
+            as a Bayesian linear model of the hidden layer, with the noise that leave-one-out
+            residuals have. Only if `return_std`.
+        """
+        check_flag("return_std", return_std)
+        if return_std and not hasattr(self, "posterior_"):
+            self._refuse_deviations()
+        with self._asked(X, "predict") as (job, layer, X):
+            values = np.empty((len(X), len(self.readout_coef_)))
+            deviations = np.empty_like(values) if return_std else None
+            also = self._meter(job, layer, deviations) if return_std else None
+            self._stream_scores(job, layer, X, values.__setitem__, also)
+        values = self._answers(values)
+        return (values, self._answers(deviations)) if return_std else values
+
+    def _meter(self, job, layer, deviations):
+        """The `Consumer` that fills in standard deviations."""
+        readout = Deviations(job.engine, self.posterior_, layer.hidden_dtype)
+        check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
+
+        def take(part, H):
+            deviations[part] = readout.of(H)
+
+        return Consumer(take, readout.fixed_bytes, readout.row_bytes)
+
+    def _refuse_deviations(self):
+        check_is_fitted(self)
+        raise ValueError(
+            f"return_std=True needs a fit with uncertainty=True, and this {type(self).__name__} "
+            f"was fitted without; set uncertainty=True (it is {self.uncertainty!r}) and fit again."
+        )
