@@ -94,6 +94,8 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
 
     def _class_weights(self, codes):
         """The weight that its classes give each row."""
+        if self.class_weight is None:
+            return np.ones(len(codes))
         y = self._labels.decode(codes)
         if not self._labels.is_single:
             return compute_sample_weight(self.class_weight, y)
