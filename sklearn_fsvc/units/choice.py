@@ -25,6 +25,8 @@ from .rbf import fit_layer
 _ROWS, UNITS = 6000, 600
 # Centres of a small network, as a part of its rows.
 _PART = 0.3
+# Novelty need not find them all: each pass of its search costs more than they are worth.
+_FILLED = 0.75
 # Another penalty would hardly lower an error by more than this factor.
 _HOPELESS = 1.1
 # Layers whose statistics are gathered in one pass, at most.
@@ -141,7 +143,7 @@ class _Probe:
     def _centers(self, request, most=None):
         """A layer on some of the kept rows, no more than `most`, as `request` selects them."""
         n_units = max(1, min(UNITS, int(_PART * len(self.kept)), most or UNITS))
-        request = replace(request, n_units=n_units, selection_radius=None)
+        request = replace(request, n_units=n_units, selection_radius=None, filled=_FILLED)
         by_class = request.selection == "per_class"
         groups = self.samples.targets.groups if by_class else None
         return fit_layer(request, self.job, self.samples, groups)[0]

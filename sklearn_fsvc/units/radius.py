@@ -11,7 +11,7 @@ _SAMPLE = 1000
 # other, so with them the growth is that of the groups.
 GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
 # The search for a selection radius ends with at least this part of the units asked for.
-_FILLED = 0.97
+FILLED = 0.97
 _MAX_PASSES = 24
 # Where the radius falls by this factor, in logarithms, and finds no more rows, there are no
 # more that differ.
@@ -20,7 +20,7 @@ _PLATEAU = 3.0
 _SMALLEST = 40.0
 
 
-def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0):
+def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, filled=FILLED):
     """The selection radius under which about `wanted` rows are novel, and never more.
 
     The number of centres falls with the radius, roughly as a power of it, so the search
@@ -39,6 +39,8 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0):
         What is novel at any radius.
     growth : float
         The power of the rows with which the count grows.
+    filled : float
+        The part of `wanted` that is enough.
 
     Returns
     -------
@@ -46,7 +48,7 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0):
     found : ndarray of int
         What the pass at that radius found.
     """
-    enough = max(1, int(_FILLED * wanted))
+    enough = max(1, int(filled * wanted))
     above, below = None, None  # (log radius, log count): too many, few enough
     best, log_radius = None, np.log(start)
     for n_passes in range(_MAX_PASSES):

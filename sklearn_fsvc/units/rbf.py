@@ -27,7 +27,7 @@ from .novelty import (
     novel_rows,
     selection_bytes,
 )
-from .radius import GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
+from .radius import FILLED, GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
 
 SELECTIONS = ("per_class", "global", "random")
 
@@ -56,6 +56,8 @@ class RBFRequest:
         Whether ``radius="auto"`` is found later, by held-out error.
     part_of_natural : float
         How far it goes else from the selection radius to the natural radius.
+    filled : float
+        The part of `n_units` with which a search for a selection radius may end.
     """
 
     size_name: str
@@ -71,6 +73,7 @@ class RBFRequest:
     weights: np.ndarray | None = None
     is_tried: bool = False
     part_of_natural: float = 0.0
+    filled: float = FILLED
 
     def check(self):
         """Raise for what cannot be used."""
@@ -275,8 +278,9 @@ class _Search:
             return self.first_novel(n, start), start
         growth = GROWTH if self.shown.groups is None else GROWTH_BY_GROUP
         radius, found = search_radius(
-            lambda radius: self.count_at(radius, n), start, n, len(self.shown), growth, least
-        )
+            lambda radius: self.count_at(radius, n), start, n, len(self.shown), growth, least,
+            self.request.filled,
+        )  # fmt: skip
         return self.shown.order[found], float(radius)
 
     def count_at(self, radius, n):
