@@ -69,7 +69,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
         the least log-loss on leave-one-out decision values. They take one more pass over
-        the rows, and no more fits. Only with the ridge readout.
+        the rows, two with ``alpha="auto"`` and none with "loo", and no more fits. Only with
+        the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
