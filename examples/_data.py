@@ -21,7 +21,7 @@ BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
 def parse_args():
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with the four MNIST files (IDX, gzip)")
+    parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip) or a table")
     parser.add_argument("--fetch", action="store_true", help="download MNIST from OpenML")
     parser.add_argument("--output", type=Path, default=Path("pictures"), help="for the pictures")
     parser.add_argument("--quick", action="store_true", help="less of everything")

@@ -10,7 +10,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 7
+    assert len(EXAMPLES) >= 8
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

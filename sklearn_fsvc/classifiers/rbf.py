@@ -42,7 +42,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     overlap : float, default=1.0
         Threshold of the sum of activities, p in [1]_: the higher, the more centres.
     selection : {"per_class", "global", "random"}, default="per_class"
-        Novelty within each class, over all rows, or `n_hidden` rows at random.
+        Novelty within each class, over all rows, or `n_hidden` rows at random. With several
+        columns of y there is no one class, and "per_class" is "global".
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         uint8 rows are compared exactly, in integers, by the Manhattan distance.
     kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
@@ -68,7 +69,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
         the least log-loss on leave-one-out decision values. They take one more pass over
-        the rows, and no more fits. Only with the ridge readout.
+        the rows, two with ``alpha="auto"`` and none with "loo", and no more fits. Only with
+        the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
@@ -93,14 +95,17 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+        Of several outputs, those of each; of an indicator y, the numbers of its columns.
+    is_indicator_ : bool
+        Whether y was 0 and 1 for each of several labels.
     centers_ : ndarray of shape (n_units, n_features)
         Training rows, as they came, in the order of presentation.
-    center_labels_ : ndarray of shape (n_units,)
+    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
     support_ : ndarray of shape (n_units,)
         Row numbers of the centres in the training data.
     n_support_ : ndarray of shape (n_classes,)
-        Centres of each class.
+        Centres of each class; only of one output.
     radius_, selection_radius_ : float
         The radii that were used; `selection_radius_` is None for random centres.
     kernel_ : str or Kernel
@@ -114,12 +119,13 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         ``pandas.DataFrame(trials_)`` is a table of them.
     readout_coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
+        One row for two classes; the rows of several outputs follow one another.
     alpha_ : float
         The ridge penalty that was used; only with the ridge readout, as are the next three.
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The penalties and their leave-one-out errors, the mean over rows of
         ``|y - score|^2``; only where they were needed.
-    temperature_ : float
+    temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are a softmax of decision values divided by it; only with
         ``probability=True``.
     n_iter_ : int

@@ -29,7 +29,9 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+    is_indicator_ : bool
+        As of `RBFClassifier`.
     components_ : ndarray of shape (n_hidden, n_features)
         Weights of the hidden units.
     hidden_intercept_ : ndarray of shape (n_hidden,)
@@ -38,7 +40,7 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    temperature_ : float
+    temperature_ : float or ndarray of shape (n_outputs,)
     trials_ : structured ndarray of shape (n_trials,)
         As for `RBFClassifier`.
     device_ : str

@@ -32,7 +32,8 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
         As for `RBFClassifier`, with the ridge readout.
     uncertainty : bool, default=False
         Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
-        rows, and the model one more matrix of n_units x n_units.
+        rows, two with ``alpha="auto"`` and none with "loo", and the model one more matrix of
+        n_units x n_units.
     shuffle : bool, default=True
     random_state : int, RandomState or None, default=None
     device : str, default="auto"
