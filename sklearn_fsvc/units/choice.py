@@ -29,6 +29,8 @@ _PART = 0.3
 _FILLED = 0.75
 # Another penalty would hardly lower an error by more than this factor.
 _HOPELESS = 1.1
+# Widths beyond those that are tried at first.
+_MOST_STEPS = 8
 # Layers whose statistics are gathered in one pass, at most.
 _AT_A_TIME = 8
 
@@ -138,7 +140,29 @@ class _Probe:
             for kernel in wishes.kernels
             for radius in _radii(kernel, distance, wishes.radius)
         ]
-        return layers[int(np.argmin(self._errors(layers)))] if len(layers) > 1 else layers[0]
+        if len(layers) == 1:
+            return layers[0]
+        errors = self._errors(layers)
+        best = int(np.argmin(errors))
+        if wishes.radius is not None:
+            return layers[best]
+        radii = sorted(each.radius for each in layers if each.kernel == layers[best].kernel)
+        return self._beyond(layers[best], errors[best], radii)
+
+    def _beyond(self, layer, error, radii):
+        """The layer, or a narrower or wider one, downhill from where the widths end.
+
+        Few features with many bends want units far narrower than rows are apart.
+        """
+        ends = {radii[0]: radii[0] / radii[1], radii[-1]: radii[-1] / radii[-2]}
+        step = ends.get(layer.radius)
+        for _ in range(_MOST_STEPS if step else 0):
+            further = replace(layer, radius=layer.radius * step)
+            (found,) = self._errors([further], error)
+            if not found < error:
+                break
+            layer, error = further, found
+        return layer
 
     def _centers(self, request, most=None):
         """A layer on some of the kept rows, no more than `most`, as `request` selects them."""

@@ -64,6 +64,18 @@ def test_the_least_error_is_taken(engine):
     assert len(tried) == sum(len(kernel.widths) for kernel in kernels)
 
 
+@pytest.mark.parametrize(("bends", "is_narrow"), [(40, True), (0.5, False)])
+def test_widths_go_on_downhill(bends, is_narrow):
+    """Beyond those that are tried at first: here none of them is the best one."""
+    X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
+    samples = samples_of(X, (np.sin(2 * np.pi * bends * X[:, 0]) > 0).astype(int))
+    _, radius, _, trials = chosen(samples, Wishes((LAPLACIAN,), None, False), n_units=600)
+    first = list(dict.fromkeys(row["radius"] for row in trials.rows))[:3]
+    assert (radius < min(first)) == is_narrow
+    (at_best,) = {min(trials.rows, key=lambda row: row["error"])["radius"]}
+    assert radius == at_best
+
+
 def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
     def n_penalties(factor):
         monkeypatch.setattr(choice, "_HOPELESS", factor)
