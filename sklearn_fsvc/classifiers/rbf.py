@@ -31,9 +31,10 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" takes the one with the least
-        held-out error of a few around the median distance between rows (see Notes). With
-        the readouts "lms" and "none" it is the selection radius instead, and with
-        ``n_hidden=None`` the one at which a quarter of the rows are novel.
+        held-out error of a few around the median distance between rows, and of narrower or
+        wider ones as long as they are better (see Notes). With the readouts "lms" and
+        "none" it is the selection radius instead, and with ``n_hidden=None`` the one at
+        which a quarter of the rows are novel.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if that is a number and
         `n_hidden` is None, and otherwise the one that is found for the number of units.
