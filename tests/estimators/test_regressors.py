@@ -64,9 +64,11 @@ def test_answers_are_the_formula(device, regressor, X, k, weighted):
     found = (answers.reshape(Y.shape) - expected(model, X, Y, 0.1, weight)) / Y.std(axis=0)
     np.testing.assert_allclose(found, 0, atol=1e-9)
     assert model.readout_coef_.shape == (max(k, 1), len(model._layer().units))
-    assert model.target_scale_.shape == answers.shape[1:]
-    np.testing.assert_allclose(model.target_mean_, np.average(Y, 0, weight).reshape(
-        answers.shape[1:]))  # fmt: skip
+    mean = np.average(Y, axis=0, weights=weight)
+    scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    for known, right in ((model.target_mean_, mean), (model.target_scale_, scale)):
+        assert known.shape == answers.shape[1:]
+        np.testing.assert_allclose(known.ravel(), right, rtol=1e-12)
 
 
 @pytest.mark.parametrize("X_dtype", [np.float32, np.uint8])
@@ -123,7 +125,15 @@ def test_a_constant_is_answered(regressor, X, value, alpha):
         answers, deviations = model.fit(X, np.full(N, value), weights).predict(X, return_std=True)
         np.testing.assert_allclose(answers, value, rtol=1e-12)
         np.testing.assert_allclose(deviations, 0, atol=1e-12 * abs(value))
-        assert model.target_scale_ == max(abs(value), value == 0)
+        assert model.target_scale_ == 1
+
+
+def test_what_varies_by_rounding_is_constant(regressor, X):
+    y = np.where(X[:, 0] > 0, 0.3, 0.1 + 0.2)
+    assert y.std() > 0
+    model = regressor.fit(X, y)
+    assert model.target_scale_ == 1
+    assert np.abs(model.readout_coef_).max() < 1e-15
 
 
 def test_a_constant_output_leaves_the_others(regressor, X):
