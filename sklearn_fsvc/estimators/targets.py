@@ -105,15 +105,19 @@ class NumberTargets:
         """The targets y, (n_rows, n_outputs) in float64, of rows with weights."""
         if weight is not None:  # a row of weight 0 may have any y
             y = np.where(weight[:, None] > 0, y, y[weight.argmax()])
-        peak = np.abs(y).max(axis=0)
-        peak[peak == 0] = 1.0  # squares of what is huge or tiny stay finite
-        mean = np.average(y / peak, axis=0, weights=weight)
-        deviation = y / peak - mean
-        scale = np.sqrt(np.average(deviation**2, axis=0, weights=weight))
-        # What is constant varies by no more than rounding.
-        is_constant = scale <= 8 * np.finfo(float).eps * np.abs(mean)
-        scale[is_constant] = 1.0
-        return cls(deviation / scale, mean * peak, np.where(is_constant, 1.0, scale * peak))
+        # Divided by the largest, squares of what is huge or tiny stay finite.
+        peak = np.maximum(y.max(axis=0), -y.min(axis=0))
+        peak[peak == 0] = 1.0
+        weight = np.ones(len(y)) if weight is None else weight
+        total = weight.sum()
+        values = y / peak
+        mean = np.einsum("i,ij->j", weight, values) / total
+        values -= mean
+        scale = np.sqrt(np.einsum("i,ij,ij->j", weight, values, values) / total)
+        rounding = 8 * np.finfo(float).eps * np.sqrt(len(y))  # of so long a sum
+        is_constant = scale <= rounding * np.abs(mean)
+        values /= np.where(is_constant, 1.0, scale)
+        return cls(values, mean * peak, np.where(is_constant, 1.0, scale * peak))
 
     @property
     def n_outputs(self):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc.estimators.predictor import LinearReadout
+from sklearn_fsvc.estimators.targets import NumberTargets
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [
@@ -134,6 +135,13 @@ def test_what_varies_by_rounding_is_constant(regressor, X):
     model = regressor.fit(X, y)
     assert model.target_scale_ == 1
     assert np.abs(model.readout_coef_).max() < 1e-15
+
+
+def test_a_long_constant_is_one():
+    """Sums of a million weights round by more than one does."""
+    targets = NumberTargets.of(np.full((10**6, 2), 1 / 3), np.random.default_rng(0).random(10**6))
+    np.testing.assert_array_equal(targets.scale, 1)
+    assert np.abs(targets.values).max() < 1e-12
 
 
 def test_a_constant_output_leaves_the_others(regressor, X):
