@@ -23,11 +23,14 @@ ESTIMATORS = [
     RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0),
     RBFClassifier(UNITS, readout="lms", max_iter=1, random_state=0),
     TanhClassifier(UNITS, random_state=0),
-    RBFRegressor(UNITS, metric="euclidean", feature_weights=None, random_state=0),
-    TanhRegressor(UNITS, random_state=0),
+    RBFRegressor(
+        UNITS, selection="random", metric="euclidean", kernel="laplacian", radius=2.0,
+        feature_weights=None, alpha=1.0, random_state=0,
+    ),
+    TanhRegressor(UNITS, alpha=1.0, random_state=0),
     RBFProjector(UNITS, random_state=0),
     TanhProjector(UNITS, random_state=0),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
