@@ -190,6 +190,11 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         answers = self.predict(X)
         if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
             y = y.toarray() if issparse(y) else np.asarray(y)
+            if y.shape != answers.shape:
+                raise ValueError(
+                    f"y has shape {y.shape}, and the answers have {answers.shape}; give the "
+                    "classes of all outputs."
+                )
             answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)
         return accuracy_score(y, answers, sample_weight=sample_weight)
 

@@ -39,9 +39,9 @@ class Labels:
         codes : ndarray of int of shape (n_rows, n_outputs)
         """
         check_classification_targets(y)
-        kind = type_of_target(y)
+        is_of_two = type_of_target(y) == "multilabel-indicator"  # of any two numbers
         y = y.toarray() if issparse(y) else np.asarray(y)
-        if kind == "multilabel-indicator":
+        if is_of_two and np.isin(y, (0, 1)).all():
             return cls(np.arange(y.shape[1]), True), y.astype(np.intp)
         is_several = y.ndim == 2 and y.shape[1] > 1
         columns = y.T if is_several else [column_or_1d(y, warn=True)]

@@ -18,7 +18,7 @@ from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
 from ..rows.validation import check_rows, is_elsewhere, to_host
 from .predictor import HiddenLayerPredictor
-from .targets import NumberTargets
+from .targets import NumberTargets, as_numbers
 
 
 class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredictor):
@@ -70,17 +70,11 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
     def _check_rows_and_numbers(self, engine, X, y):
         if is_elsewhere(X):
             X = check_rows(self, engine, X, reset=True)
-            y = _check_y(to_host(y), multi_output=True, y_numeric=True, estimator=self)
+            y = _check_y(to_host(y), multi_output=True, estimator=self)
             check_consistent_length(range(len(X)), y)
         else:
-            how = {"multi_output": True, "y_numeric": True, "dtype": list(DTYPES)}
-            X, y = validate_data(self, X, to_host(y), **how)
-        if y.ndim > 2 or not y.size:
-            raise ValueError(
-                f"y has shape {y.shape}; it must be (n_samples,) or (n_samples, n_outputs), with "
-                "an output at least."
-            )
-        return X, y.astype(np.float64)
+            X, y = validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
+        return X, as_numbers(y)
 
     def _row_weights(self, X, sample_weight):
         if sample_weight is None:

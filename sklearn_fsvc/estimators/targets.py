@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -102,16 +103,21 @@ class NumberTargets:
     @classmethod
     def of(cls, y, weight=None):
         """The targets y, (n_rows, n_outputs) in float64, of rows with weights."""
+        if weight is not None:  # a row of weight 0 may have any y
+            y = np.where(weight[:, None] > 0, y, y[weight.argmax()])
         # Divided by the largest, squares of what is huge or tiny stay finite.
         peak = np.maximum(y.max(axis=0), -y.min(axis=0))
         peak[peak == 0] = 1.0
         weight = np.ones(len(y)) if weight is None else weight
         total = weight.sum()
         values = y / peak
-        mean = np.einsum("i,ij->j", weight, values) / total
-        values -= mean
+        mean = np.zeros(y.shape[1])
+        for _ in range(2):  # the second time for the rounding of a long sum
+            rest = np.einsum("i,ij->j", weight, values) / total
+            values -= rest
+            mean += rest
         scale = np.sqrt(np.einsum("i,ij,ij->j", weight, values, values) / total)
-        is_constant = scale <= 1e-14 * np.abs(mean)  # but for rounding
+        is_constant = scale <= 8 * np.finfo(float).eps * np.abs(mean)
         values /= np.where(is_constant, 1.0, scale)
         return cls(values, mean * peak, np.where(is_constant, 1.0, scale * peak))
 
@@ -127,6 +133,21 @@ class NumberTargets:
 
     def matrix(self, rows=slice(None), xp=np):
         return xp.asarray(self.values[rows])
+
+
+def as_numbers(y):
+    """y, as scikit-learn's check of y leaves it, in float64, a new array."""
+    y = y.toarray() if issparse(y) else np.asarray(y)
+    try:
+        numbers = y.astype(np.float64) if y.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError):
+        numbers = None
+    if numbers is None:
+        raise ValueError(
+            f"y has dtype {y.dtype}, and is not of numbers alone; a regressor needs float64."
+        )
+    assert_all_finite(numbers, input_name="y")  # which are None or infinite among objects
+    return numbers
 
 
 def class_targets(y, n_rows, why, otherwise):

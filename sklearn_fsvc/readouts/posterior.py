@@ -47,7 +47,7 @@ class Deviations:
     def __init__(self, engine, posterior, dtype):
         self._engine, self._posterior, self._dtype = engine, posterior, dtype
         self._root, self._mean = (
-            engine.to_device(a.astype(dtype)) for a in (posterior.root, posterior.mean)
+            engine.to_device(a.astype(dtype, copy=False)) for a in (posterior.root, posterior.mean)
         )
 
     @property

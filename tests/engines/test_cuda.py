@@ -1,6 +1,7 @@
 """What only a GPU can show: the way of arrays and answers. The layers are in test_engines."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -10,7 +11,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.cuda import CudaEngine
 from sklearn_fsvc.layers import RBFLayer
@@ -70,6 +78,22 @@ def test_classifiers_take_arrays_of_the_gpu(cupy, digits):
         there = clone(clf).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(y))
         here = clf.fit(X, y)
         assert (there.predict(cupy.asarray(X)) == here.predict(X)).mean() > 0.999
+
+
+def test_regressors_take_arrays_of_the_gpu(cupy, digits):
+    X, Y = digits[0].astype(np.float32), digits[0][:, 20:23].astype(np.float32)
+    for model in (
+        RBFRegressor(100, feature_weights=None, alpha=1.0, uncertainty=True, random_state=0),
+        TanhRegressor(100, alpha="loo", uncertainty=True, random_state=0),
+    ):
+        there = clone(model).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(Y))
+        here = model.fit(X, Y)
+        for rows in (cupy.asarray(X), X):
+            found = there.predict(rows, return_std=True)
+            np.testing.assert_allclose(found, here.predict(X, return_std=True), rtol=0, atol=0.02)
+        pickle.loads(pickle.dumps(there)).set_params(device="jit").predict(X, return_std=True)
+        assert not [v for v in (*vars(there).values(), *there.posterior_)
+                    if isinstance(v, cupy.ndarray)]  # fmt: skip
 
 
 def test_an_array_of_the_gpu_is_refused_on_the_host(cupy, digits):

@@ -3,19 +3,30 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
 from sklearn_fsvc.estimators import labels
 from sklearn_fsvc.readouts import press
 
 X = np.random.default_rng(0).random((30, 4))
 Y = np.arange(30) % 3
 
-ALL = [RBFClassifier, RBFProjector, TanhClassifier, TanhProjector]
-RBF, TANH = ALL[:2], ALL[2:]
+RBF, TANH = (
+    [RBFClassifier, RBFRegressor, RBFProjector],
+    [TanhClassifier, TanhRegressor, TanhProjector],
+)
+ALL = [*RBF, *TANH]
+CLASSIFIERS, REGRESSORS = [RBFClassifier, TanhClassifier], [RBFRegressor, TanhRegressor]
 
 
 def size_of(cls):
-    return "n_hidden" if cls.__name__.endswith("Classifier") else "n_components"
+    return "n_components" if cls.__name__.endswith("Projector") else "n_hidden"
 
 
 def cases():
@@ -73,7 +84,7 @@ def cases():
         for bad in ((2, 4), (1, 5)):
             oblong = {"image_shape": (1, 4), "patch_size": bad}
             yield cls, oblong, ValueError, "low may be 1 at most, and high 4"
-    for cls in (RBFClassifier, TanhClassifier):
+    for cls in (*CLASSIFIERS, *REGRESSORS):
         yield cls, {"alpha": -1}, ValueError, "alpha=-1 must be finite and 0 or more"
         yield cls, {"alpha": None}, TypeError, "alpha=None must be a number"
         yield cls, {"alpha": np.nan}, ValueError, "alpha=nan must be finite and 0 or more"
@@ -86,8 +97,15 @@ def cases():
         yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; give a number, several, "auto"'
         yield cls, {"alpha": "press"}, ValueError, "alpha='press' is not known; give a number"
         yield cls, {"alpha": np.array([])}, ValueError, "is empty; give a number, several, "
+        flag = "probability" if cls in CLASSIFIERS else "uncertainty"
         for bad in ("sigmoid", 1, None):
-            yield cls, {"probability": bad}, TypeError, f"probability={bad!r} must be True or False"
+            yield cls, {flag: bad}, TypeError, f"{flag}={bad!r} must be True or False"
+    for word, known in (("per_class", "'global', 'random'"), ("best", "'global', 'random'")):
+        message = f"selection={word!r} is not known; choose one of {known}"
+        yield RBFRegressor, {"selection": word}, ValueError, message
+    for word in ("class_informed", "constrained"):
+        message = f"weights={word!r} is not known; choose one of 'gaussian', 'orthogonal'"
+        yield TanhRegressor, {"weights": word}, ValueError, message
     yield RBFClassifier, {"readout": "svm"}, ValueError, "readout='svm' is not known"
     yield RBFProjector, {"feature_weights": "auto"}, ValueError, "feature_weights='auto' is not"
     yield RBFProjector, {"kernel": "auto"}, ValueError, "kernel='auto' is not known"
@@ -113,7 +131,7 @@ def test_parameters(cls, params, error, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
 @pytest.mark.parametrize("alpha", ["best", "LOO", [[1.0], [1.0, 2.0]]])
 def test_what_alpha_may_be(cls, alpha):
     with pytest.raises((TypeError, ValueError)) as caught:
@@ -190,6 +208,57 @@ def test_labels(cls):
         cls(5).fit(X, Y, sample_weight=(Y == 0).astype(float))
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         cls(5).fit(X, Y, sample_weight=-np.ones(30))
+
+
+@pytest.mark.parametrize("cls", REGRESSORS)
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (np.where(Y == 0, np.nan, Y), ValueError, "Input y contains NaN"),
+        (np.where(Y == 0, np.inf, Y), ValueError, "Input y contains infinity"),
+        (np.where(Y == 0, None, Y), ValueError, "Input y contains NaN"),
+        (np.where(Y == 0, np.inf, Y).astype(object), ValueError, "Input y contains infinity"),
+        (np.where(Y == 0, 10**400, Y.astype(object)), ValueError, "y has dtype object"),
+        (Y.astype(str), ValueError, "y has dtype <U.* not of numbers alone"),
+        (np.array(["a", "b", 3] * 10, object), ValueError, "y has dtype object.* numbers alone"),
+        (Y.astype("M8[s]"), ValueError, "y has dtype datetime64.* not of numbers alone"),
+        (Y + 1j, ValueError, "Complex data not supported"),
+        (Y[:-1], ValueError, "inconsistent numbers of samples"),
+        (Y[:0], ValueError, "0 sample"),
+        (np.zeros((30, 0)), ValueError, "0 feature"),
+        (np.zeros((30, 2, 2)), ValueError, "array with dim 3"),
+        (None, ValueError, "requires y to be passed"),
+        (3.0, TypeError, "at least 1 dimension"),
+    ],
+    ids=str,
+)
+def test_numbers(cls, bad, error, message):
+    model = cls(5, random_state=0)
+    with pytest.raises(error, match=message):
+        model.fit(X, bad)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize("cls", REGRESSORS)
+def test_weights_of_rows(cls):
+    for bad, message in (
+        (-np.ones(30), r"[Nn]egative"),
+        (np.zeros(30), "sample_weight leaves no row a weight above 0|non-zero"),
+        (np.ones(29), r"sample_weight.shape == \(29,\)"),
+        (np.full(30, np.nan), "NaN"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cls(5).fit(X, Y, sample_weight=bad)
+
+
+@pytest.mark.parametrize("cls", REGRESSORS)
+def test_one_row_holds_none_out(cls):
+    with pytest.raises(ValueError, match="on rows that are held out, and n_samples=1; give two"):
+        cls(1).fit(X[:1], Y[:1])
+    given = cls(1, alpha=1.0)
+    if cls is RBFRegressor:
+        given.set_params(radius=1.0, kernel="triangular", feature_weights=None)
+    assert (given.fit(X[:1], Y[:1] + 7).predict(X) == 7).all()
 
 
 def test_per_class_needs_labels():

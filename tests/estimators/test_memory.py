@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from allocated import MIB, PER_ROW, peak
-from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
 
 N, FEATURES, UNITS = 20_000, 40, 1000
 # Less than a call takes that is left alone, as a test makes sure.
@@ -16,9 +23,14 @@ ESTIMATORS = [
     RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0),
     RBFClassifier(UNITS, readout="lms", max_iter=1, random_state=0),
     TanhClassifier(UNITS, random_state=0),
+    RBFRegressor(
+        UNITS, selection="random", metric="euclidean", kernel="laplacian", radius=2.0,
+        feature_weights=None, alpha=1.0, random_state=0,
+    ),
+    TanhRegressor(UNITS, alpha=1.0, random_state=0),
     RBFProjector(UNITS, random_state=0),
     TanhProjector(UNITS, random_state=0),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

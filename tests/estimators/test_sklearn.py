@@ -20,8 +20,10 @@ from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
     RBFProjector,
+    RBFRegressor,
     TanhClassifier,
     TanhProjector,
+    TanhRegressor,
 )
 from sklearn_fsvc.engines import ENGINES
 
@@ -55,11 +57,11 @@ LEAVES_ONE_OUT = {
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, RBFClassifier):
+    if isinstance(estimator, (RBFClassifier, RBFRegressor)):
         return CENTRES_IN_ORDER
     if getattr(estimator, "weights", None) in ("class_informed", "constrained"):
         return SUMS_OF_ROWS if isinstance(estimator, TanhClassifier) else {}
-    if getattr(estimator, "probability", False):
+    if getattr(estimator, "probability", False) or getattr(estimator, "uncertainty", False):
         return LEAVES_ONE_OUT
     is_auto = isinstance(getattr(estimator, "alpha", None), str)
     return HOLDS_OUT if is_auto else {}
@@ -88,6 +90,10 @@ def variants(**params):
     yield RBFProjector(10, feature_weights="learned", **params)
     yield TanhClassifier(30, alpha=1.0, **params)
     yield TanhClassifier(30, alpha="loo", probability=True, **params)
+    yield RBFRegressor(10, selection="random", **params)
+    yield RBFRegressor(kernel="triangular", radius=1.0, alpha="loo", uncertainty=True, **params)
+    yield TanhRegressor(30, alpha=1.0, **params)
+    yield TanhRegressor(30, alpha="loo", uncertainty=True, **params)
     for weights in ("class_informed", "constrained"):
         yield TanhClassifier(30, weights=weights, **params)
         yield TanhProjector(10, weights=weights, **params)
@@ -96,6 +102,7 @@ def variants(**params):
 def on_device(device):
     """All estimators, on a device that is named."""
     yield from (RBFClassifier(device=device), TanhClassifier(30, device=device))
+    yield from (RBFRegressor(device=device), TanhRegressor(30, device=device))
     yield from (RBFProjector(device=device), TanhProjector(10, device=device))
     yield from searches(device=device)
     yield from variants(device=device)
@@ -152,7 +159,15 @@ def passes(check, estimator):
         check(estimator)
 
 
-@checks([RBFClassifier(), TanhClassifier(), RBFProjector(), TanhProjector(), *searches()])
+MADE_BARE = [
+    cls()
+    for cls in (
+        RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor, RBFProjector, TanhProjector,
+    )
+]  # fmt: skip
+
+
+@checks([*MADE_BARE, *searches()])
 def test_sklearn(estimator, check):
     passes(check, estimator)
 
