@@ -41,7 +41,8 @@ class Labels:
         check_classification_targets(y)
         kind = type_of_target(y)
         y = y.toarray() if issparse(y) else np.asarray(y)
-        if kind == "multilabel-indicator":
+        # scikit-learn calls any two numbers by this name.
+        if kind == "multilabel-indicator" and np.isin(y, (0, 1)).all():
             return cls(np.arange(y.shape[1]), True), y.astype(np.intp)
         is_several = y.ndim == 2 and y.shape[1] > 1
         columns = y.T if is_several else [column_or_1d(y, warn=True)]
@@ -65,7 +66,7 @@ class Labels:
     def targets(self, codes):
         """What a readout needs to know of rows with these codes."""
         parts = [ClassTargets(c, len(k)) for c, k in zip(codes.T, self.each, strict=True)]
-        return parts[0] if self.is_single else SeveralTargets(tuple(parts))
+        return parts[0] if self.is_single else SeveralTargets(tuple(parts), self.is_indicator)
 
     def scores_of(self, outputs, axis=1):
         """Scores of the outputs of a readout, of which there is one for each class."""
