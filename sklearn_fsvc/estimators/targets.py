@@ -119,8 +119,9 @@ class NumberTargets:
         deviation = y / peak - mean
         scale = np.sqrt(np.average(deviation**2, axis=0, weights=weight))
         # What is constant varies by no more than rounding.
-        scale[scale <= 8 * np.finfo(float).eps * np.abs(mean)] = 1.0
-        return cls(deviation / scale, mean * peak, scale * peak)
+        is_constant = scale <= 8 * np.finfo(float).eps * np.abs(mean)
+        deviation[:, is_constant], scale[is_constant] = 0.0, 1.0
+        return cls(deviation / scale, mean * peak, np.where(is_constant, 1.0, scale * peak))
 
     @property
     def n_outputs(self):
