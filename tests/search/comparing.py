@@ -31,7 +31,7 @@ NETWORKS_OF_WEIGHTS = [TANH, TanhClassifier(random_state=0), RBF]
 
 
 def weighed(y, scores, sample_weight=1.0):
-    """A number that changes with each decision value, and with the order of the rows."""
+    """A number that changes with each decision value, their shapes and the order of the rows."""
     outputs = scores if isinstance(scores, list) else [scores]
     assert all(np.ndim(s) == 1 or np.shape(s)[1] > 1 for s in outputs)  # of two classes one score
     scores = np.column_stack(outputs).astype(float)
@@ -39,7 +39,7 @@ def weighed(y, scores, sample_weight=1.0):
     kinds = np.unique(y, return_inverse=True, axis=axis)[1].reshape(len(y))
     rows = sample_weight * (1 + np.arange(len(y)) + kinds)
     columns = 1 + np.arange(scores.shape[1])
-    return rows @ scores @ columns / (len(y) ** 2 * len(columns))
+    return rows @ scores @ columns / (len(y) ** 2 * len(columns) * len(outputs))
 
 
 VALUES = make_scorer(weighed, response_method="decision_function")

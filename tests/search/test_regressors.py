@@ -94,7 +94,7 @@ def test_a_scorer_of_each_output():
 
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
-def test_rows_in_pieces_and_one_output_in_a_column(network):
+def test_one_output_in_a_column(network):
     X, y = load_numbers()
     scoring = "neg_mean_squared_error"
     compare(network, PENALTIES, (X, y[:, None]), scoring=scoring, return_train_score=True)
@@ -124,6 +124,20 @@ def test_numbers_are_not_stratified(network):
     np.testing.assert_array_equal(
         ours.cv_results_["mean_test_score"], by_folds.cv_results_["mean_test_score"]
     )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("network", [clone(TANH).set_params(scale=0.05), RBF])
+def test_narrow_rows(network, dtype):
+    """H is in float32, here multiplied with itself in float64; the origin of y is far off."""
+    X, y = load_numbers(2)
+    X, y = (10 * (X - X.min())).astype(dtype), y + 1e4
+    theirs, ours = (
+        search(network, {**SIZES, "alpha": [0.1, "auto"]}, cv=3).fit(X, y).cv_results_
+        for search in (GridSearchCV, HiddenSizeSearchCV)
+    )
+    for name in (f"split{split}_test_score" for split in range(3)):
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=2e-4)
 
 
 SPLITTERS = {
@@ -179,7 +193,16 @@ def test_one_row_that_is_far_from_all(work, size):
     X, y = load_numbers()
     y[7] = size
     compare(TANH, SIZES, (X, y), **{**IN_FULL, "cv": KFold(5)})
-    assert work.passes == 5
+    assert work.rows == 4 * 150
+
+
+def test_a_row_that_is_far_from_all_and_has_hardly_a_weight(work):
+    """Beside another one: without that, the rows vary little for all their size."""
+    X, y = load_numbers()
+    y[[7, 100]] = 1e9
+    weight = np.where(np.arange(150) == 100, 1e-30, 1.0)
+    compare(TANH, SIZES, (X, y), fit_params={"sample_weight": weight}, cv=KFold(5))
+    assert work.rows == 4 * 150
 
 
 @pytest.mark.parametrize("n_outputs", [0, 2])
@@ -215,7 +238,8 @@ def test_weights_of_rows(network, n_outputs):
     data, fit_params = load_numbers(n_outputs), {"sample_weight": weight_of()}
     compare(network, PENALTIES, data, fit_params=fit_params, **IN_FULL)
     compare(network, PENALTIES, data, fit_params=fit_params, return_train_score=True)
-    same_fits(network, PENALTIES, data, fit_params=fit_params)
+    for grid in (SIZES, PENALTIES):
+        same_fits(network, grid, data, fit_params=fit_params)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
