@@ -65,7 +65,7 @@ class Labels:
     def targets(self, codes):
         """What a readout needs to know of rows with these codes."""
         parts = [ClassTargets(c, len(k)) for c, k in zip(codes.T, self.each, strict=True)]
-        return parts[0] if self.is_single else SeveralTargets(tuple(parts))
+        return parts[0] if self.is_single else SeveralTargets(tuple(parts), self.is_indicator)
 
     def scores_of(self, outputs, axis=1):
         """Scores of the outputs of a readout, of which there is one for each class."""

@@ -49,6 +49,15 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         """``consume(rows, scores)`` for rows that no unit answers, where there may be such."""
         return None
 
+    def _of_rows_alone(self, samples, rows):
+        """Fitted attributes, beside the readout, that a fit to some samples alone would change.
+
+        Returns
+        -------
+        dict
+        """
+        return {}
+
     def _take_press_scores(self, job, layer, samples, chosen):
         """Use the scores of the training rows, each without itself, if they are wanted."""
         return None

@@ -61,9 +61,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
         X, y = self._check_rows_and_numbers(engine, X, y)
         weight = self._row_weights(X, sample_weight)
         targets = NumberTargets.of(y.reshape(len(y), -1), weight)
-        self.target_mean_, self.target_scale_ = (
-            a.reshape(y.shape[1:]) for a in (targets.mean, targets.scale)
-        )
+        vars(self).update(_moments(targets, y.shape[1:]))
         self.device_ = engine.name
         return self._present(Samples(X, targets, weight))
 
@@ -85,6 +83,10 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
         if not weight.any():
             raise ValueError("sample_weight leaves no row a weight above 0.")
         return weight
+
+    def _of_rows_alone(self, samples, rows):
+        targets = NumberTargets.of(samples.targets.numbers(rows), samples.weight_of(rows))
+        return _moments(targets, self.target_mean_.shape)
 
     def _keep_readout(self, W, b, dtype):
         """In float64, for y may be of any size."""
@@ -148,3 +150,9 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
             f"return_std=True needs a fit with uncertainty=True, and this {type(self).__name__} "
             f"was fitted without; set uncertainty=True (it is {self.uncertainty!r}) and fit again."
         )
+
+
+def _moments(targets, shape):
+    """Fitted attributes that say what y was divided by, in the shape of one answer."""
+    mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
+    return {"target_mean_": mean, "target_scale_": scale}

@@ -7,6 +7,9 @@ from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+# Rows that vary less than this, where all vary by 1, are not served by sums over all.
+_LEAST_SPREAD = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
@@ -33,8 +36,11 @@ class ClassTargets:
         """The codes of all outputs, (n_rows, n_outputs)."""
         return self.codes[:, None]
 
-    def has_all_in(self, rows):
-        """Whether rows of each class are among some rows."""
+    def hold_for(self, rows, weight=None):
+        """Whether some rows alone, of positive weights, would have these targets.
+
+        They would where there are rows of each class.
+        """
         return len(np.unique(self.codes[rows])) == self.n_outputs
 
     @property
@@ -59,9 +65,12 @@ class SeveralTargets:
     Parameters
     ----------
     parts : tuple of ClassTargets
+    are_labels : bool
+        Whether each part is of the classes 0 and 1, be there rows of both or not.
     """
 
     parts: tuple
+    are_labels: bool = False
     groups = None
 
     @property
@@ -72,11 +81,13 @@ class SeveralTargets:
     def n_outputs(self):
         return sum(part.n_outputs for part in self.parts)
 
-    def has_all_in(self, rows):
-        return all(part.has_all_in(rows) for part in self.parts)
+    def hold_for(self, rows, weight=None):
+        if self.are_labels:
+            return len(rows) > 0
+        return all(part.hold_for(rows) for part in self.parts)
 
     def taken(self, rows):
-        return SeveralTargets(tuple(part.taken(rows) for part in self.parts))
+        return replace(self, parts=tuple(part.taken(rows) for part in self.parts))
 
     def matrix(self, rows=slice(None), xp=np):
         return xp.concatenate([part.matrix(rows, xp) for part in self.parts], axis=1)
@@ -125,8 +136,22 @@ class NumberTargets:
     def n_outputs(self):
         return self.values.shape[1]
 
-    def has_all_in(self, rows):
-        return True
+    def numbers(self, rows=slice(None)):
+        """Some rows of y, as they came."""
+        return self.values[rows] * self.scale + self.mean
+
+    def hold_for(self, rows, weight=None):
+        """Whether sums over these targets serve some rows alone, of positive weights.
+
+        The readout is the same in every unit of y. But where the rows vary little in this
+        one, what is left of larger sums is rounded.
+        """
+        if not len(rows):
+            return False
+        values = self.values[rows]
+        deviation = values - np.average(values, axis=0, weights=weight)
+        spread = np.sqrt(np.average(deviation**2, axis=0, weights=weight))
+        return bool((spread > _LEAST_SPREAD).all())
 
     def taken(self, rows):
         return replace(self, values=self.values[rows])

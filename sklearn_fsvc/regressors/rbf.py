@@ -134,9 +134,7 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
 
     def _choose_layer(self, job, samples, trials):
         layer = super()._choose_layer(job, samples, trials)
-        values = samples.targets.values[self.support_]
-        values = values * samples.targets.scale + samples.targets.mean
-        self.center_targets_ = self._answers(values)
+        self.center_targets_ = self._answers(samples.targets.numbers(self.support_))
         return layer
 
     def _targets_of_units(self):

@@ -2,8 +2,8 @@
 
 `groups` finds candidates that differ only in what one pass over the rows can serve;
 `shared` makes the passes, for each split or for all of them; `networks` turns their
-statistics into networks and scores; `look_up` gives those to GridSearchCV, which does the
-rest. The order of imports is the other way round.
+statistics into networks and scores, behind the `steps` of a pipeline; `look_up` gives those
+to GridSearchCV, which does the rest. The order of imports is the other way round.
 """
 
 import warnings
@@ -30,7 +30,7 @@ _NAMED = 5
 
 
 class HiddenSizeSearchCV(GridSearchCV):
-    """GridSearchCV for `RBFClassifier` and `TanhClassifier`, at the price of few networks.
+    """GridSearchCV for the networks of this package, at the price of few of them.
 
     What `GridSearchCV` would answer, to rounding, without the work it would repeat: the
     statistics of the largest network contain those of every smaller one, those of the
@@ -40,9 +40,9 @@ class HiddenSizeSearchCV(GridSearchCV):
 
     Parameters
     ----------
-    estimator : RBFClassifier, TanhClassifier or Pipeline that ends in one
-        With any readout, but only the ridge readout shares work, without `probability`, and
-        with a number or "auto" for `alpha`.
+    estimator : RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor or Pipeline
+        The pipeline ends in one of them. With any readout, but only the ridge readout shares
+        work, without `probability` or `uncertainty`, and with a number or "auto" for `alpha`.
     param_grid : dict or list of dict
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
         `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see
@@ -89,13 +89,14 @@ class HiddenSizeSearchCV(GridSearchCV):
     Notes
     -----
     One pass over all rows serves all splits where the hidden layer is the same on each of
-    them: a `TanhClassifier` with a number for `scale` and numbers alone for `alpha`, by
-    itself (not in a pipeline with steps before it), with a splitter that leaves out each row
-    about once, such as K folds, and without ``class_weight="balanced"``. Otherwise each split
-    has a pass of its own; steps before the network are fitted once in each.
+    them: tanh units with a number for `scale` and numbers alone for `alpha`, by themselves
+    (not in a pipeline with steps before them), with a splitter that leaves out each row about
+    once, such as K folds, and without ``class_weight="balanced"``. Nor may a class be missing
+    in some training rows, or y hardly vary there. Otherwise each split has a pass of its own;
+    steps before the network are fitted once in each.
 
-    Smaller networks are prefixes of larger ones for `TanhClassifier`, for random centres,
-    and with a number for `selection_radius`. Where the selection radius is searched for
+    Smaller networks are prefixes of larger ones for tanh units, for random centres, and with
+    a number for `selection_radius`. Where the selection radius is searched for
     each size, each size has centres, and passes, of its own.
 
     Radii share a pass where they are numbers, `kernel` is not "auto", and the radius does not
@@ -111,7 +112,7 @@ class HiddenSizeSearchCV(GridSearchCV):
     Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
 
     The decision values of all candidates are kept until the search is over: 4 bytes (8 for
-    float64) for each test row, class and candidate.
+    float64, and for regressors) for each test row, class or output, and candidate.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class HiddenSizeSearchCV(GridSearchCV):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         **params : dict
             `sample_weight`, `groups` and other metadata, as for `GridSearchCV`.
 

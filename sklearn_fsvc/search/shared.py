@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..engines import get_engine
 from ..parameters import is_word
@@ -18,7 +18,8 @@ from ..rows.job import Job
 from ..rows.streaming import n_synapses
 from ..rows.validation import check_rows
 from .groups import Group
-from .networks import Fitted, Sums, key_of, layers_of, score, solve, with_last_step
+from .networks import Fitted, Sums, key_of, layers_of, score, solve
+from .steps import arrive, sample_weight_of
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def fit_split(group, task, split):
     """
     start = perf_counter()
     X, y, params = task.training_set(split)
-    pipeline, network, X, y, sample_weight = _arrive(group.estimator, X, y, params)
+    pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)
     with get_engine(network.device, n_synapses(X, network.n_hidden)) as engine:
         samples = network._prepare(engine, X, y, sample_weight)
         samples, job = samples.on_device(network._job(engine, "fit"))
@@ -180,20 +181,25 @@ def fit_splits(group, task):
         return None
     network = clone(group.estimator)
     with get_engine(network.device, n_synapses(task.X, network.n_hidden)) as engine:
-        samples = network._prepare(engine, task.X, task.y, _sample_weight(**task.fit_params))
+        samples = network._prepare(engine, task.X, task.y, sample_weight_of(**task.fit_params))
         samples, job = samples.on_device(network._job(engine, "fit"))
         kept_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         has_room = kept_bytes <= job.memory_limit // 2
-        if not (has_room and _all_classes_everywhere(task, samples)):
+        if not (has_room and _targets_hold(task, samples)):
             return None
         work = _Pass.begin(group, task, network, job, samples)
         work = replace(work, job=job.reserving(kept_bytes))
         folds, total = _statistics_of_folds(work, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
-        return [
-            work.scored(split, work.solved([Sums(total - fold)], perf_counter() - shared_time))
-            for split, fold in enumerate(folds)
-        ]
+
+        def of_split(split, fold):
+            fitted = work.solved([Sums(total - fold)], perf_counter() - shared_time)
+            own = network._of_rows_alone(samples, task.splits[split][0])
+            for model in fitted.networks.values():
+                vars(model).update(own)
+            return work.scored(split, fitted)
+
+        return [of_split(split, fold) for split, fold in enumerate(folds)]
 
 
 def _has_one_layer(estimator):
@@ -219,7 +225,7 @@ def _statistics_of_folds(work, samples, held_out):
 
 def _held_out_rows(task):
     """The rows that each split holds out; None if to hold them out is no less work."""
-    n_rows = len(task.y)
+    n_rows = _num_samples(task.y)
     held_out = []
     for train, _ in task.splits:
         rest = np.setdiff1d(np.arange(n_rows), train)
@@ -229,13 +235,13 @@ def _held_out_rows(task):
     return held_out if sum(map(len, held_out)) <= n_rows * len(held_out) / 2 else None
 
 
-def _all_classes_everywhere(task, samples):
-    """Whether the training rows of each split are of all classes, as all rows are."""
+def _targets_hold(task, samples):
+    """Whether the targets of all rows serve the training rows of each split."""
     weight = samples.weight
-    return all(
-        samples.targets.has_all_in(train if weight is None else train[weight[train] > 0])
-        for train, _ in task.splits
-    )
+    if weight is None:
+        return all(samples.targets.hold_for(train) for train, _ in task.splits)
+    present = (train[weight[train] > 0] for train, _ in task.splits)
+    return all(samples.targets.hold_for(rows, weight[rows]) for rows in present)
 
 
 def _total(folds, held_out, n_rows, statistics_of):
@@ -246,50 +252,3 @@ def _total(folds, held_out, n_rows, statistics_of):
     total = sum(folds[1:], folds[0])
     rest = np.flatnonzero(times == 0)
     return total + statistics_of(rest, "rows never held out") if len(rest) else total
-
-
-def _arrive(estimator, X, y, params):
-    """Fit the steps before the network.
-
-    Returns
-    -------
-    pipeline : Pipeline or None
-        With its steps fitted; what it predicts of rows is the rows that reach the network.
-    network : classifier or regressor, not fitted
-    X, y, sample_weight
-        What reaches it.
-    """
-    if not isinstance(estimator, Pipeline):
-        return None, clone(estimator), X, y, _sample_weight(**params)
-    network = estimator.steps[-1][1]
-    pipeline = clone(with_last_step(estimator, _Arrival(network))).fit(X, y, **params)
-    X, y, sample_weight = pipeline[-1].hand_over()
-    return pipeline, clone(network), X, y, sample_weight
-
-
-def _sample_weight(sample_weight=None):
-    """The fit parameters of a network, and no others."""
-    return sample_weight
-
-
-class _Arrival(ClassifierMixin, BaseEstimator):
-    """In the place of a network at the end of its pipeline: keeps what arrives there."""
-
-    def __init__(self, network):
-        self.network = network
-
-    def get_metadata_routing(self):
-        return self.network.get_metadata_routing()
-
-    def fit(self, X, y, sample_weight=None):
-        self.arrived_ = X, y, sample_weight
-        return self
-
-    def hand_over(self):
-        """What arrived, which is not kept any longer."""
-        arrived, self.arrived_ = self.arrived_, None
-        return arrived
-
-    def predict(self, X):
-        """The rows themselves."""
-        return X

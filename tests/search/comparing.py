@@ -3,18 +3,21 @@
 from unittest import mock
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.datasets import (
     load_breast_cancer,
+    load_diabetes,
     load_digits,
     load_iris,
     load_wine,
     make_classification,
+    make_multilabel_classification,
 )
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc.estimators.classifier import HiddenLayerClassifier
+from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
 from sklearn_fsvc.search.groups import last_step
 
 TANH = TanhClassifier(scale=0.5, random_state=0)
@@ -28,12 +31,15 @@ NETWORKS_OF_WEIGHTS = [TANH, TanhClassifier(random_state=0), RBF]
 
 
 def weighed(y, scores, sample_weight=1.0):
-    """A number that changes with each decision value, and with the order of the rows."""
-    assert np.ndim(scores) == 1 or np.shape(scores)[1] > 1  # of two classes one score
-    scores = np.asarray(scores, float).reshape(len(y), -1)
-    rows = sample_weight * (1 + np.arange(len(y)) + np.unique(y, return_inverse=True)[1])
+    """A number that changes with each decision value, their shapes and the order of the rows."""
+    outputs = scores if isinstance(scores, list) else [scores]
+    assert all(np.ndim(s) == 1 or np.shape(s)[1] > 1 for s in outputs)  # of two classes one score
+    scores = np.column_stack(outputs).astype(float)
+    axis = 0 if np.ndim(y) == 2 else None
+    kinds = np.unique(y, return_inverse=True, axis=axis)[1].reshape(len(y))
+    rows = sample_weight * (1 + np.arange(len(y)) + kinds)
     columns = 1 + np.arange(scores.shape[1])
-    return rows @ scores @ columns / (len(y) ** 2 * len(columns))
+    return rows @ scores @ columns / (len(y) ** 2 * len(columns) * len(outputs))
 
 
 VALUES = make_scorer(weighed, response_method="decision_function")
@@ -50,6 +56,23 @@ def load(name):
     return X[rows], y[rows]
 
 
+def load_numbers(n_outputs=0):
+    """X and y of 150 rows: y of shape (150,), or with some outputs, each in a unit of its own."""
+    X, y = load_diabetes(return_X_y=True)
+    X, y = 20 * X[:150], y[:150] / 100
+    others = [y, 1e3 * X[:, 2] * X[:, 8] - 5e3, 1e-3 * np.sin(X[:, 3])]
+    return X, np.column_stack(others[:n_outputs]) if n_outputs else y
+
+
+def load_outputs(kind):
+    """X and y of 150 rows: "labels" are 0 and 1 for each of four, "classes" have two columns."""
+    X, y = make_multilabel_classification(150, 8, n_classes=4, random_state=0)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    if kind == "labels":
+        return X, y
+    return X, np.column_stack([np.array(list("abc"))[y[:, :3].argmax(axis=1)], y[:, 3]])
+
+
 def same(ours, theirs, data):
     """All that the two searches have found is equal."""
     same_results(ours.cv_results_, theirs.cv_results_)
@@ -58,7 +81,7 @@ def same(ours, theirs, data):
     for name in ("best_index_", "best_params_", "n_splits_", "multimetric_"):
         assert getattr(ours, name, None) == getattr(theirs, name, None), name
     if hasattr(theirs, "best_score_"):
-        np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=1e-9, atol=1e-9)
     assert repr(ours.scorer_) == repr(theirs.scorer_)
     if theirs.refit:
         same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
@@ -79,21 +102,26 @@ def same_results(ours, theirs):
         elif name.endswith("_time"):
             assert (np.isfinite(here) & (here >= 0)).all()
         else:
-            np.testing.assert_allclose(here, there, rtol=0, atol=1e-9, err_msg=name)
+            np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 def same_estimator(ours, theirs, X):
     assert type(ours) is type(theirs)
     assert ours.get_params().keys() == theirs.get_params().keys()
-    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    if not is_classifier(theirs):
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
+        return
+    same_value("classes_", ours.classes_, theirs.classes_)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-12)
+    values = [search.decision_function(X) for search in (ours, theirs)]
+    for here, there in zip(*values, strict=True):  # rows, or outputs
+        np.testing.assert_allclose(here, there, atol=1e-12)
 
 
 def own_fits():
     """Counts the networks that are fitted one by one."""
-    fit = HiddenLayerClassifier._fit
-    return mock.patch.object(HiddenLayerClassifier, "_fit", autospec=True, side_effect=fit)
+    fit = HiddenLayerPredictor._fit
+    return mock.patch.object(HiddenLayerPredictor, "_fit", autospec=True, side_effect=fit)
 
 
 def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
@@ -103,7 +131,7 @@ def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
     with own_fits() as fits:
         ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
     last = last_step(getattr(ours, "best_estimator_", None))
-    assert fits.call_count == alone + isinstance(last, HiddenLayerClassifier)
+    assert fits.call_count == alone + isinstance(last, HiddenLayerPredictor)
     same(ours, theirs, data)
     return ours
 
@@ -133,6 +161,10 @@ def same_fits(estimator, grid, data, *, cv=2, fit_params=None):
 def same_value(name, here, there):
     """Of attributes of fitted networks."""
     assert type(here) is type(there), name
+    if isinstance(there, list):
+        for i, (mine, other) in enumerate(zip(here, there, strict=True)):
+            same_value(f"{name}[{i}]", mine, other)
+        return
     if not isinstance(there, np.ndarray):
         np.testing.assert_array_equal(here, there, err_msg=name)
         return
