@@ -50,5 +50,8 @@ class TanhUnits:
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.required |= self._request.needs_classes
+        if self._request.needs_classes:
+            tags.target_tags.required, tags.target_tags.multi_output = True, False
+            if tags.classifier_tags is not None:
+                tags.classifier_tags.multi_label = False
         return tags
