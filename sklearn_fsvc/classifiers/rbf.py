@@ -64,9 +64,10 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         the activities of the centres of each class.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
         Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
-        a sixth of the rows, which are held out, and trains on all of them in the end. Of
-        several numbers, the one with the least leave-one-out error is taken, in one more
-        pass over the rows; "loo" tries 17 from 1e-5 to 1e3.
+        a sixth of the rows, which are held out, and trains on all of them in the end; of
+        1000 rows and units or fewer, each sixth is held out in its turn. Of several
+        numbers, the one with the least leave-one-out error is taken, in one more pass over
+        the rows; "loo" tries 17 from 1e-5 to 1e3.
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
         the least log-loss on leave-one-out decision values. They take one more pass over

@@ -14,6 +14,8 @@ from .statistics import RidgeStatistics
 
 # One row in so many is held out.
 _PARTS = 6
+# Rows and units up to which all parts are held out, one after the other: it costs nothing.
+FEW = 1000
 # Penalties are powers of this.
 STEP = 10**0.5
 # What is tried lies between these powers of STEP.
@@ -105,7 +107,30 @@ def hold_out(rows, random):
     return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
 
-def search_penalty(kept, held, start, hopeless=np.inf):
+def parts_to_hold_out(rows, random):
+    """The sets of rows by which a penalty is judged, each of them held out in its turn.
+
+    One, as of `hold_out`. Where there are few rows, so that one would tell little, all parts.
+
+    Returns
+    -------
+    list of ndarray of int
+        Ascending.
+    """
+    _, held = hold_out(rows, random)
+    if len(rows) > FEW:
+        return [held]
+    others = random.permutation(np.setdiff1d(rows, held))
+    n_others = min(_PARTS, len(rows)) - 1
+    return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
+
+
+def that_judge(parts, n_units):
+    """Those of the parts that judge a layer: many units are judged by the first alone."""
+    return parts if n_units <= FEW else parts[:1]
+
+
+def search_penalty(folds, start, hopeless=np.inf):
     """The ridge penalty with the least error on held-out rows: downhill, by steps of STEP.
 
     A step down ends where the rounding of H'H in float32 would rival the penalty, on every
@@ -113,8 +138,8 @@ def search_penalty(kept, held, start, hopeless=np.inf):
 
     Parameters
     ----------
-    kept, held : RidgeStatistics
-        Of the rows that are trained on, and of the others.
+    folds : list of (RidgeStatistics, RidgeStatistics)
+        Of the rows that are trained on, and of those held out.
     start : float
         A penalty to begin with.
     hopeless : float
@@ -124,13 +149,14 @@ def search_penalty(kept, held, start, hopeless=np.inf):
     -------
     Found
     """
-    least = max(_LEAST, int(np.ceil(np.log(kept.n * np.finfo(np.float32).eps) / np.log(STEP))))
+    n = max(kept.n for kept, _ in folds)
+    least = max(_LEAST, int(np.ceil(np.log(n * np.finfo(np.float32).eps) / np.log(STEP))))
     tried = {}
 
     def error_at(power):
         alpha = float(STEP**power)
         if alpha not in tried:
-            tried[alpha] = _error_of(kept.solve_well(alpha), held)
+            tried[alpha] = _error_of(folds, alpha)
         return tried[alpha]
 
     best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MOST))
@@ -143,7 +169,7 @@ def search_penalty(kept, held, start, hopeless=np.inf):
             best += step
         if best != first:
             break
-    return Found(float(STEP**best), error_at(best), len(kept.h), tried)
+    return Found(float(STEP**best), error_at(best), len(folds[0][0].h), tried)
 
 
 def n_judges(n_units):
@@ -154,8 +180,31 @@ def n_judges(n_units):
     return -(-n_units // 2)
 
 
-def _error_of(solution, held):
-    return np.inf if solution is None else squared_error(held, solution)
+def folds_of(statistics, of_held, n_units):
+    """Statistics of the first units for `search_penalty`.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Of all rows.
+    of_held : list of RidgeStatistics
+        Of each set of rows that is held out in its turn.
+    """
+    everything = statistics.leading(n_units)
+    held = [part.leading(n_units) for part in of_held]
+    return [(everything - part, part) for part in held]
+
+
+def _error_of(folds, alpha):
+    """Mean over the held-out rows of all folds."""
+    total = n = 0.0
+    for kept, held in folds:
+        solution = kept.solve_well(alpha)
+        if solution is None:
+            return np.inf
+        total += held.n * squared_error(held, solution)
+        n += held.n
+    return total / n
 
 
 def squared_error(statistics, solution):
@@ -194,12 +243,13 @@ def train_held_out(job, layer, samples, random, trials):
     found : Found
     statistics : RidgeStatistics
     """
-    _, held = hold_out(samples.present, random)
     (statistics,) = gather(job, [layer], samples)
     judges = layer.part(slice(n_judges(layer.n_units)))
-    job = job.named(f"{job.what}, held out").reserving(RidgeStatistics.nbytes(layer.n_units))
-    (of_held,) = gather(job, [judges], samples, held)
-    of_kept = statistics.leading(judges.n_units) - of_held
-    found = search_penalty(of_kept, of_held, trials.first_alpha)
+    parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
+    taken = RidgeStatistics.nbytes(layer.n_units)
+    taken += (2 * len(parts) - 2) * RidgeStatistics.nbytes(judges.n_units)
+    job = job.named(f"{job.what}, held out").reserving(taken)
+    of_held = [gather(job, [judges], samples, part)[0] for part in parts]
+    found = search_penalty(folds_of(statistics, of_held, judges.n_units), trials.first_alpha)
     trials.add(layer, found)
     return found, statistics

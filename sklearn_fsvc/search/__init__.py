@@ -105,9 +105,8 @@ class HiddenSizeSearchCV(GridSearchCV):
     and all sizes from 600 on, in a pass of its own for each smaller size and for each other
     combination. ``feature_weights`` that are learned are learned once in each pass.
 
-    With ``alpha="auto"`` the pass of a split sums up the rows that are kept and those held out
-    by themselves: twice the memory, and no more work on rows. Numbers beside it use the same
-    sums.
+    With ``alpha="auto"`` the pass of a split sums up the rows that are held out once more, by
+    themselves: twice the memory. Numbers beside it use the sums of all rows.
 
     Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
 

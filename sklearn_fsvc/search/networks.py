@@ -1,5 +1,6 @@
 """The networks of a group from their statistics, and their scores, all at once."""
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -10,7 +11,14 @@ from sklearn.pipeline import Pipeline
 from ..kernels import kernel_of, named
 from ..layers import RBFLayer
 from ..parameters import is_word
-from ..readouts.held_out import Found, Trials, n_judges, search_penalty
+from ..readouts.held_out import (
+    Found,
+    Trials,
+    folds_of,
+    n_judges,
+    search_penalty,
+    that_judge,
+)
 from ..readouts.linear import LinearReadout
 from ..readouts.statistics import RidgeStatistics
 from ..rows.streaming import Consumer, compute_dtype, stream_all
@@ -74,13 +82,13 @@ class Sums(NamedTuple):
     ----------
     all : RidgeStatistics
         Of all training rows.
-    kept, held : RidgeStatistics or None
-        Of most of them, and of those that a penalty is judged by, where one is to be found.
+    held : sequence of RidgeStatistics
+        Of the sets of rows by which a penalty is judged, where one is to be found; but the
+        first, of no more units than are judged by more than one.
     """
 
     all: RidgeStatistics
-    kept: RidgeStatistics | None = None
-    held: RidgeStatistics | None = None
+    held: Sequence = ()
 
 
 def solve(engine, group, network, layers, sums, trials):
@@ -131,8 +139,8 @@ def _solutions(sums, members, start):
 
 def _found(sums, size, start):
     """The readout of the first units with the penalty that is found for them, and how."""
-    n = n_judges(size)
-    found = search_penalty(sums.kept.leading(n), sums.held.leading(n), start)
+    held = that_judge(sums.held, size)
+    found = search_penalty(folds_of(sums.all, held, n_judges(size)), start)
     return sums.all.leading(size).solve(found.alpha), found
 
 

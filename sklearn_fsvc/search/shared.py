@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..engines import get_engine
 from ..parameters import is_word
-from ..readouts.held_out import Trials, hold_out
+from ..readouts.held_out import FEW, Trials, parts_to_hold_out
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
@@ -91,14 +91,22 @@ class _Pass:
         """`Sums` of each layer over the samples, one after the other."""
         if not self.group.has_auto:
             return map(Sums, self.statistics(samples, what))
-        kept, held = hold_out(samples.present, self.network._random())
-        # While one part is gathered there is the other, and later the sum for one layer. Both
-        # reserve it, so that what is too large is refused before a row is met.
-        taken = (len(self.layers) + 1) * RidgeStatistics.nbytes(self.layers[0].n_units)
-        work = replace(self, job=self.job.reserving(taken))
-        of_held = work.statistics(samples, f"{what}, held out", held)
-        of_kept = work.statistics(samples, what, kept)
-        return (Sums(k + h, k, h) for k, h in zip(of_kept, of_held, strict=True))
+        parts = parts_to_hold_out(samples.present, self.network._random())
+        few = replace(self, layers=[layer.part(slice(FEW)) for layer in self.layers])
+        # While one is gathered there are the others, and later the differences for one layer.
+        # All reserve it, so that what is too large is refused before a row is met.
+        n_bytes, n_bytes_of_few = (
+            RidgeStatistics.nbytes(each.layers[0].n_units) for each in (self, few)
+        )
+        n_layers = len(self.layers)
+        taken = (n_layers + 1) * n_bytes + (n_layers + 1) * (len(parts) - 1) * n_bytes_of_few
+        job = self.job.reserving(taken)
+        work, few = replace(self, job=job), replace(few, job=job)
+        of_held = [
+            each.statistics(samples, f"{what}, held out", rows)
+            for each, rows in zip([work] + [few] * (len(parts) - 1), parts, strict=True)
+        ]
+        return map(Sums, work.statistics(samples, what), zip(*of_held, strict=True))
 
     def statistics(self, samples, what, rows=None):
         """Of each layer, over some rows of the samples."""

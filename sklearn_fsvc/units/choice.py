@@ -200,7 +200,7 @@ class _Probe:
         errors = []
         for layer, *statistics in zip(layers, kept, held, strict=True):
             hopeless = _HOPELESS * min([best, *errors])
-            found = search_penalty(*statistics, self.trials.best_alpha, hopeless)
+            found = search_penalty([tuple(statistics)], self.trials.best_alpha, hopeless)
             self.trials.add(layer, found)
             errors.append(found.error)
         return errors

@@ -8,9 +8,12 @@ from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.readouts import held_out
 from sklearn_fsvc.readouts.held_out import (
     Trials,
+    folds_of,
     hold_out,
+    parts_to_hold_out,
     search_penalty,
     squared_error,
+    that_judge,
     train_held_out,
 )
 from sklearn_fsvc.readouts.ridge import gather
@@ -64,13 +67,44 @@ def test_held_out_rows_are_a_sixth_and_no_others():
     assert [len(part) for part in hold_out(np.arange(2), np.random.default_rng(0))] == [1, 1]
 
 
+@pytest.mark.parametrize(("n", "sizes"), [(2, [1, 1]), (5, [1] * 5), (60, [10] * 6), (1002, [167])])
+def test_of_few_rows_all_parts_are_held_out(n, sizes):
+    rows = np.arange(100, 100 + n)
+    parts = parts_to_hold_out(rows, np.random.default_rng(0))
+    assert [len(part) for part in parts] == sizes
+    np.testing.assert_array_equal(parts[0], hold_out(rows, np.random.default_rng(0))[1])
+    if n <= 1000:
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts)), rows)
+    assert len(that_judge(parts, 1000)) == len(parts)
+    assert len(that_judge(parts, 1001)) == 1
+
+
+def test_folds_are_averaged_by_their_rows(data):
+    X, y, layer, weight = data
+    samples, rows = samples_of(X, y, weight), [np.arange(0, 20), np.arange(20, 140)]
+    with get_engine("jit") as engine:
+        job = Job(engine)
+        (everything,) = gather(job, [layer], samples, dtype=float)
+        of_held = [gather(job, [layer], samples, part, float)[0] for part in rows]
+        folds = folds_of(everything, of_held, 30)
+        found = search_penalty(folds, 0.3, hopeless=0)
+    H, Y = naive.hidden(layer, X)[:, :30], np.eye(3)[y]
+    errors, weights = [], []
+    for part in rows:
+        kept = np.setdiff1d(np.arange(240), part)
+        W, b = naive.ridge(H[kept], Y[kept], found.alpha, weight[kept])
+        errors += list(((Y[part] - H[part] @ W.T - b) ** 2).sum(axis=1))
+        weights += list(weight[part])
+    assert found.error == pytest.approx(np.average(errors, weights=weights))
+
+
 @pytest.mark.parametrize("start", [1e-9, 0.1, 1e9])
 def test_search_ends_where_neighbours_are_worse(engine, data, start):
     X, y, layer, _ = data
     kept, held = hold_out(np.arange(240), np.random.default_rng(0))
     job, samples = Job(engine), samples_of(X, y)
     (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
-    found = search_penalty(of_kept, of_held, start)
+    found = search_penalty([(of_kept, of_held)], start)
     H, Y = naive.hidden(layer, X), np.eye(3)[y]
 
     def error(alpha):
@@ -90,9 +124,9 @@ def test_what_is_hopeless_is_tried_once(data):
     with get_engine("jit") as engine:
         job, samples = Job(engine), samples_of(X, y)
         (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
-    (first,) = search_penalty(of_kept, of_held, 0.1, hopeless=0.0).tried.values()
-    assert len(search_penalty(of_kept, of_held, 0.1, hopeless=1.01 * first).tried) > 1
-    assert len(search_penalty(of_kept, of_held, 0.1, hopeless=0.99 * first).tried) == 1
+    (first,) = search_penalty([(of_kept, of_held)], 0.1, hopeless=0.0).tried.values()
+    assert len(search_penalty([(of_kept, of_held)], 0.1, hopeless=1.01 * first).tried) > 1
+    assert len(search_penalty([(of_kept, of_held)], 0.1, hopeless=0.99 * first).tried) == 1
 
 
 def test_a_whole_layer_begins_no_lower():
@@ -124,7 +158,7 @@ def test_penalties_that_rounding_would_rival_are_not_tried(data):
             tried.append(alpha)
 
     tried = []
-    search_penalty(NeverWorse(), None, 0.1)
+    search_penalty([(NeverWorse(), None)], 0.1)
     assert min(tried) >= 10**6 * np.finfo(np.float32).eps
 
 

@@ -14,6 +14,8 @@ from allocated import MIB, peak
 from search.comparing import IN_FULL, RBF, TANH, TRIANGLES, compare, own_fits, same_fits
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.kernels import Laplacian
+from sklearn_fsvc.readouts import held_out
+from sklearn_fsvc.search import networks, shared
 
 GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
 NETWORKS = {
@@ -25,7 +27,7 @@ NETWORKS = {
         RBFClassifier(selection_radius=3.0, radius=5.0, random_state=0),
         {"kernel": ["triangular", "gaussian"]},
     ),
-    "rbf, given": (clone(RBF).set_params(**GIVEN), {"radius": [3.0, 6.0]}),
+    "rbf, given": (clone(RBF).set_params(**GIVEN), {"radius": [1.0, 30.0]}),
     "rbf, rows outside": (
         clone(TRIANGLES).set_params(n_hidden=20),
         {"radius": [0.6, 1.2], "kernel": ["triangular", "laplacian"]},
@@ -45,7 +47,7 @@ def alphas(networks):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_penalties_that_are_searched(wine, name):
     network, grid = NETWORKS[name]
-    grid = {"n_hidden": [10, 30], "alpha": [0.1, "auto", 10.0], **grid}
+    grid = {"n_hidden": [3, 20, 80], "alpha": [0.1, "auto", 10.0], **grid}
     ours = same_fits(network, grid, wine)
     assert len(set(alphas(ours))) > 1  # or the search could be of one size, or one split
     compare(network, grid, wine, **IN_FULL)
@@ -66,6 +68,23 @@ def test_penalties_that_are_searched_in_a_pipeline(wine, weight, network):
     grid = {"clf__n_hidden": [10, 30], "clf__alpha": ["auto", 1.0]}
     fit_params = {"clf__sample_weight": weight[: len(wine[1])]}
     same_fits(estimator, grid, wine, fit_params=fit_params)
+
+
+@pytest.mark.parametrize(("few", "n_parts"), [(150, [6, 1, 1]), (50, [1, 1, 1])])
+def test_few_units_are_judged_by_all_parts(wine, monkeypatch, few, n_parts):
+    """100 rows in each split: all parts for so few, but the first alone for more units."""
+    for module in (held_out, shared):
+        monkeypatch.setattr(module, "FEW", few)
+    grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 1.0]}
+    met = []
+
+    def search_penalty(folds, start, search=held_out.search_penalty):
+        met.append(len(folds))
+        return search(folds, start)
+
+    monkeypatch.setattr(networks, "search_penalty", search_penalty)
+    same_fits(TANH, grid, wine)
+    assert met == 2 * n_parts
 
 
 @pytest.mark.parametrize("network", [TANH, RBF])
@@ -140,9 +159,11 @@ GROUP = {"n_hidden": [200, 40], "alpha": ["auto", 1.0], "radius": [3.0, 5.0, 8.0
 
 @pytest.mark.parametrize(("limit", "is_shared"), [("6MiB", True), ("3MiB", False)])
 @pytest.mark.filterwarnings("ignore:.*could not share")
-def test_memory(limit, is_shared):
-    """12 sets of statistics of 313 KiB, of rows that are kept and held; or one by one."""
+def test_memory(limit, is_shared, monkeypatch):
+    """12 sets of statistics of 313 KiB, of all rows and of those held out; or one by one."""
     rng = np.random.default_rng(0)
+    for module in (held_out, shared):  # else there would be more sets
+        monkeypatch.setattr(module, "FEW", 100)
     X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
     network = clone(TRIANGLES).set_params(max_memory=limit)
     search = HiddenSizeSearchCV(network, GROUP, cv=2, refit=False)
