@@ -261,7 +261,7 @@ def test_time_of_the_tuned_has_the_tuning_in_it(bench):
 def of_both_tasks():
     """A set of numbers that SVR has results for, too, beside the sets of classes."""
     errors = {"lightgbm": 0.3, "rbf": 0.25, "svc": 0.4}
-    first = made_up()[0] | {"set": "r", "task": "regression"}
+    first = made_up()[2] | {"set": "r", "task": "regression"}
     return made_up() + [first | {"method": name, "error": e} for name, e in errors.items()]
 
 
@@ -271,6 +271,7 @@ def test_summary_tells_the_tasks_apart(bench):
     assert "accuracy, %: means over 3 of 5 sets" in classes
     assert "SV" not in classes
     assert "Classifier" not in numbers
+    assert ("log-loss" in classes, "log-loss" in numbers) == (True, False)
     table = bench("summary").standing(results[results.task == "regression"])
     assert list(table.index) == ["LightGBM", "SVR", "RBFRegressor"]
     assert list(table.score) == pytest.approx([70, 60, 75])
