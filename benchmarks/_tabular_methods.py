@@ -27,10 +27,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 
-import sklearn_fsvc
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
 
 THREADS = 2
-# Parameters of "RBFClassifier, best".
+# Parameters of "RBFClassifier, best" and "RBFRegressor, best".
 BEST = {"alpha": "loo"}
 
 
@@ -40,7 +46,7 @@ class Method:
 
     label: str
     classifier: Callable
-    regressor: Callable | None
+    regressor: Callable
     space: dict = field(default_factory=dict)
     max_rows: int | None = None  # trained on a sample of so many rows where there are more
     ours: bool = False
@@ -115,8 +121,7 @@ def _nystroem(kind, device, gamma=None, n_components=1000, **params):
 
 
 def _ours(kind, device, **params):
-    model = getattr(sklearn_fsvc, kind)(random_state=0, device=device, **params)
-    return sklearn_fsvc.make_tabular_pipeline(model)
+    return make_tabular_pipeline(kind(random_state=0, device=device, **params))
 
 
 _BOOSTING = {
@@ -134,11 +139,8 @@ _NYSTROEM = {
 _KERNEL_MACHINE = {"C": loguniform(0.1, 1e3), "gamma": loguniform(1e-4, 1)}
 
 
-def _of_ours(label, stem, **params):
-    """The regressor joins as soon as the package has one."""
-    kinds = [f"{stem}{end}" for end in ("Classifier", "Regressor")]
-    made = [partial(_ours, k, **params) if hasattr(sklearn_fsvc, k) else None for k in kinds]
-    return Method(label, *made, ours=True)
+def _of_ours(label, *kinds, **params):
+    return Method(label, *(partial(_ours, kind, **params) for kind in kinds), ours=True)
 
 
 METHODS = {
@@ -178,7 +180,7 @@ METHODS = {
         "Nystroem + ridge", partial(_nystroem, RidgeClassifier), partial(_nystroem, Ridge),
         _NYSTROEM,
     ),
-    "rbf": _of_ours("RBFClassifier", "RBF"),
-    "rbf-best": _of_ours("RBFClassifier, best", "RBF", **BEST),
-    "tanh": _of_ours("TanhClassifier", "Tanh"),
+    "rbf": _of_ours("RBFClassifier", RBFClassifier, RBFRegressor),
+    "rbf-best": _of_ours("RBFClassifier, best", RBFClassifier, RBFRegressor, **BEST),
+    "tanh": _of_ours("TanhClassifier", TanhClassifier, TanhRegressor),
 }  # fmt: skip

@@ -36,7 +36,7 @@ def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, 
         if "failure" not in record
     }
     warm = set()
-    for table, split, pair in _dealt(paths, methods, track, part):
+    for table, split, pair in _dealt(paths, track, part):
         for name, method, variant in variants(methods, tuned):
             label = _with_units(name, method, n_hidden)
             if (table.name, split, label, variant) in done:
@@ -57,16 +57,12 @@ def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, 
     return True
 
 
-def _dealt(paths, methods, track, part):
+def _dealt(paths, track, part):
     """(table, number of the split, its rows) of every n-th split, the i-th first."""
     i, n = part
     count = 0
     for path in paths:
         table = read_table(path)
-        cannot = [m.label for m in methods.values() if m.factory(table.task) is None]
-        if cannot:
-            print(f"{table.name}: skipped, no {table.task} by {', '.join(cannot)}", flush=True)
-            continue
         for split, pair in enumerate(splits(table, track)):
             if count % n == i - 1:
                 yield table, split, pair

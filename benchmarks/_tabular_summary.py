@@ -117,6 +117,7 @@ def _means(results, what):
     lines = [_head(f"{what}: means over {len(counted)} of {results['set'].nunique()} sets")]
     if len(counted):
         table = standing(results).sort_values("score", ascending=False)
+        table = table.dropna(axis=1, how="all")  # of numbers there is no log-loss
         lines.append(_text(table.rename(columns={"score": what})))
         lines.append(
             "Rank and won-lost (against LightGBM's defaults) are by set, means of its splits.\n"

@@ -3,14 +3,18 @@
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.dummy import DummyClassifier
+from matplotlib.image import imread
+from sklearn.base import is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -112,14 +116,18 @@ def two_methods(bench):
     """A tree that can be tuned, and one that has seen every class but is sure of none."""
     Method = bench("methods").Method
 
-    def tree(device, **params):
-        tree = DecisionTreeClassifier(random_state=0, **params)
-        return make_pipeline(bench("methods")._ordinal(), tree)
+    def tree(kind, device, **params):
+        return make_pipeline(bench("methods")._ordinal(), kind(random_state=0, **params))
 
+    def dummy(kind, device):
+        return kind()
+
+    trees = (partial(tree, kind) for kind in (DecisionTreeClassifier, DecisionTreeRegressor))
+    dummies = (partial(dummy, kind) for kind in (DummyClassifier, DummyRegressor))
     space = {"max_depth": [1, 2, 3], "min_samples_leaf": list(range(1, 11))}
     return {
-        "forest": Method("RandomForest", tree, None, space),
-        "linear": Method("logistic regression", lambda device: DummyClassifier(), None),
+        "forest": Method("RandomForest", *trees, space),
+        "linear": Method("logistic regression", *dummies),
     }
 
 
@@ -138,7 +146,34 @@ def test_scores(bench, folder):
     assert again["error"] == scores["error"]
 
 
-def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch, capsys):
+def test_scores_of_numbers(bench, folder):
+    table = read(bench, folder)["numbers"]
+    train, test = np.arange(150), np.arange(150, 200)
+    model = bench("methods").METHODS["linear"].factory("regression")("cpu", penalty=300.0)
+    scores = bench("fit").fit_and_score(model, table, train, test)
+    r2 = r2_score(table.y[test], model.predict(table.X.iloc[test]))
+    assert 0.1 < r2 < 0.9
+    assert [scores["r2"], 1 - scores["error"]] == pytest.approx([r2, r2])
+    assert "log_loss" not in scores
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"), [("rbf", "auto"), ("rbf-best", "loo"), ("tanh", "auto")]
+)
+def test_ours_do_both_tasks(bench, folder, name, alpha):
+    """On numbers and categories, some of them missing."""
+    classes = read(bench, folder)["both"]
+    y = classes.X.x0.to_numpy() * (1 + classes.X.c0.cat.codes.to_numpy())
+    numbers = replace(classes, task="regression", y=y)
+    for table in (classes, numbers):
+        model = bench("methods").METHODS[name].factory(table.task)("cpu", n_hidden=60)
+        scores = bench("fit").fit_and_score(model, table, np.arange(150), np.arange(150, 200))
+        assert is_regressor(model) == (table.task == "regression")
+        assert model[-1].alpha == alpha
+        assert scores["error"] < 0.2
+
+
+def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(bench("fit"), "CONFIGURATIONS", 2)
     methods, runs = two_methods(bench), bench("run")
     paths, file = bench("data").find_tables(folder), tmp_path / "results.jsonl"
@@ -149,11 +184,10 @@ def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch, capsys)
         assert runs.run(paths, methods, file, part=(i, 2), **options)
     text = file.read_text()
     records = [json.loads(line) for line in text.splitlines()]
-    # Three splits of one table and that of the other, a tree with two variants and the other.
-    assert len(records) == 4 * 3
+    # Three splits of two tables and that of the other, a tree with two variants and the other.
+    assert len(records) == 7 * 3
     assert not any("failure" in record for record in records)
     assert {r["variant"] for r in records if "tuning_s" in r and r["params"]} == {"tuned"}
-    assert "numbers: skipped, no regression by RandomForest, logistic" in capsys.readouterr().out
     monkeypatch.setattr(runs, "measure", None)
     assert runs.run(paths, methods, file, **options)
     assert file.read_text() == text
@@ -224,11 +258,36 @@ def test_time_of_the_tuned_has_the_tuning_in_it(bench):
     assert list(bench("summary").standing(only).index) == ["RBFClassifier"]
 
 
+def of_both_tasks():
+    """A set of numbers that SVR has results for, too, beside the sets of classes."""
+    errors = {"lightgbm": 0.3, "rbf": 0.25, "svc": 0.4}
+    first = made_up()[2] | {"set": "r", "task": "regression"}
+    return made_up() + [first | {"method": name, "error": e} for name, e in errors.items()]
+
+
+def test_summary_tells_the_tasks_apart(bench):
+    results = bench("summary").compared(of_both_tasks())
+    classes, numbers = bench("summary").summary(results).split("R^2, %: means over 1 of 1 sets")
+    assert "accuracy, %: means over 3 of 5 sets" in classes
+    assert "SV" not in classes
+    assert "Classifier" not in numbers
+    assert ("log-loss" in classes, "log-loss" in numbers) == (True, False)
+    table = bench("summary").standing(results[results.task == "regression"])
+    assert list(table.index) == ["LightGBM", "SVR", "RBFRegressor"]
+    assert list(table.score) == pytest.approx([70, 60, 75])
+
+
 def test_front(bench):
     points = {"slow": (9.0, 80.0), "fast": (1.0, 70.0), "beaten": (2.0, 70.0), "best": (9.0, 90.0)}
     assert bench("picture").front(points) == ["fast", "best"]
 
 
-def test_picture(bench, tmp_path):
-    bench("picture").draw(bench("summary").compared(made_up()), tmp_path / "x.png", "small")
-    assert (tmp_path / "x.png").stat().st_size > 10_000
+def test_picture_has_a_panel_for_each_task(bench, tmp_path):
+    heights, widths = set(), []
+    for records in (made_up(), of_both_tasks()):
+        bench("picture").draw(bench("summary").compared(records), tmp_path / "x.png", "small")
+        height, width, _ = imread(tmp_path / "x.png").shape
+        heights.add(height)
+        widths.append(width)
+    assert len(heights) == 1
+    assert widths[1] == 2 * widths[0]
