@@ -50,6 +50,6 @@ if __name__ == "__main__":
             data={"required": True},
             device={"default": "cpu"},
             units={"type": int, "default": 4096},
-            repeats={"type": int, "default": 3},
+            repeats={"type": int, "default": 5},
         )
     )
