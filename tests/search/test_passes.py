@@ -7,6 +7,8 @@ from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
 from search.comparing import IN_FULL, SIZES, TANH, TRIANGLES, of_masks, same_results
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+from sklearn_fsvc.readouts import held_out
+from sklearn_fsvc.search import shared
 
 
 def test_one_pass_serves_all_splits(digits, work):
@@ -94,14 +96,19 @@ def test_what_takes_passes_of_its_own(digits, work, name):
 
 @pytest.mark.parametrize("network", [TANH, TRIANGLES])
 @pytest.mark.parametrize("alphas", [["auto"], [0.1, "auto", 10.0]])
-def test_a_penalty_that_is_searched_takes_a_pass_for_each_split(digits, work, network, alphas):
-    """In two parts, of the rows that are kept and those held out, whatever the sizes."""
+@pytest.mark.parametrize(("few", "passes", "rows"), [(1000, 7, 2 * 150), (100, 2, 150 + 25)])
+def test_a_penalty_that_is_searched_takes_a_pass_for_each_split(
+    digits, work, monkeypatch, network, alphas, few, passes, rows
+):
+    """And the rows that are held out are met once more, whatever the sizes."""
+    for module in (held_out, shared):
+        monkeypatch.setattr(module, "FEW", few)
     grid = {"n_hidden": [40, 10], "alpha": alphas}
     if network is TRIANGLES:
         grid |= {"radius": [300.0, 400.0], "kernel": ["gaussian", "triangular"]}
     HiddenSizeSearchCV(network, grid, cv=KFold(4), refit=False).fit(*digits)
-    assert (work.passes, work.rows) == (2 * 4, 3 * 200)
-    assert work.entries == (3 + 1) * 200 * 40
+    assert (work.passes, work.rows) == (passes * 4, rows * 4)
+    assert work.entries == (rows * 4 + 200) * 40
 
 
 def test_no_scores_are_computed_twice(digits, work):
