@@ -9,7 +9,7 @@ TanhClassifier with 250 units up to 0.95 of the rows, on at most 4,000 rows of e
 at each size, how far it is below the best of the smaller ones.
 """
 
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,10 @@ from sklearn.datasets import make_classification
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, make_tabular_pipeline
+from sklearn_fsvc.timing import medians
 
 FEATURES = 30
 PARTS = 0.95
-
-
-def seconds(model, X, y):
-    start = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - start
 
 
 def fits(device, X, y):
@@ -61,10 +56,10 @@ def times(args):
         X, y = make_classification(n, FEATURES, n_informative=10, n_classes=4, random_state=0)
         X = X.astype(np.float32)
         for name, automatic, given in fits(args.device, X, y):
-            automatic.fit(X[:1000], y[:1000])  # compiled
-            taken = [(seconds(automatic, X, y), seconds(given, X, y)) for _ in range(args.repeats)]
-            ratio = np.median([a / b for a, b in taken])
-            rows.append((f"{n} rows, {name}: automatic, s", np.median([a for a, _ in taken])))
+            both = {"automatic": partial(automatic.fit, X, y), "given": partial(given.fit, X, y)}
+            taken = medians(both, args.repeats, seconds=600)
+            ratio = taken["automatic"] / taken["given"]
+            rows.append((f"{n} rows, {name}: automatic, s", taken["automatic"]))
             rows.append((f"{n} rows, {name}: automatic / given", ratio))
     report(args, f"Automatic and given, {args.device}", rows)
 

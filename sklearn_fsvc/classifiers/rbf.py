@@ -260,8 +260,9 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         if self.readout == "ridge":
             return self._train_ridge(job, layer, samples, trials)
         W = untrained(samples.targets, self.support_)
-        class_weights = self._class_weights(samples.targets.all_codes)
-        W *= class_weights[self.support_] / class_weights.max()
+        weights = self._class_weights(samples.targets.all_codes)
+        if weights is not None:
+            W *= weights[self.support_] / weights.max()
         if self.readout == "lms":
             W = job.engine.to_device(W)
             trainer = LmsTrainer(job, layer, samples)

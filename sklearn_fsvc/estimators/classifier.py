@@ -4,20 +4,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_consistent_length
-from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _check_y,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted
 
-from ..layers import DTYPES
 from ..parameters import check_flag
 from ..rows.samples import Samples
-from ..rows.validation import check_rows, is_elsewhere, to_host
 from .labels import Labels
 from .predictor import HiddenLayerPredictor
 
@@ -61,22 +53,14 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
 
     def _prepare(self, engine, X, y, sample_weight):
         """Clean `Samples`; sets `classes_`, `is_indicator_` and `device_`."""
-        X, y = self._check_rows_and_labels(engine, X, y)
+        X, y = self._clean(engine, X, y)
         labels, codes = Labels.of(y)
         self.classes_, self.is_indicator_ = labels.classes, labels.is_indicator
-        weight = self._row_weights(X, codes, sample_weight)
+        weight = self._row_weights(X, sample_weight, self._class_weights(codes))
         if not labels.is_indicator:
             self._check_classes(codes if weight is None else codes[weight > 0])
         self.device_ = engine.name
         return self._present(Samples(X, labels.targets(codes), weight))
-
-    def _check_rows_and_labels(self, engine, X, y):
-        if not is_elsewhere(X):
-            return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
-        X = check_rows(self, engine, X, reset=True)
-        y = _check_y(to_host(y), multi_output=True, estimator=self)
-        check_consistent_length(range(len(X)), y)
-        return X, y
 
     def _check_classes(self, codes):
         for output, column in enumerate(codes.T):
@@ -93,25 +77,10 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         return Labels(self.classes_, self.is_indicator_)
 
     def _class_weights(self, codes):
-        """The weight that its classes give each row."""
+        """The weight that its classes give each row; None where they give none."""
         if self.class_weight is None:
-            return np.ones(len(codes))
-        y = self._labels.decode(codes)
-        if not self._labels.is_single:
-            return compute_sample_weight(self.class_weight, y)
-        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        return weights[codes[:, 0]]
-
-    def _row_weights(self, X, codes, sample_weight):
-        if sample_weight is None and self.class_weight is None:
             return None
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        weight *= self._class_weights(codes)
-        if not weight.any():
-            raise ValueError("sample_weight and class_weight leave no row a weight above 0.")
-        return weight
+        return compute_sample_weight(self.class_weight, self._labels.decode(codes))
 
     def _keep_readout(self, W, b, dtype):
         """A score for each class, of two classes one; in the dtype of the layer."""

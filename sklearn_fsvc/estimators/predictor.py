@@ -4,7 +4,10 @@ from abc import abstractmethod
 from copy import copy
 
 import numpy as np
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
+from ..layers import DTYPES
 from ..parameters import AUTO, penalties
 from ..readouts.held_out import Trials, train_held_out
 from ..readouts.linear import LinearReadout
@@ -12,6 +15,7 @@ from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
 from ..readouts.solution import warn_of
 from ..rows.streaming import Consumer, stream
+from ..rows.validation import check_rows, is_elsewhere, to_host
 from .base import HiddenLayerEstimator
 
 
@@ -44,6 +48,29 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     @abstractmethod
     def _prepare(self, engine, X, y, sample_weight):
         """Clean `Samples`."""
+
+    def _clean(self, engine, X, y):
+        """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
+        if not is_elsewhere(X):
+            return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
+        X = check_rows(self, engine, X, reset=True)
+        y = _check_y(to_host(y), multi_output=True, estimator=self)
+        check_consistent_length(range(len(X)), y)
+        return X, y
+
+    def _row_weights(self, X, sample_weight, factors=None):
+        """The weights of the rows, multiplied by factors if there are any; None for equal ones."""
+        if sample_weight is None and factors is None:
+            return None
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
+        if factors is not None:
+            weight *= factors
+        if not weight.any():
+            which = "leaves" if factors is None else "and class_weight leave"
+            raise ValueError(f"sample_weight {which} no row a weight above 0.")
+        return weight
 
     def _answer_outside(self, job, layer, X, rows, consume):
         """``consume(rows, scores)`` for rows that no unit answers, where there may be such."""

@@ -2,21 +2,13 @@
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _check_y,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted
 
-from ..layers import DTYPES
 from ..parameters import check_flag
 from ..readouts.posterior import Deviations
 from ..rows.samples import Samples
 from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
-from ..rows.validation import check_rows, is_elsewhere, to_host
 from .predictor import HiddenLayerPredictor
 from .targets import NumberTargets, as_numbers
 
@@ -58,31 +50,12 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
 
     def _prepare(self, engine, X, y, sample_weight):
         """Clean `Samples`; sets `target_mean_`, `target_scale_` and `device_`."""
-        X, y = self._check_rows_and_numbers(engine, X, y)
-        weight = self._row_weights(X, sample_weight)
+        X, y = self._clean(engine, X, y)
+        y, weight = as_numbers(y), self._row_weights(X, sample_weight)
         targets = NumberTargets.of(y.reshape(len(y), -1), weight)
         vars(self).update(_moments(targets, y.shape[1:]))
         self.device_ = engine.name
         return self._present(Samples(X, targets, weight))
-
-    def _check_rows_and_numbers(self, engine, X, y):
-        if is_elsewhere(X):
-            X = check_rows(self, engine, X, reset=True)
-            y = _check_y(to_host(y), multi_output=True, estimator=self)
-            check_consistent_length(range(len(X)), y)
-        else:
-            X, y = validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
-        return X, as_numbers(y)
-
-    def _row_weights(self, X, sample_weight):
-        if sample_weight is None:
-            return None
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
-        if not weight.any():
-            raise ValueError("sample_weight leaves no row a weight above 0.")
-        return weight
 
     def _of_rows_alone(self, samples, rows):
         targets = NumberTargets.of(samples.targets.numbers(rows), samples.weight_of(rows))

@@ -128,15 +128,11 @@ class RidgeStatistics:
         empty.origin = origin
         return empty._take_in(self, 1)
 
-    def __iadd__(self, other):
-        if self.n == 0:
-            self.origin = other.origin.copy()
-        return self._take_in(other, 1)
-
     def __add__(self, other):
         total = self.copy()
-        total += other
-        return total
+        if self.n == 0:
+            total.origin = other.origin.copy()
+        return total._take_in(other, 1)
 
     def __sub__(self, other):
         return self.copy()._take_in(other, -1)

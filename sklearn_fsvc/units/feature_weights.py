@@ -15,13 +15,11 @@ from ..readouts.ridge import gather
 from ..rows.tiling import check_fits
 from .gradients import mean_squared_gradients
 from .novelty import Presentation
-from .radius import typical_distance
+from .radius import typical_distance, typical_distance_bytes
 
 # Networks that are asked one after the other, their rows, and the most centres.
 _ROUNDS, _ROWS, _CENTERS = 3, 4000, 600
 _ALPHA = 0.1
-# Rows between which `typical_distance` measures distances.
-_MEASURED = 1000
 
 
 def learn(job, samples, metric, kernel, random_state, rows=None):
@@ -45,7 +43,7 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
         The largest is 1, none is negative. All are 1 where no feature changes an output.
     """
     job, drawn = _draw(job, samples, random_state, samples.present if rows is None else rows)
-    check_fits("the natural radius", _radius_bytes(drawn.X), job.memory_limit)
+    check_fits("the natural radius", typical_distance_bytes(drawn.X), job.memory_limit)
     weights = np.ones(drawn.X.shape[1])
     for _ in range(_ROUNDS):
         layer = _layer(job.engine, drawn, weights, metric, kernel)
@@ -76,8 +74,3 @@ def _layer(engine, drawn, weights, metric, kernel):
     radius = float(kernel.natural_radius(typical_distance(shown, metric)))
     n_units = max(1, min(_CENTERS, len(drawn) // 2))
     return RBFLayer(shown.block(slice(n_units)), radius, metric, kernel, weights)
-
-
-def _radius_bytes(X):
-    """Bytes that `typical_distance` takes: distances, half of them twice, and which half."""
-    return min(len(X), _MEASURED) ** 2 * (2 * X.dtype.itemsize + 2)

@@ -93,6 +93,11 @@ def _next_log_radius(above, below, target, stride):
     return low + part * (high - low), high - low < 1e-4
 
 
+def typical_distance_bytes(X):
+    """Bytes that `typical_distance` takes: distances, half of them twice, and which half."""
+    return min(len(X), _SAMPLE) ** 2 * (2 * X.dtype.itemsize + 2)
+
+
 def typical_distance(shown, metric):
     """The median distance between rows.
 
