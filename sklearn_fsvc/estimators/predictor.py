@@ -120,12 +120,12 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             found, statistics = train_held_out(job, layer, samples, self._random(), trials)
             self.alpha_ = found.alpha
             if not is_left_out:
-                return statistics.solve(self.alpha_)
+                return statistics.solve(self.alpha_, is_last=True)
             alphas, statistics = (self.alpha_,), None
         if not (is_chosen or is_left_out):
             (self.alpha_,) = alphas
             (statistics,) = gather(job, [layer], samples)
-            return statistics.solve(self.alpha_)
+            return statistics.solve(self.alpha_, is_last=True)
         wanted = self._wants_press_scores, self._wants_posterior
         chosen = choose_penalty(job, layer, samples, alphas, *wanted)
         self.alpha_, self.alphas_ = chosen.alpha, np.array(alphas)

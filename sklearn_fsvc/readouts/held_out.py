@@ -20,8 +20,6 @@ FEW = 1000
 STEP = 10**0.5
 # What is tried lies between these powers of STEP.
 _LEAST, _MOST = -8, 10
-# Columns of H'H that are taken together.
-_BLOCK = 1024
 
 
 class Found(NamedTuple):
@@ -209,25 +207,12 @@ def _error_of(folds, alpha):
 
 def squared_error(statistics, solution):
     """Mean of ``|y - W h - b|^2`` over the rows of the statistics, with their weights."""
-    s, xp, W = statistics, statistics.xp, solution.W
+    s, W = statistics, solution.W
     b = solution.b + W @ s.origin  # for H less its origin
     of_targets = s.yy.sum() - 2 * (b @ s.y) + s.n * (b @ b)
     crossed = (W.T * s.hy).sum() - b @ (W @ s.h)
-    total = of_targets - 2 * crossed + _quadratic(s.gram, W, xp)
+    total = of_targets - 2 * crossed + s.gram.quadratic(W)
     return max(float(total) / s.n, 0.0)
-
-
-def _quadratic(gram, W, xp):
-    """Sum over the rows w of W of ``w gram w'``; only the lower triangle is read."""
-    total = 0.0
-    for first in range(0, len(gram), _BLOCK):
-        columns = slice(first, first + _BLOCK)
-        square = xp.tril(gram[columns, columns], -1)
-        below = gram[first + _BLOCK :, columns]
-        part, rest = W[:, columns], W[:, first + _BLOCK :]
-        total += 2 * ((part @ square.T) * part).sum() + 2 * ((rest @ below) * part).sum()
-        total += (part**2 @ gram[columns, columns].diagonal()).sum()
-    return total
 
 
 def train_held_out(job, layer, samples, random, trials):
@@ -247,7 +232,8 @@ def train_held_out(job, layer, samples, random, trials):
     judges = layer.part(slice(n_judges(layer.n_units)))
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
     taken = RidgeStatistics.nbytes(layer.n_units)
-    taken += (2 * len(parts) - 2) * RidgeStatistics.nbytes(judges.n_units)
+    # The other sets of rows, the difference of each, and a factor.
+    taken += 2 * len(parts) * RidgeStatistics.nbytes(judges.n_units)
     job = job.named(f"{job.what}, held out").reserving(taken)
     of_held = [gather(job, [judges], samples, part)[0] for part in parts]
     found = search_penalty(folds_of(statistics, of_held, judges.n_units), trials.first_alpha)

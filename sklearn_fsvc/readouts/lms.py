@@ -52,7 +52,8 @@ def lms_update(W, H, Y, rate, weight=None, algebra=HOST):
         h = H[rows].astype(np.float64)
         step = xp.full(len(h), rate) if weight is None else rate * weight[rows]
         system = xp.tril(h @ h.T, -1) * step
-        E = algebra.solve_unit_lower(system, Y[rows] - h @ W.T)
+        E = Y[rows] - h @ W.T
+        algebra.solve_lower(system, E, unit=True)
         W += (E * step[:, None]).T @ h
 
 

@@ -13,6 +13,7 @@ from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
 from .posterior import Posterior
 from .ridge import gather
+from .statistics import RidgeStatistics
 
 # 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
 # without it. Of the order of the rounding of a leverage.
@@ -193,7 +194,8 @@ class PressScorer:
     @staticmethod
     def nbytes(n_units, itemsize, algebra):
         """Bytes that it takes on the engine at most."""
-        return algebra.n_matrices * n_units * n_units * 8 + n_units * n_units * itemsize
+        whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
+        return whitening + n_units * n_units * itemsize
 
     def scores(self, H, Y, weight=None):
         """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.

@@ -5,7 +5,7 @@ import naive
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.readouts import held_out
+from sklearn_fsvc.readouts import panels
 from sklearn_fsvc.readouts.held_out import (
     Trials,
     folds_of,
@@ -43,10 +43,10 @@ def statistics_of(engine, H, Y, weight=None):
     return s
 
 
-@pytest.mark.parametrize("block", [1024, 7])
+@pytest.mark.parametrize("width", [1024, 7])
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_error_is_that_of_the_rows(engine, monkeypatch, rng, block, is_weighted):
-    monkeypatch.setattr(held_out, "_BLOCK", block)  # units in one piece, and in ragged pieces
+def test_error_is_that_of_the_rows(engine, monkeypatch, rng, width, is_weighted):
+    monkeypatch.setattr(panels, "WIDTH", width)  # units in one piece, and in ragged pieces
     H, Y = rng.normal(size=(60, 20)) + 5, rng.normal(size=(60, 3))
     weight = rng.random(60) if is_weighted else None
     solution = statistics_of(engine, H[:40], Y[:40]).solve(0.3)

@@ -187,7 +187,7 @@ def test_too_little_memory_is_refused_with_the_number(network):
     with get_engine("jit") as engine:
         samples, layer = Samples(X, ClassTargets(y, 3)), clf._layer()
         (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
-        with pytest.raises(ValueError, match=r"leave-one-out needs \d{4} .*Raise max_memory"):
+        with pytest.raises(ValueError, match=r"leave-one-out needs \d{5} .*Raise max_memory"):
             press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
 
 

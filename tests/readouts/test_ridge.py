@@ -8,8 +8,8 @@ import naive
 from readouts.left_out import rows_of, some_weights
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.algebra import HostAlgebra
 from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.readouts.panels import Panels
 from sklearn_fsvc.readouts.ridge import gather
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
@@ -37,7 +37,7 @@ def assert_statistics(found, layer, X, y, weight=None):
     np.testing.assert_allclose(found.h, w @ H, atol=1e-10)
     np.testing.assert_allclose(found.y, w @ Y, atol=1e-10)
     np.testing.assert_allclose(found.hy, H.T @ (w[:, None] * Y), atol=1e-10)
-    np.testing.assert_allclose(np.tril(found.gram), np.tril(H.T @ (w[:, None] * H)), atol=1e-10)
+    np.testing.assert_allclose(found.gram.full(), np.tril(H.T @ (w[:, None] * H)), atol=1e-10)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -58,15 +58,15 @@ def test_statistics_of_several_layers(layers, rng, weighted, some):
 def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, weighted, most):
     layers, X, y = layers
     weight = some_weights() if weighted else None
-    calls, add_gram = [0], HostAlgebra.add_gram
+    calls, add_gram = [0], Panels.add_gram
 
-    def short(total, H):
+    def short(panels, H):
         calls[0] += 1
         if len(H) > most and calls[0] % 2 == 0:  # the first layer has it
             raise MemoryError
-        add_gram(total, H)
+        add_gram(panels, H)
 
-    monkeypatch.setattr(HostAlgebra, "add_gram", staticmethod(short))
+    monkeypatch.setattr(Panels, "add_gram", short)
     for of_layer, layer in zip(statistics_of(layers, X, y, weight), layers, strict=True):
         assert_statistics(of_layer, layer, X, y, weight)
     assert calls[0] > 2
@@ -78,5 +78,5 @@ def test_the_product_is_made_in_the_dtype_asked_for(layers):
     layer = layers[0].astype(np.float32)
     for dtype, eps in ((None, 1.2e-7), (np.float32, 1.2e-7), (float, 2.3e-16)):
         (found,) = statistics_of([layer], X, y, dtype=dtype)
-        assert found.gram.dtype == np.float64
+        assert found.gram.full().dtype == np.float64
         assert found.rounding == pytest.approx(eps, rel=0.1)

@@ -1,13 +1,24 @@
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.readouts import panels
+from sklearn_fsvc.readouts.panels import Panels
 from sklearn_fsvc.readouts.solution import warn_of
 from sklearn_fsvc.readouts.statistics import RidgeStatistics
 
 JIT = get_engine("jit")
+
+
+@pytest.fixture(autouse=True, params=[2048, 4], ids=lambda width: f"panels of {width}")
+def width(request, monkeypatch):
+    """One panel as a rule, here several too."""
+    monkeypatch.setattr(panels, "WIDTH", request.param)
 
 
 @pytest.fixture
@@ -36,7 +47,7 @@ def assert_same(a, b, tolerance=1e-10):
     b = b.seen_from(a.origin)
     for name in ("n", "h", "y", "yy", "hy"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=0, atol=tolerance)
-    np.testing.assert_allclose(np.tril(a.gram), np.tril(b.gram), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(a.gram.full(), b.gram.full(), rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1.0, 100.0])
@@ -55,8 +66,8 @@ def test_float32_tiles_are_summed_in_float64(data):
     tile = H.astype(np.float32)
     result = statistics(np.tile(tile, (50, 1)), np.tile(Y, (50, 1)), step=200)
     one = statistics(tile, Y)
-    assert result.gram.dtype == np.float64
-    np.testing.assert_allclose(np.tril(result.gram), 50 * np.tril(one.gram), rtol=1e-12)
+    assert result.gram.full().dtype == np.float64
+    np.testing.assert_allclose(result.gram.full(), 50 * one.gram.full(), rtol=1e-12)
 
 
 def test_statistics_are_a_monoid(data):
@@ -86,7 +97,7 @@ def test_the_sum_with_nothing_keeps_the_origin(data):
     s, nothing = statistics(H, Y), RidgeStatistics(15, 3)
     for same in (s + nothing, nothing + s, s - nothing):
         np.testing.assert_array_equal(same.origin, s.origin)
-        np.testing.assert_array_equal(np.tril(same.gram), np.tril(s.gram))
+        np.testing.assert_array_equal(same.gram.full(), s.gram.full())
 
 
 def test_the_coarsest_rounding_is_kept(data):
@@ -106,7 +117,7 @@ def test_a_unit_that_hardly_varies_costs_no_digits(engine, rng):
     H, Y = H.astype(np.float32), rng.normal(size=(50_000, 2))
     s = statistics(H, Y, step=8000, engine=engine)
     variance = np.cov(H.astype(float), rowvar=False, ddof=0)
-    found = np.tril(engine.to_host(s._normal_matrix(0.0))) / len(H)
+    found = engine.to_host(s._normal_matrix(0.0, s.gram).full()) / len(H)
     scale = np.sqrt(np.outer(variance.diagonal(), variance.diagonal()))
     np.testing.assert_allclose(found / scale, np.tril(variance / scale), rtol=0, atol=1e-3)
 
@@ -236,19 +247,20 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
     weight = weight if weighted else None
     s = statistics(H, Y, weight, engine=engine)
 
-    def fail(total, H):
+    def fail(panels, H):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(engine.algebra), "add_gram", staticmethod(fail))
+        patch.setattr(Panels, "add_gram", fail)
         with pytest.raises(MemoryError):
             s.update(engine.to_device(H.copy()), engine.to_device(Y), weight)
     once = statistics(H, Y, weight, engine=engine)
     for name in ("n", "rounding"):
         assert getattr(s, name) == getattr(once, name)
-    for name in ("h", "y", "hy", "gram"):
+    for name in ("h", "y", "hy"):
         there = engine.to_host(getattr(s, name)), engine.to_host(getattr(once, name))
         np.testing.assert_array_equal(*there)
+    np.testing.assert_array_equal(*(engine.to_host(each.gram.full()) for each in (s, once)))
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +284,7 @@ def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
         (s.h, w @ H),
         (s.y, w @ Y),
         (s.hy, H.T @ (w[:, None] * Y)),
-        (engine.xp.tril(s.gram), np.tril(H.T @ (w[:, None] * H))),
+        (s.gram.full(), np.tril(H.T @ (w[:, None] * H))),
     ):
         scale = np.abs(exact).max()
         np.testing.assert_allclose(engine.to_host(found), exact, rtol=0, atol=1e-12 * scale)
@@ -298,3 +310,39 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
     basis, scale, _ = s.whiten([alpha, 1.0])
     W = engine.to_host(basis * scale[:, 0] @ (basis.T @ s.right)).T
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+
+
+def test_they_travel_as_host_arrays(engine, data):
+    H, Y, weight = data
+    s = statistics(H, Y, weight, engine=engine)
+    there = pickle.loads(pickle.dumps(s))
+    assert there.algebra is HOST
+    assert all(isinstance(block, np.ndarray) for block in there.gram.blocks)
+    W, b = solved(s, 0.5, engine)
+    for again in (there, there.on(engine.algebra)):
+        solution = again.solve(0.5)
+        np.testing.assert_allclose(again.algebra.to_host(solution.W), W, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(again.algebra.to_host(solution.b), b, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("room", [0, None])
+def test_the_last_solution_is_that_of_any_other(engine, data, alpha, room):
+    """Whether it takes the place of the statistics, or not."""
+    H, Y, weight = data
+    s = statistics(H, Y, weight, engine=engine)
+    expected = solved(s, alpha, engine)
+    s.room, is_sure = room, alpha == 1.0
+    W, b, _ = s.solve(alpha, is_last=True)
+    assert (s.gram is None) == (is_sure or room == 0)
+    np.testing.assert_array_equal(engine.to_host(W), expected[0])
+    np.testing.assert_array_equal(engine.to_host(b), expected[1])
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_no_room_for_eigenvectors_says_what_to_do(engine, data, is_last):
+    H, Y, _ = data
+    s = statistics(np.hstack([H, H[:, :5]]), Y, engine=engine)
+    s.room = 100
+    with pytest.raises(ValueError, match=r"alpha=0, and max_memory .* 20 units .*Raise alpha"):
+        s.solve(0.0, is_last=is_last)

@@ -1,12 +1,22 @@
-"""The linear algebra of the readouts on a GPU, by CuPy: see `HostAlgebra` for what each does."""
+"""The linear algebra of the readouts on a GPU: see `HostAlgebra` for what each does.
+
+cuBLAS and cuSOLVER as CuPy binds them, for its own functions of arrays copy what is a part of
+a matrix.
+"""
+
+import ctypes
 
 import numpy as np
+
+from ..lapack import layout
+
+_REALS = {np.dtype(np.float32): ("s", ctypes.c_float), np.dtype(np.float64): ("d", ctypes.c_double)}
 
 
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
-    n_matrices = 4
+    n_matrices = 3
 
     @property
     def xp(self):
@@ -15,59 +25,45 @@ class CuPyAlgebra:
         return cupy
 
     @staticmethod
-    def gram_bytes(n_units, dtype):
-        return 2 * n_units * n_units * (dtype.itemsize % 8)
-
-    @staticmethod
     def cross(H, B):
         return H.T @ B
 
     @staticmethod
-    def add_gram(total, H):
+    def gemm(C, A, B, factor=1.0, keep=1.0):
+        if not A.size or not B.size:
+            return
+        (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
+        _blas(
+            "gemm", C.dtype, int(of_A), int(of_B), *C.shape, A.shape[1], factor, A, lda, B, ldb,
+            keep, C, ldc,
+        )  # fmt: skip
+
+    @staticmethod
+    def syrk(C, A, factor=1.0, keep=1.0):
+        (of_A, lda), (_, ldc) = map(layout, (A, C))
+        _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
+
+    @staticmethod
+    def factorise(A):
         import cupy
-        from cupy import cublas
+        from cupy.cuda import cusolver, device
 
-        if H.dtype == total.dtype:
-            cublas.syrk("N", H.T, out=total, alpha=1.0, beta=1.0, lower=True)
-        else:
-            product = cupy.zeros(total.shape, H.dtype, order="F")
-            total += cublas.syrk("N", H.T, out=product, lower=True)
-
-    @staticmethod
-    def add_outer(matrix, factor, v):
-        from cupy import cublas
-
-        cublas.ger(factor, v, v, matrix)
+        handle, letter = device.get_cusolver_handle(), _REALS[A.dtype][0]
+        cusolver.setStream(handle, cupy.cuda.get_current_stream().ptr)
+        matrix = 0, len(A), A.data.ptr, layout(A)[1]  # 0: the lower triangle
+        n_work = getattr(cusolver, f"{letter}potrf_bufferSize")(handle, *matrix)
+        work, info = cupy.empty(n_work, A.dtype), cupy.empty(1, np.int32)
+        potrf = getattr(cusolver, f"{letter}potrf")
+        potrf(handle, *matrix, work.data.ptr, n_work, info.data.ptr)
+        return int(info[0]) == 0
 
     @staticmethod
-    def cholesky(A, margin=1.0):
-        import cupy
-
-        largest = float(A.diagonal().sum())  # at least the largest eigenvalue
-        L = cupy.linalg.cholesky(A)
-        if margin is None:
-            return L if np.isfinite(float(L[-1, -1])) else None
-        # cuSOLVER estimates no condition: inverse iteration finds the smallest eigenvalue.
-        v = cupy.asarray(np.random.RandomState(0).standard_normal((len(A), 1)))
-        for _ in range(3):
-            v /= cupy.linalg.norm(v)
-            v = CuPyAlgebra.solve_lower(L, CuPyAlgebra.solve_lower(L, v), transposed=True)
-        smallest = 1 / float(cupy.linalg.norm(v))
-        # Or NaN: not positive at all.
-        return L if smallest > margin * np.finfo(A.dtype).eps * largest else None
-
-    @staticmethod
-    def solve_lower(L, right, transposed=False):
-        from cupyx.scipy.linalg import solve_triangular
-
-        # The transpose is F-ordered, which the solver takes as it is.
-        return solve_triangular(L.T, right, trans="N" if transposed else "T")
-
-    @staticmethod
-    def invert_lower(L):
-        import cupy
-
-        return CuPyAlgebra.solve_lower(L, cupy.eye(len(L)))
+    def solve_lower(L, B, transposed=False, unit=False):
+        (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
+        shape = B.T.shape if of_B else B.shape
+        is_transposed = transposed ^ of_B ^ of_L
+        flags = of_B, of_L, is_transposed, unit  # from the right, upper, transposed, of ones
+        _blas("trsm", B.dtype, *map(int, flags), *shape, 1.0, L, ldl, B, ldb)
 
     @staticmethod
     def eigh(A):
@@ -76,7 +72,31 @@ class CuPyAlgebra:
         return cupy.linalg.eigh(A, UPLO="L")
 
     @staticmethod
-    def solve_unit_lower(L, right):
-        from cupyx.scipy.linalg import solve_triangular
+    def to_host(array):
+        return array.get()
 
-        return solve_triangular(L, right, lower=True, unit_diagonal=True)
+
+def _blas(name, dtype, *args):
+    """Call a routine of cuBLAS on the stream of the moment; factors lie on the host."""
+    import cupy
+    from cupy.cuda import cublas, device
+
+    letter, real = _REALS[dtype]
+    handle = device.get_cublas_handle()
+    cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
+    mode = cublas.getPointerMode(handle)
+    cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
+    factors = [real(arg) for arg in args if isinstance(arg, float)]
+    waiting = iter(factors)
+    try:
+        getattr(cublas, letter + name)(
+            handle, *[_pointer(next(waiting) if isinstance(a, float) else a) for a in args]
+        )
+    finally:
+        cublas.setPointerMode(handle, mode)
+
+
+def _pointer(arg):
+    if isinstance(arg, ctypes._SimpleCData):
+        return ctypes.addressof(arg)
+    return arg.data.ptr if hasattr(arg, "data") else arg

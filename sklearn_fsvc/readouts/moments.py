@@ -1,0 +1,163 @@
+"""Moments of H and of the targets: sums over tiles of H, where they are.
+
+An engine brings the algebra for its arrays.
+"""
+
+from copy import copy
+
+import numpy as np
+
+from ..engines.algebra import HOST
+from .panels import Panels
+
+# Rows of H whose mean is its origin.
+_ORIGIN_ROWS = 1024
+
+
+class Moments:
+    """What a ridge readout needs of the data: a commutative monoid.
+
+    Sums over rows with weights w, in float64: n = sum w, sum w h, sum w y, sum w h h',
+    sum w h y' and sum w y^2, where h is H less an origin, so that what is rounded is near the
+    variance.
+    Those of two sets of rows add up to those of their union, subtract, and cut down to
+    those of the leading units.
+
+    Parameters
+    ----------
+    n_units, n_outputs : int
+    algebra : HostAlgebra or its like
+        What solves, and the namespace of the arrays.
+    dtype : dtype, optional
+        In which H is multiplied with itself, where it is not wider; by default H's own.
+
+    Attributes
+    ----------
+    gram : Panels of order n_units
+    origin : (n_units,)
+        What was taken from H: about its mean over the first rows that were added.
+    rounding : float
+        The coarsest machine epsilon among the tiles that were added.
+    """
+
+    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=np.float32):
+        self.algebra, self.dtype = algebra, np.dtype(dtype)
+        xp = self.xp
+        self.n = 0.0
+        self.rounding = np.finfo(np.float64).eps
+        self.origin = xp.zeros(n_units)
+        self.h = xp.zeros(n_units)
+        self.y, self.yy = xp.zeros(n_outputs), xp.zeros(n_outputs)
+        self.gram = Panels(n_units, algebra)
+        self.hy = xp.zeros((n_units, n_outputs))
+
+    @property
+    def xp(self):
+        """Namespace of the arrays."""
+        return self.algebra.xp
+
+    @staticmethod
+    def nbytes(n_units):
+        """Bytes of the moments."""
+        return Panels.nbytes(n_units)
+
+    def update(self, H, Y, weight=None):
+        """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.
+
+        H is overwritten.
+        """
+        xp = self.xp
+        n = len(H) if weight is None else float(weight.sum())
+        ones = xp.ones(len(H))
+        H = H.astype(max(H.dtype, self.dtype), copy=False)
+        is_first = self.n == 0
+        origin = H[:_ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
+        H -= origin
+        if weight is not None:
+            ones = xp.sqrt(xp.asarray(weight))
+            H *= ones[:, None].astype(H.dtype)
+            Y = Y * ones[:, None]
+        left = xp.column_stack([ones, Y]).astype(H.dtype)
+        sums = self.algebra.cross(H, left).astype(np.float64)
+        # Where there is no memory for all this, nothing has been added yet.
+        self.gram.add_gram(H)
+        if is_first:
+            self.origin = origin.astype(np.float64)
+        self.n += n
+        self.rounding = max(self.rounding, float(np.finfo(H.dtype).eps))
+        self.h += sums[:, 0]
+        self.hy += sums[:, 1:]
+        self.y += ones @ Y
+        self.yy += (Y * Y).sum(axis=0)
+        return self
+
+    def _take_in(self, other, sign):
+        """Add the other sums to these, or subtract them, seen from this origin."""
+        if other.n == 0:
+            return self
+        step, n = other.origin - self.origin, sign * other.n
+        self.y += sign * other.y
+        self.yy += sign * other.yy
+        self.gram.add(other.gram, sign)
+        # n step step' + h step' + step h', by rank-one updates.
+        self.gram.add_outer(n, step + other.h / other.n)
+        self.gram.add_outer(-sign / other.n, other.h)
+        self.h += sign * other.h + n * step
+        self.hy += sign * (other.hy + self.xp.outer(step, other.y))
+        self.n += n
+        self.rounding = max(self.rounding, other.rounding)
+        return self
+
+    def copy(self):
+        """The same moments, in arrays of their own."""
+        result = copy(self)
+        for name in ("origin", "h", "y", "yy", "gram", "hy"):
+            setattr(result, name, getattr(self, name).copy())
+        return result
+
+    def on(self, algebra):
+        """The same moments where another algebra has its arrays."""
+        result = copy(self)
+        result.algebra, result.gram = algebra, self.gram.on(algebra)
+        for name in ("origin", "h", "y", "yy", "hy"):
+            setattr(result, name, algebra.xp.asarray(self.algebra.to_host(getattr(self, name))))
+        return result
+
+    def __reduce_ex__(self, protocol):
+        """They travel as host arrays, wherever they are."""
+        return object.__reduce_ex__(self if self.algebra is HOST else self.on(HOST), protocol)
+
+    def seen_from(self, origin):
+        """The same moments, of H less another origin."""
+        empty = type(self)(len(self.h), len(self.y), self.algebra, self.dtype)
+        empty.origin = origin
+        return empty._take_in(self, 1)
+
+    def __add__(self, other):
+        total = self.copy()
+        if self.n == 0:
+            total.origin = other.origin.copy()
+        return total._take_in(other, 1)
+
+    def __sub__(self, other):
+        return self.copy()._take_in(other, -1)
+
+    def leading(self, n_units):
+        """The moments of the first `n_units` units, as views."""
+        result = object.__new__(type(self))
+        for name in ("algebra", "dtype", "n", "y", "yy", "rounding"):
+            setattr(result, name, getattr(self, name))
+        for name in ("origin", "h", "hy"):
+            setattr(result, name, getattr(self, name)[:n_units])
+        result.gram = self.gram.leading(n_units)
+        return result
+
+    @property
+    def mean(self):
+        """Mean of H, (n_units,)."""
+        return self.origin + self.h / self.n
+
+    @property
+    def right(self):
+        """Right-hand side of the centred normal equations, (n_units, n_outputs)."""
+        return self.hy - self.xp.outer(self.h, self.y) / self.n

@@ -1,0 +1,174 @@
+"""A symmetric matrix as column panels of its lower triangle: half the memory of a square.
+
+All calls of BLAS are on panels, so that they stay in the range of 32 bits, and below the order
+at which OpenBLAS crashes as it factorises (14,336 with version 0.3.30 and two threads).
+"""
+
+import numpy as np
+
+# Columns of a panel.
+WIDTH = 2048
+# Steps of the inverse iteration that estimates an eigenvalue.
+_STEPS = 3
+
+
+def _shapes(order):
+    return [(order - first, min(WIDTH, order - first)) for first in range(0, order, WIDTH)]
+
+
+class Panels:
+    """The lower triangle of a symmetric matrix in float64, all 0 at first.
+
+    Parameters
+    ----------
+    order : int
+    algebra : HostAlgebra or its like
+    blocks : list of arrays, optional
+        Each with the rows from its first diagonal element on, and contiguous columns. Above
+        the diagonal there may be anything.
+    """
+
+    def __init__(self, order, algebra, blocks=None):
+        self.order, self.algebra, self.blocks = order, algebra, blocks
+        if blocks is None:
+            self.blocks = [algebra.xp.zeros(shape, order="F") for shape in _shapes(order)]
+
+    @staticmethod
+    def nbytes(order):
+        """Bytes of a matrix of that order: 4 order^2, and a little more."""
+        return sum(8 * n * m for n, m in _shapes(order))
+
+    def __iter__(self):
+        """(number of its first column, panel) of each."""
+        return ((self.order - len(block), block) for block in self.blocks)
+
+    def copy(self):
+        return Panels(self.order, self.algebra, [block.copy(order="F") for block in self.blocks])
+
+    def on(self, algebra):
+        """The same matrix where another algebra has its arrays."""
+        there = [algebra.xp.asarray(self.algebra.to_host(b), order="F") for b in self.blocks]
+        return Panels(self.order, algebra, there)
+
+    def leading(self, order):
+        """The leading part, as views."""
+        blocks = [block[: order - first, : order - first] for first, block in self if first < order]
+        return Panels(order, self.algebra, blocks)
+
+    def diagonal(self):
+        return self.algebra.xp.concatenate([block.diagonal() for block in self.blocks])
+
+    def add_to_diagonal(self, number):
+        for block in self.blocks:
+            at = self.algebra.xp.arange(block.shape[1])
+            block[at, at] += number
+
+    def add(self, other, sign=1):
+        """Add the other matrix, or subtract it, in place."""
+        operation = self.algebra.xp.add if sign > 0 else self.algebra.xp.subtract
+        for block, more in zip(self.blocks, other.blocks, strict=True):
+            operation(block, more, out=block)
+
+    def add_outer(self, factor, v):
+        """Add ``factor v v'``, in place."""
+        column = v[:, None]
+        for first, block in self:
+            rows = column[first:]
+            self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
+
+    def add_gram(self, H):
+        """Add H'H, in place; by products in the dtype of H. H has contiguous rows.
+
+        Where there is no memory for it, nothing has been added.
+        """
+        is_wide = H.dtype == np.float64
+        spare = None if is_wide else self.algebra.xp.zeros(self.blocks[0].size, H.dtype)
+        for first, block in self:
+            sums = block if is_wide else spare[: block.size].reshape(block.shape, order="F")
+            n = block.shape[1]
+            rows, columns = H[:, first:].T, H[:, first : first + n]
+            self.algebra.syrk(sums[:n], rows[:n], keep=float(is_wide))
+            self.algebra.gemm(sums[n:], rows[n:], columns, keep=float(is_wide))
+            if not is_wide:
+                block += sums
+
+    @staticmethod
+    def gram_bytes(order, dtype):
+        """Bytes that `add_gram` takes beside its arguments."""
+        return order * min(WIDTH, order) * (np.dtype(dtype).itemsize % 8)
+
+    def quadratic(self, W):
+        """The sum of ``w A w'`` over the rows w of W."""
+        total, xp = 0.0, self.algebra.xp
+        for first, block in self:
+            n = block.shape[1]
+            square, below = xp.tril(block[:n], -1), block[n:]
+            part, rest = W[:, first : first + n], W[:, first + n :]
+            total += 2 * ((part @ square.T) * part).sum() + 2 * ((rest @ below) * part).sum()
+            total += (part**2 @ block.diagonal()).sum()
+        return total
+
+    def full(self):
+        """A square with the lower triangle, and zeros above."""
+        xp = self.algebra.xp
+        square = xp.zeros((self.order, self.order), order="F")
+        for first, block in self:
+            n = block.shape[1]
+            square[first:, first : first + n] = block
+            square[first : first + n, first : first + n] = xp.tril(block[:n])
+        return square
+
+    def factorise(self):
+        """The lower factor of A = L L', in place; False where there is none.
+
+        Right-looking: as soon as a panel is done, those after it are rid of its part.
+        """
+        algebra = self.algebra
+        for i, (first, block) in enumerate(self):
+            n = block.shape[1]
+            if not algebra.factorise(block[:n]):
+                return False
+            if n < len(block):
+                algebra.solve_lower(block[:n], block[n:].T)
+            for later, other in list(self)[i + 1 :]:
+                rows, m = block[later - first :], other.shape[1]
+                algebra.syrk(other[:m], rows[:m], -1.0)
+                algebra.gemm(other[m:], rows[m:], rows[:m].T, -1.0)
+        return True
+
+    def solve_lower(self, right, transposed=False):
+        """``L x = right``, or ``L' x = right``, for the factor L: in place of `right`.
+
+        `right` (order, columns) has contiguous columns.
+        """
+        algebra = self.algebra
+        for first, block in reversed(list(self)) if transposed else self:
+            n = block.shape[1]
+            here, below = right[first : first + n], right[first + n :]
+            if transposed:
+                algebra.gemm(here, block[n:].T, below, -1.0)
+            algebra.solve_lower(block[:n], here, transposed)
+            if not transposed:
+                algebra.gemm(below, block[n:], here, -1.0)
+        return right
+
+    def inverse_factor(self):
+        """The inverse of the factor L, a square with zeros above the diagonal."""
+        inverse = self.algebra.xp.eye(self.order, order="F")
+        for first, block in self:
+            n = block.shape[1]
+            known = inverse[:, : first + n]  # columns after these are still those of the unit
+            here = known[first : first + n]
+            self.algebra.solve_lower(block[:n], here)
+            self.algebra.gemm(known[first + n :], block[n:], here, -1.0)
+        return inverse
+
+    def smallest_eigenvalue(self):
+        """Of L L' for the factor L, an estimate from above, by inverse iteration; NaN for none."""
+        xp = self.algebra.xp
+        start = np.random.RandomState(0).standard_normal((self.order, 1))
+        v = xp.asarray(start, order="F")
+        for _ in range(_STEPS):
+            v /= xp.linalg.norm(v)
+            v = self.solve_lower(self.solve_lower(v), transposed=True)
+        return 1 / float(xp.linalg.norm(v))

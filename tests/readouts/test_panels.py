@@ -1,0 +1,160 @@
+"""Panels against the full matrices of NumPy, for widths that divide the order and others."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.readouts import panels
+from sklearn_fsvc.readouts.panels import Panels
+
+
+@contextmanager
+def panels_of(width):
+    before, panels.WIDTH = panels.WIDTH, width
+    try:
+        yield
+    finally:
+        panels.WIDTH = before
+
+
+def of_matrix(A, algebra):
+    """Panels with the lower triangle of A, and nonsense above the diagonal."""
+    found = Panels(len(A), algebra)
+    nonsense = np.tril(A) + np.triu(np.full(A.shape, 7.0), 1)
+    for first, block in found:
+        block[:] = algebra.xp.asarray(nonsense[first:, first : first + block.shape[1]])
+    return found
+
+
+def positive(order, seed, rows=2):
+    H = np.random.default_rng(seed).normal(size=(rows * order + 3, order))
+    return H.T @ H
+
+
+# An engine that was entered has nothing that one example could leave for the next.
+of_one_engine = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+orders, widths, seeds = st.integers(1, 40), st.integers(1, 41), st.integers(0, 99)
+
+
+@of_one_engine
+@given(orders, widths, seeds, st.sampled_from([np.float32, np.float64]))
+def test_sums_are_those_of_the_lower_triangle(engine, order, width, seed, dtype):
+    rng = np.random.default_rng(seed)
+    H, v = rng.normal(size=(9, order)).astype(dtype), rng.normal(size=order)
+    W = rng.normal(size=(3, order))
+    A = positive(order, seed)
+    expected = A + H.T.astype(float) @ H - 0.5 * np.outer(v, v) + 2 * np.eye(order)
+    tolerance = 1e-3 if dtype == np.float32 else 1e-11
+    with panels_of(width):
+        found = of_matrix(A, engine.algebra)
+        found.add_gram(engine.to_device(H))
+        found.add_outer(-0.5, engine.to_device(v))
+        found.add_to_diagonal(2.0)
+        twice = found.copy()
+        twice.add(found)
+        twice.add(of_matrix(A, engine.algebra), -1)
+        part = found.leading(order // 2 + 1)
+    for panels_, matrix in ((found, expected), (twice, 2 * expected - A)):
+        full = engine.to_host(panels_.full())
+        np.testing.assert_allclose(full, np.tril(matrix), rtol=0, atol=tolerance)
+        diagonal = engine.to_host(panels_.diagonal())
+        np.testing.assert_allclose(diagonal, matrix.diagonal(), rtol=0, atol=tolerance)
+    k = order // 2 + 1
+    np.testing.assert_array_equal(
+        engine.to_host(part.full()), engine.to_host(found.full())[:k, :k]
+    )  # fmt: skip
+    quadratic = float(found.quadratic(engine.to_device(W)))
+    assert quadratic == pytest.approx(np.einsum("ij,jk,ik", W, expected, W), rel=1e-3)
+
+
+@of_one_engine
+@given(orders, widths, seeds, st.integers(1, 3))
+def test_the_factor_solves(engine, order, width, seed, n_right):
+    A = positive(order, seed) + np.eye(order)
+    right = np.random.default_rng(seed).normal(size=(order, n_right))
+    with panels_of(width):
+        factor = of_matrix(A, engine.algebra)
+        assert factor.factorise()
+        there = engine.xp.array(right, order="F")
+        solution = factor.solve_lower(factor.solve_lower(there), transposed=True)
+        inverse = engine.to_host(factor.inverse_factor())
+        L = engine.to_host(factor.full())
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        engine.to_host(solution), np.linalg.solve(A, right), rtol=0, atol=1e-9
+    )  # fmt: skip
+    np.testing.assert_allclose(inverse @ L, np.eye(order), rtol=0, atol=1e-9)
+    assert not np.triu(inverse, 1).any()
+
+
+@pytest.mark.parametrize("width", [3, 5, 64])
+@pytest.mark.parametrize("at", [0, 4, 5, 11])
+def test_a_matrix_that_is_not_positive_has_no_factor(engine, width, at):
+    A = positive(12, 0)
+    A[at, at] = -1
+    with panels_of(width):
+        assert not of_matrix(A, engine.algebra).factorise()
+
+
+@pytest.mark.parametrize("width", [5, 64])
+def test_the_smallest_eigenvalue_is_found(engine, width):
+    Q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 20)))
+    values = np.r_[1e-7, np.linspace(1, 10, 19)]
+    with panels_of(width):
+        factor = of_matrix(Q * values @ Q.T, engine.algebra)
+        assert factor.factorise()
+        assert factor.smallest_eigenvalue() == pytest.approx(1e-7, rel=1e-3)
+
+
+def test_half_of_a_square_is_stored():
+    assert Panels.nbytes(20 * panels.WIDTH) < 0.53 * 8 * (20 * panels.WIDTH) ** 2
+    found = Panels(5000, HOST)
+    assert sum(block.nbytes for block in found.blocks) == Panels.nbytes(5000)
+
+
+def test_no_memory_for_a_product_adds_nothing(monkeypatch):
+    """All that is allocated is there before the first panel is touched."""
+    with panels_of(3):
+        found = of_matrix(positive(10, 0), HOST)
+        before = found.full()
+
+        def fail(*args, **kwargs):
+            raise MemoryError
+
+        monkeypatch.setattr(np, "zeros", fail)
+        with pytest.raises(MemoryError):
+            found.add_gram(np.ones((4, 10), np.float32))
+        monkeypatch.undo()
+        np.testing.assert_array_equal(found.full(), before)
+
+
+def test_other_threads_go_on():
+    """The interpreter is free while a panel is factorised, multiplied and solved."""
+    A = of_matrix(positive(1500, 0, rows=1), HOST)
+    A.add_to_diagonal(1.0)
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(1e-4)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    try:
+        start = time.perf_counter()
+        for _ in range(3):
+            A.copy().factorise()
+            HOST.eigh(A.leading(300).full())
+        end = time.perf_counter()
+    finally:
+        done.set()
+        ticker.join()
+    # With the interpreter held there is one between two calls.
+    assert sum(start < t < end for t in ticks) > 50
