@@ -3,8 +3,6 @@
 An engine brings the algebra for its arrays.
 """
 
-from copy import copy
-
 import numpy as np
 
 from ..engines.algebra import HOST
@@ -108,24 +106,30 @@ class Moments:
         self.rounding = max(self.rounding, other.rounding)
         return self
 
+    def _alike(self):
+        """Another one with the same attributes; `copy` of the library asks how it travels."""
+        result = object.__new__(type(self))
+        vars(result).update(vars(self))
+        return result
+
     def copy(self):
         """The same moments, in arrays of their own."""
-        result = copy(self)
+        result = self._alike()
         for name in ("origin", "h", "y", "yy", "gram", "hy"):
             setattr(result, name, getattr(self, name).copy())
         return result
 
     def on(self, algebra):
         """The same moments where another algebra has its arrays."""
-        result = copy(self)
+        result = self._alike()
         result.algebra, result.gram = algebra, self.gram.on(algebra)
         for name in ("origin", "h", "y", "yy", "hy"):
             setattr(result, name, algebra.xp.asarray(self.algebra.to_host(getattr(self, name))))
         return result
 
-    def __reduce_ex__(self, protocol):
+    def __getstate__(self):
         """They travel as host arrays, wherever they are."""
-        return object.__reduce_ex__(self if self.algebra is HOST else self.on(HOST), protocol)
+        return vars(self if self.algebra is HOST else self.on(HOST))
 
     def seen_from(self, origin):
         """The same moments, of H less another origin."""
@@ -144,9 +148,7 @@ class Moments:
 
     def leading(self, n_units):
         """The moments of the first `n_units` units, as views."""
-        result = object.__new__(type(self))
-        for name in ("algebra", "dtype", "n", "y", "yy", "rounding"):
-            setattr(result, name, getattr(self, name))
+        result = self._alike()
         for name in ("origin", "h", "hy"):
             setattr(result, name, getattr(self, name)[:n_units])
         result.gram = self.gram.leading(n_units)

@@ -19,11 +19,6 @@ class RidgeStatistics(Moments):
 
     room = None
 
-    def leading(self, n_units):
-        result = super().leading(n_units)
-        result.room = self.room
-        return result
-
     def _normal_matrix(self, alpha, gram):
         """sum w (h - mean)(h - mean)' + alpha I in the place of `gram`."""
         gram.add_outer(-1.0 / self.n, self.h)
