@@ -34,4 +34,4 @@ class SimulatedCuda(CudaEngine):
         return True
 
     def launch(self, kernel, grid, block, *args):
-        kernel[grid, block](*args)
+        kernel.code[grid, block](*args)

@@ -102,7 +102,7 @@ def paper_kernel(engine, block):
         kernel, grid = make(formula[0], "int" in dtype), (-(-N // block), -(-m // block))
         X, units, parameter = _by_features(kind, N, m, n)
         H = engine.xp.empty((N, m), np.float64 if dtype == "float64" else np.float32)
-        arguments = engine.to_device(X), engine.to_device(units), H, float(parameter)
+        arguments = engine.to_device(X), engine.to_device(units), H, np.float64(parameter)
         return partial(engine.launch, kernel, grid, (block, block), *arguments), N * m * n
 
     return Method(f"paper kernel, B = {block}", prepare, engine.stopwatch, calls=2)

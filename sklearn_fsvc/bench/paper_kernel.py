@@ -1,14 +1,15 @@
 """The paper's kernel on the GPU: see `paper`."""
 
-from functools import cache
-
-from ..engines.kernels.language import cuda, device
+from ..engines.kernels.deferred import deferred
 from .paper import finish, term
 
 
-@cache
+@deferred
 def kernel(formula, is_integer):
     """A thread an output; launched with blocks of B x B threads."""
+    global cuda  # where the simulator looks for it
+    from ..engines.kernels.language import cuda, device
+
     add, end = device(term(formula, is_integer)), device(finish(formula))
 
     @cuda.jit

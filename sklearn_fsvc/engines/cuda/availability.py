@@ -42,12 +42,6 @@ def _reason(engine, index):
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); {_REMEDY}"
     try:
-        from ..kernels import language  # noqa: F401
-    except ImportError as error:
-        return (
-            f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_REMEDY}"
-        )
-    try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return (
@@ -58,6 +52,10 @@ def _reason(engine, index):
         return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
     try:
         return _try(cupy, engine(index or 0))
+    except ImportError as error:
+        return (
+            f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_REMEDY}"
+        )
     except Exception as error:  # whatever the compiler or the driver raises is the reason
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
             return (

@@ -15,7 +15,7 @@ from ...version import __version__
 from ..base import Engine
 from ..host import DirectSink
 from ..workers import n_workers, worker_number
-from . import transfer
+from . import programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 
@@ -187,18 +187,5 @@ class CudaEngine(Engine):
         return found[1 : found[0] + 1]
 
     def launch(self, kernel, grid, block, *args):
-        """Launch on the stream of the moment."""
-        stream = self.xp.cuda.get_current_stream().ptr
-        args = [_Unsynchronised(a) if isinstance(a, self.xp.ndarray) else a for a in args]
-        kernel[grid, block, stream](*args)
-
-
-class _Unsynchronised:
-    """An array of CuPy for a launch on CuPy's own stream.
-
-    Without the name of the stream, at whose end the launcher would wait.
-    """
-
-    def __init__(self, array):
-        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
-        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
+        """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
+        programs.launch(self, kernel, grid, block, *args)

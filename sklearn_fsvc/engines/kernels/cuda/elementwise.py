@@ -1,12 +1,11 @@
 """What is left to do on sums and products, in place: one pass over H."""
 
 import math
-from functools import cache
 
 import numpy as np
 
 from ....formulas import EXP, IDENTITY, TANH
-from ..language import cuda, device, jit, vector, vector_of
+from ..deferred import deferred
 
 # Threads of a block.
 THREADS = 256
@@ -14,7 +13,7 @@ THREADS = 256
 FUNCTIONS = (IDENTITY, EXP, TANH)
 
 
-@cache
+@deferred
 def map_rows(name, is_squared, dtype, width):
     """Kernel: ``H = function(max(floor, scale * h + b[j]))`` in place, `width` columns a thread.
 
@@ -31,6 +30,9 @@ def map_rows(name, is_squared, dtype, width):
     width : int
         1, or the numbers in 16 bytes where that divides the columns.
     """
+    global cuda  # where the simulator looks for it
+    from ..language import cuda, device, jit, vector, vector_of
+
     is_wide, is_vector = width == 4, width > 1
     W, STEP = width, THREADS * width
     dtype = np.dtype(dtype).type
@@ -77,13 +79,16 @@ def map_rows(name, is_squared, dtype, width):
     return kernel
 
 
-@cache
+@deferred
 def expand(dtype):
     """Kernel: products x.c to squared distances |x - c|^2, in place.
 
     |x|^2 + |c|^2 - 2 x.c, and where that cancels, the sum of the squared differences.
     Launched as `map_rows` with a width of 1.
     """
+    global cuda  # where the simulator looks for it
+    from ..language import cuda, jit
+
     dtype = np.dtype(dtype).type
     STEP = THREADS
 

@@ -10,12 +10,11 @@ Every output is the sum of its features in their order, whatever the tile.
 """
 
 import math
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from ..language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
+from ..deferred import deferred
 
 # Side of a packed square.
 SQUARE = 32
@@ -56,7 +55,7 @@ TILES = {
 }
 
 
-@cache
+@deferred
 def manhattan(item, tile):
     """Kernel: H of sum |x - c| for packed rows and units.
 
@@ -64,6 +63,9 @@ def manhattan(item, tile):
     rounded up; there may be more rows than the second axis of a grid holds. The first of
     the units is `first_tile` tiles away from that of H.
     """
+    global cuda  # where the simulator looks for it
+    from ..language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
+
     item = np.dtype(item).type
     W = 16 // np.dtype(item).itemsize
     bytes_, is_wide = item is np.uint32, W == 4
@@ -214,13 +216,16 @@ def manhattan(item, tile):
     return kernel
 
 
-@cache
+@deferred
 def pack(item):
     """Kernel: rows to items feature by feature, padded with zeros.
 
     Launched with a block of SQUARE x 8 threads for each square of SQUARE x SQUARE items,
     ``grid = (padded rows / SQUARE, items / SQUARE)`` rounded up.
     """
+    global cuda  # where the simulator looks for it
+    from ..language import cuda, device, jit
+
     item = np.dtype(item).type
     bytes_ = item is np.uint32
     SIDE, LINES = SQUARE, 8

@@ -1,21 +1,22 @@
 """The sequential rule of novelty, by one block of threads."""
 
-from functools import cache
-
 import numpy as np
 
-from ..language import cuda, jit
+from ..deferred import deferred
 
 SETTLE_THREADS = 1024
 
 
-@cache
+@deferred
 def settle():
     """Kernel: the sequential rule of novelty among the rows of one block.
 
     In order, a row whose activity is still under the threshold is kept and adds its own
     kernel values to the activities of the rows after it. One block of SETTLE_THREADS.
     """
+    global cuda  # where the simulator looks for it
+    from ..language import cuda, jit
+
     THREADS_ = SETTLE_THREADS
 
     @jit(THREADS_)

@@ -1,0 +1,115 @@
+"""Compiled kernels on disk: found again, refused where they are not what was written."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc.engines import profiles
+from sklearn_fsvc.engines.cuda import programs
+from sklearn_fsvc.engines.kernels.cuda import manhattan, novelty
+
+IDENTITY = {"device": "some GPU", "kernel": "settle()", "package": "1.0"}
+PROGRAM = b"\x7fELF\n and \n more \x00"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(profiles.FOLDER, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def path():
+    path = programs._path_of(IDENTITY)
+    programs._write(path, IDENTITY, "entry", PROGRAM)
+    return path
+
+
+def test_a_program_is_found_again(path, folder):
+    assert path.parent == folder / "kernels"
+    assert programs._read(path, IDENTITY) == ("entry", PROGRAM)
+    assert list(path.parent.iterdir()) == [path]  # and nothing that was begun
+
+
+def test_nothing_is_there(folder):
+    assert programs._read(folder / "kernels" / "none.cubin", IDENTITY) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda whole: whole[:-1],
+        lambda whole: whole[:20],
+        lambda whole: b"",
+        lambda whole: b"\xff\xfe\n" + whole,
+        lambda whole: b"[]\n" + PROGRAM,
+        lambda whole: whole.replace(b'"format": 1', b'"format": 2'),
+        lambda whole: whole.replace(b"some GPU", b"other GPU"),
+        lambda whole: whole.replace(b"more", b"less"),
+    ],
+)
+def test_what_was_not_written_is_ignored_and_said(path, change):
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.warns(RuntimeWarning, match=rf"{path.name} is ignored"):
+        assert programs._read(path, IDENTITY) is None
+
+
+def test_what_it_depends_on_has_a_file_each():
+    others = [IDENTITY | {name: "other"} for name in IDENTITY]
+    assert len({programs._path_of(identity) for identity in [IDENTITY, *others]}) == 4
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(folder):
+    folder.write_text("a file")
+    programs._write(programs._path_of(IDENTITY), IDENTITY, "entry", PROGRAM)
+    assert programs._read(programs._path_of(IDENTITY), IDENTITY) is None
+
+
+def test_kernels_are_told_apart_by_what_makes_them():
+    tiles = manhattan.TILES[np.dtype(np.float32)]
+    made = [manhattan.manhattan(np.dtype(np.float32), tile) for tile in tiles]
+    made += [manhattan.pack(np.dtype(np.float32)), manhattan.pack(np.dtype(np.uint32))]
+    made += [novelty.settle()]
+    assert len({(kernel.module, kernel.name) for kernel in made}) == len(made)
+    assert manhattan.manhattan(np.dtype(np.float32), tiles[0]) is made[0]
+    assert not any("0x" in kernel.name for kernel in made)  # an address is another next time
+
+
+def test_types_are_those_of_the_arguments():
+    numbers = [programs._plain(number) for number in (3, True, np.float32(1), np.int32(1))]
+    assert [programs._type_of(n) for n in numbers] == ["int64", "int32", "float32", "int32"]
+    X = np.zeros((4, 6), np.float32)
+    assert programs._type_of(X) == "float32[2C]" != programs._type_of(X[:, ::2])
+
+
+FIT = """
+import sys
+import numpy as np
+from sklearn_fsvc import RBFClassifier
+X = np.random.default_rng(0).random((300, 5))
+y = np.arange(300) % 3
+for kernel in ("triangular", "gaussian", "laplacian"):
+    for metric in ("manhattan", "euclidean"):
+        model = RBFClassifier(40, kernel=kernel, metric=metric, device="cuda", random_state=0)
+        model.fit(X, y)
+print(model.decision_function(X).sum(), "numba_cuda_mlir" in sys.modules)
+"""
+
+
+def test_the_next_process_needs_no_compiler(engine, folder):
+    if engine.xp is np:
+        pytest.skip("kernels of a GPU")
+
+    def said():
+        run = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return run.stdout.split()
+
+    (first, is_imported), (again, is_imported_again) = said(), said()
+    assert (is_imported, is_imported_again) == ("True", "False")
+    assert first == again
+    heads = [path.read_bytes().partition(b"\n")[0] for path in (folder / "kernels").iterdir()]
+    assert {json.loads(head)["identity"]["engine"] for head in heads} == {"cuda"}
