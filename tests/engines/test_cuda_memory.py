@@ -68,10 +68,10 @@ def test_memory_is_kept_under_the_limit(peak, rng, estimator, monkeypatch):
     np.testing.assert_allclose(answer, expected, atol=1e-6)
 
 
-def test_too_little_memory_for_the_solution_is_refused(cupy, rng):
+def test_too_little_memory_for_the_statistics_is_refused(cupy, rng):
     X = rng.random((2000, 10), np.float32)
-    clf = TanhClassifier(1000, device="cuda", max_memory="20MiB")
-    with pytest.raises(ValueError, match="too small: the solution of the readout needs"):
+    clf = TanhClassifier(1000, device="cuda", max_memory="7MiB")
+    with pytest.raises(ValueError, match="too small: one row at a time needs"):
         clf.fit(X, X[:, 0] > 0.5)
 
 

@@ -29,13 +29,13 @@ def path():
 
 
 def test_a_program_is_found_again(path, folder):
-    assert path.parent == folder / "kernels"
+    assert path.parent == folder / "sklearn_fsvc_kernels"
     assert programs._read(path, IDENTITY) == ("entry", PROGRAM)
     assert list(path.parent.iterdir()) == [path]  # and nothing that was begun
 
 
 def test_nothing_is_there(folder):
-    assert programs._read(folder / "kernels" / "none.cubin", IDENTITY) is None
+    assert programs._read(folder / "sklearn_fsvc_kernels" / "none.cubin", IDENTITY) is None
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,15 @@ def test_a_folder_that_cannot_be_written_is_no_error(folder):
     folder.write_text("a file")
     programs._write(programs._path_of(IDENTITY), IDENTITY, "entry", PROGRAM)
     assert programs._read(programs._path_of(IDENTITY), IDENTITY) is None
+
+
+def test_the_folder_is_that_of_cupy_where_no_other_is_known(monkeypatch, tmp_path):
+    monkeypatch.delenv(profiles.FOLDER)
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    assert programs.folder() == tmp_path / "sklearn_fsvc_kernels"
+    monkeypatch.delenv("CUPY_CACHE_DIR")
+    assert ".cupy" in programs.folder().parts
 
 
 def test_kernels_are_told_apart_by_what_makes_them():
@@ -111,5 +120,5 @@ def test_the_next_process_needs_no_compiler(engine, folder):
     (first, is_imported), (again, is_imported_again) = said(), said()
     assert (is_imported, is_imported_again) == ("True", "False")
     assert first == again
-    heads = [path.read_bytes().partition(b"\n")[0] for path in (folder / "kernels").iterdir()]
+    heads = [path.read_bytes().partition(b"\n")[0] for path in (folder / "sklearn_fsvc_kernels").iterdir()]
     assert {json.loads(head)["identity"]["engine"] for head in heads} == {"cuda"}

@@ -7,6 +7,7 @@ disk does neither.
 import hashlib
 import importlib.util
 import json
+import os
 import uuid
 import warnings
 from functools import cache
@@ -118,10 +119,8 @@ def folder():
     """Where programs are kept: the folder of the profiles, else that of CuPy's own."""
     place = profiles.folder()
     if place is None:
-        from cupy.cuda.compiler import get_cache_dir
-
-        place = Path(get_cache_dir()) / "sklearn_fsvc"
-    return place / "kernels"
+        place = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
+    return place / "sklearn_fsvc_kernels"
 
 
 def _path_of(identity):
