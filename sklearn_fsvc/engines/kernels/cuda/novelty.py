@@ -14,13 +14,14 @@ def settle():
     """Kernel: the sequential rule of novelty among the rows of one block.
 
     In order, a row whose activity is still under the threshold is kept and adds its own
-    kernel values to the activities of the rows after it. One block of SETTLE_THREADS.
+    outputs to the activities of the rows after it. One block of SETTLE_THREADS.
     """
     THREADS_ = SETTLE_THREADS
 
     @jit(THREADS_)
     def kernel(K, activity, threshold, kept):
-        # K (rows, rows) IN, activity (rows,) IN OUT, kept (1 + rows,) OUT: how many, which
+        # K (units, rows) IN: unit i is row i. activity (rows,) IN OUT, kept (1 + rows,) OUT:
+        # how many, which
         first = cuda.shared.array(1, np.int32)
         thread = cuda.threadIdx.x
         n = activity.shape[0]
