@@ -127,9 +127,9 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
             np.testing.assert_allclose(parts, whole, rtol=0, atol=TOLERANCE[whole.dtype] * scale)
 
 
-def check_activity(engine, dtype):
+def check_activity(engine, dtype, shape=(40, 300, 33)):
     """Sums of the outputs, each rounded to a multiple of 2^-40: parts add up to the bit."""
-    for X, layer in layers((40, 300, 33), dtype):
+    for X, layer in layers(shape, dtype):
         if layer.accumulation == "product":
             continue
         # Outputs far under 1 beside others: only rounded do they add up in any order.

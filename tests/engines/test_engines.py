@@ -55,6 +55,11 @@ def test_settings(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_activity(engine, dtype):
+    contract.check_activity(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_input_is_untouched(engine, dtype):
     contract.check_input_is_untouched(engine, dtype)
 

@@ -76,7 +76,7 @@ def test_parts_of_the_units(engine, dtype, few_kernels):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_activity(engine, dtype, few_kernels):
-    contract.check_activity(engine, dtype)
+    contract.check_activity(engine, dtype, shape=(5, 20, 9))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
