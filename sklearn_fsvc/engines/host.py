@@ -21,7 +21,7 @@ _SLOPES = 2**15
 # Squared gradients of fewer synapses than these are worth no second thread.
 _SERIAL = 2**21
 # Outputs that one thread adds up at a time, for its cache, and how many are worth a second one.
-_OUTPUTS, _SERIAL_SUMS = 2**15, 2**17
+_OUTPUTS, _SERIAL_SUMS = 2**16, 2**17
 
 
 def host_memory():

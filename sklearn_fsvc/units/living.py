@@ -12,22 +12,25 @@ CHUNK_UNITS = 256
 class _Centers:
     """Centres found so far, prepared in chunks: a full chunk is prepared once."""
 
-    def __init__(self, prepare, xp):
-        self._prepare, self._xp = prepare, xp
+    def __init__(self, engine, rule):
+        self._engine, self._rule = engine, rule
         self._full, self._rest = [], None
 
     def add(self, units):
         if self._rest is not None:
-            units = self._xp.concatenate([self._rest, units])
+            units = self._engine.xp.concatenate([self._rest, units])
         while len(units) >= CHUNK_UNITS:
-            self._full.append(self._prepare(units[:CHUNK_UNITS]))
+            self._full.append(self.prepare(units[:CHUNK_UNITS]))
             units = units[CHUNK_UNITS:]
         self._rest = units
 
     def chunks(self):
         yield from self._full
         if self._rest is not None and len(self._rest):
-            yield self._prepare(self._rest)
+            yield self.prepare(self._rest)
+
+    def prepare(self, units):
+        return self._engine.prepare(self._rule.layer(self._engine.xp.ascontiguousarray(units)))
 
 
 class Living:
@@ -50,7 +53,7 @@ class Living:
     def __init__(self, shown, rule, ranks, block_rows):
         self._shown, self._rule, self._unread, self._block_rows = shown, rule, ranks, block_rows
         self._engine, self._xp = shown.engine, shown.engine.xp
-        self._centers = _Centers(self._prepare, self._xp)
+        self._centers = _Centers(self._engine, rule)
         self._window = self._next()
 
     def propose(self, n):
@@ -65,10 +68,7 @@ class Living:
         self._centers.add(centers)
         n_settled = int(self._xp.count_nonzero(self._window[0] < horizon))
         rest = tuple(part[n_settled:] for part in self._window)
-        self._window = self._survivors(rest, [self._prepare(centers)])
-
-    def _prepare(self, units):
-        return self._engine.prepare(self._rule.layer(self._xp.ascontiguousarray(units)))
+        self._window = self._survivors(rest, map(self._centers.prepare, [centers]))
 
     def _next(self):
         """The living ones of the next rows by rank."""
@@ -80,10 +80,8 @@ class Living:
 
     def _survivors(self, window, chunks):
         """What is left of some rows when they have met chunks of centres."""
-        for chunk in chunks:
+        while len(window[0]) and (chunk := next(chunks, None)):
             _, rows, activity = window
-            if not len(rows):
-                break
             activity += self._engine.activity(chunk, rows)
             living = self._xp.flatnonzero(activity < self._rule.overlap)
             if len(living) < len(rows):

@@ -1,11 +1,15 @@
 """Novelty selection in rounds: exact for every size and order, lazy, and less work."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
+from allocated import peak
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.activities import in_steps
 from sklearn_fsvc.engines.jit import JitEngine
@@ -14,7 +18,13 @@ from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
 from sklearn_fsvc.units import living
 from sklearn_fsvc.units.living import Living
-from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows, rounds
+from sklearn_fsvc.units.novelty import (
+    NoveltyRule,
+    Presentation,
+    novel_rows,
+    rounds,
+    selection_bytes,
+)
 from sklearn_fsvc.units.radius import typical_distance
 from sklearn_fsvc.units.rbf import RBFRequest, fit_layer
 
@@ -148,6 +158,32 @@ def test_a_layer_is_read_in_ascending_order(rng, selection):
     assert all((np.diff(read) > 0).all() for read in X.reads)
     np.testing.assert_array_equal(layer.units, values[rows])
     assert (np.diff(rows) < 0).any()
+
+
+@pytest.mark.parametrize(("dtype", "n_features"), [("f", 40), ("d", 3), ("u1", 784)])
+@pytest.mark.parametrize("block_rows", [64, 1024])
+def test_the_memory_that_a_pass_takes(rng, dtype, n_features, block_rows):
+    """Beside the centres, each as a row, loaded, and its number."""
+    X, order = rng.integers(0, 256, (5000, n_features)).astype(dtype), rng.permutation(5000)
+    shown = Presentation(JIT, X, order, block_rows=block_rows)
+    rule = NoveltyRule("manhattan", "triangular", 32.0 * n_features, 1.0)
+    novel_rows(shown, rule)  # compiled before it is measured
+    (found, _), most = peak(novel_rows, shown, rule)
+    centers = len(found) * (3 * X[0].nbytes + 64 + 8 * n_features)
+    needed = selection_bytes(block_rows, n_features, X.itemsize)
+    assert most <= needed + centers + 3 * order.nbytes + 2**16
+
+
+def test_a_worker_is_gone_with_its_last_name(rng):
+    """Its window lies in the memory that the next pass counts on: no circle may keep it."""
+    worker = Living(Presentation(JIT, rng.random((9, 2)), np.arange(9)), RULE, np.arange(9), 9)
+    gone = weakref.ref(worker)
+    gc.disable()
+    try:
+        del worker
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_steps():
