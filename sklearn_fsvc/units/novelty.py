@@ -196,6 +196,8 @@ def least_novel(shown, overlap):
 
 
 def selection_bytes(block_rows, n_features, itemsize):
-    """Bytes that `novel_rows` needs beside the centres themselves."""
-    n = _round_rows(block_rows)
-    return living_bytes(block_rows + n, n_features, itemsize) + 3 * 8 * n**2
+    """Bytes that `novel_rows` needs beside the centres themselves.
+
+    A round is settled when no rows meet a chunk, and in less memory.
+    """
+    return living_bytes(block_rows + _round_rows(block_rows), n_features, itemsize)
