@@ -7,6 +7,8 @@ selection and the search ask the object and never its name.
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import numpy as np
+
 from .formulas import EXP, IDENTITY, Affine, raise_to
 from .parameters import check_choice
 
@@ -42,6 +44,7 @@ class Kernel(ABC):
     """``phi(d) = function(affine(d ** power))``, for a radius.
 
     A kernel of your own is a subclass; an object of it is the ``kernel`` of an estimator.
+    Novelty selection takes kernels that are never negative; with random centres any will do.
 
     Attributes
     ----------
@@ -180,6 +183,20 @@ def check_kernel(kernel):
     """Raise for what is no kernel of units."""
     if not isinstance(kernel, Kernel):
         check_choice("kernel", kernel, KERNELS, "a Kernel of your own")
+
+
+def check_adds_up(kernel):
+    """Raise for a kernel under which activities do not only grow as centres are found."""
+    distances = np.append(0.0, np.geomspace(1e-3, 1e3, 601))
+    with np.errstate(all="ignore"):
+        outputs = kernel_of(kernel).outputs(distances.copy(), 1.0, np)
+    negative = outputs < 0
+    if negative.any():
+        raise ValueError(
+            f"kernel={kernel!r} answers {outputs[negative][0]:.3g} at a distance of "
+            f"{distances[negative][0]:.3g} with radius 1: novelty selection takes kernels that are "
+            'never negative. Give another kernel, or selection="random".'
+        )
 
 
 def kernel_of(kernel):

@@ -1,5 +1,6 @@
 """What every engine must do, as functions that a broken engine fails."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -126,6 +127,23 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
             np.testing.assert_allclose(parts, whole, rtol=0, atol=TOLERANCE[whole.dtype] * scale)
 
 
+def check_activity(engine, dtype, shape=(40, 300, 33)):
+    """Sums of the outputs, each rounded to a multiple of 2^-40: parts add up to the bit."""
+    for X, layer in layers(shape, dtype):
+        if layer.accumulation == "product":
+            continue
+        # Outputs far under 1 beside others: only rounded do they add up in any order.
+        layer = replace(layer, radius=layer.radius / 3)
+        X = engine.to_device(X)
+        steps = 2.0**40 * engine.to_host(engine.hidden(engine.prepare(layer), X)).astype(float)
+        total = engine.to_host(engine.activity(engine.prepare(layer), X))
+        assert total.dtype == np.float64
+        exact = np.rint(steps).astype(np.int64).sum(axis=1) * 2.0**-40
+        if np.abs(exact).max() < 2**13:
+            np.testing.assert_array_equal(total, exact)
+        np.testing.assert_allclose(total, exact, rtol=1e-14)
+
+
 def check_gradients(engine, shape, dtype, n_outputs=3):
     """Squared gradients are what the formula says, with many features alike in row and unit."""
     rng = np.random.default_rng(2)
@@ -199,6 +217,7 @@ def check_engine(engine, dtypes=(np.float32, np.float64, np.uint8)):
         check_rows_are_independent(engine, dtype)
         check_parts_of_the_units(engine, dtype)
         check_settings(engine, dtype)
+        check_activity(engine, dtype)
         check_input_is_untouched(engine, dtype)
     for dtype in set(dtypes) - {np.uint8}:
         check_far_from_zero(engine, dtype)

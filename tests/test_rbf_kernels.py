@@ -123,6 +123,22 @@ def test_estimators_take_a_kernel_of_your_own(device):
     assert 0 < H.min() < H.max() == 1
 
 
+class Wave(Cauchy):
+    """Negative at some distances: a row that was dead might come to life again."""
+
+    name, function = "wave", Function("cosine", lambda A, xp: xp.cos(A - 1, out=A), None)
+
+
+def test_novelty_wants_kernels_that_are_never_negative():
+    X, y = np.random.default_rng(0).random((60, 3)), np.arange(60) % 2
+    given = {"n_hidden": 9, "kernel": Wave(), "radius": 0.3, "alpha": 1.0}
+    message = r"kernel=Wave\(\) answers -.* at a distance of .*: novelty selection takes kernels "
+    for selection in ("per_class", "global"):
+        with pytest.raises(ValueError, match=message):
+            RBFClassifier(selection=selection, **given).fit(X, y)
+    RBFClassifier(selection="random", **given).fit(X, y)
+
+
 def test_the_search_shares_the_distances_of_a_kernel_of_your_own():
     X, y = load_digits(return_X_y=True)
     network = RBFClassifier(selection="random", kernel=Cauchy(), random_state=0)

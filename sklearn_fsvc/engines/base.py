@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from . import gradients, profiles
+from . import activities, gradients, profiles
 from .algebra import HOST
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
@@ -40,7 +40,7 @@ class Engine(ABC):
     n_ahead : int
         Tiles of X that `uploads` holds at one time.
     block_rows : int
-        Rows that novelty selection takes at a time.
+        Rows that novelty selection reads in one go.
     auto_work : int or None
         rows x units x features from which ``device="auto"`` takes this engine, if it works;
         None for engines on the host.
@@ -61,7 +61,7 @@ class Engine(ABC):
     packages = ()
     tuned = MappingProxyType({})
     n_ahead = 1
-    block_rows = 1024
+    block_rows = 4096
 
     def __enter__(self):
         self.tuned = profiles.read(self.identity())
@@ -153,12 +153,20 @@ class Engine(ABC):
         """Whether neither the tile nor a setting changes a bit of H: the kernels are ours."""
         return False
 
+    def activity(self, prepared, X):
+        """Sum of the outputs of all units for each row of X, an array of `xp` in float64.
+
+        Outputs are rounded by `activities.in_steps` before: then the sums of parts of the
+        units add up to that of all, to the bit.
+        """
+        return activities.in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
+
     @abstractmethod
     def novel(self, layer, X, activity, threshold):
         """Which rows of X the sequential rule of novelty keeps, as host integers.
 
         In order, a row whose activity is under the threshold is kept and adds its unit's
-        output to the activities of the rows after it.
+        output, rounded as in `activity`, to the activities of the rows after it.
 
         `layer` has the rows of `X`, an array of `xp`, for units. `activity` (rows,) in
         float64, an array of `xp`, is what they start with; it may be changed.

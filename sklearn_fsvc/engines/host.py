@@ -5,14 +5,13 @@ import platform
 import time
 from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
 from functools import cache, partial
 
 import joblib
 import numpy as np
 
 from ..version import __version__
-from . import gradients
+from . import activities, gradients
 from .base import Engine, Sink, Stopwatch
 
 # Where the system does not say how much memory it has.
@@ -21,6 +20,8 @@ _ASSUMED_TOTAL = 4 * 2**30
 _SLOPES = 2**15
 # Squared gradients of fewer synapses than these are worth no second thread.
 _SERIAL = 2**21
+# Outputs that one thread adds up at a time, for its cache, and how many are worth a second one.
+_OUTPUTS, _SERIAL_SUMS = 2**16, 2**17
 
 
 def host_memory():
@@ -207,19 +208,25 @@ class HostEngine(Engine):
     def stopwatch(self):
         return HostStopwatch()
 
+    def activity(self, prepared, X):
+        H = self.hidden(prepared, X)
+        total, step = np.empty(len(X)), max(1, _OUTPUTS // H.shape[1])
+
+        def add(rows):
+            for start in range(rows.start, rows.stop, step):
+                block = slice(start, min(start + step, rows.stop))
+                activities.in_steps(H[block], np).sum(axis=1, out=total[block])
+
+        map_rows(add, len(X), 1 if H.size <= _SERIAL_SUMS else n_threads())
+        return total
+
     def novel(self, layer, X, activity, threshold):
-        under = np.flatnonzero(activity < threshold)
-        if not len(under):
-            return under
-        rows = np.ascontiguousarray(X[under])
-        kernel = self.hidden(self.prepare(replace(layer, units=rows)), rows)
-        activity, kept, i = activity[under], [], 0
-        while i < len(rows):
-            kept.append(i)
-            activity[i + 1 :] += kernel[i, i + 1 :]
-            later = np.flatnonzero(activity[i + 1 :] < threshold)
-            i = i + 1 + later[0] if len(later) else len(rows)
-        return under[kept]
+        outputs, kept = activities.by_unit(self, layer, X), []
+        for i in range(len(X)):
+            if activity[i] < threshold:
+                kept.append(i)
+                activity += outputs[i]
+        return np.array(kept, np.intp)
 
 
 class DirectSink(Sink):

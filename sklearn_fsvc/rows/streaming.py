@@ -34,6 +34,16 @@ def take_rows(X, rows, dtype=None):
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
 
 
+def take_in_any_order(X, rows, dtype=None):
+    """`take_rows` for row numbers in any order: X itself is read in ascending order."""
+    if (np.diff(rows) > 0).all():
+        return take_rows(X, rows, dtype)
+    ascending = np.argsort(rows)
+    back = np.empty_like(ascending)
+    back[ascending] = np.arange(len(rows))
+    return take_rows(X, rows[ascending], dtype)[back]
+
+
 def weigh(engine, block, weights, dtype):
     """Rows on the device times the weights of their features, in `dtype`: a new array.
 

@@ -2,10 +2,9 @@
 
 Novelty selection (Dogaru & Dogaru, ISEEE 2017) is one pass without labels: a row becomes
 a centre if the activities that it raises in the centres so far *sum* to less than the
-overlap threshold. The rule is sequential, but has an exact blocked form: the activities of
-a block of rows in the centres before it are one evaluation of the layer, and only rows
-still under the threshold can matter; those are settled in order with their own kernel
-matrix.
+overlap threshold. The rule is sequential, but has an exact form in rounds: the first rows
+that still live, whatever lies between them, are settled in order with their own kernel
+matrix, and all others meet what became a centre; see `living`.
 """
 
 from dataclasses import dataclass, replace
@@ -16,10 +15,11 @@ import numpy as np
 from ..engines.base import Engine
 from ..kernels import Kernel
 from ..layers import RBFLayer
-from ..rows.streaming import take_rows, weigh
+from ..rows.streaming import take_in_any_order, weigh
+from .living import Living, living_bytes
 
-# Centres whose activities are summed at a time.
-_CHUNK_UNITS = 1024
+# A round settles one row for so many that are read in one go, but no fewer than these.
+_READ_FOR_ONE, _LEAST_ROUND = 16, 64
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Presentation:
     dtype : dtype, optional
         dtype in which rows are compared; that of X by default.
     block_rows : int, optional
-        Rows that are looked at in one go; what suits the engine by default. The centres
-        are the same for every size, but for the rounding of sums in float64.
+        Rows that are read in one go; what suits the engine by default. The centres are the
+        same for every size.
     weights : ndarray of shape (n_features,), optional
         Weights of the features: rows are compared once they are multiplied by them.
     """
@@ -68,18 +68,12 @@ class Presentation:
         return len(self.order)
 
     def block(self, part):
-        """The rows of a slice of the order, on the device, as they are compared."""
-        dtype = self.X.dtype if self.dtype is None else self.dtype
+        """The rows at positions of the order, on the device, as they are compared."""
+        rows, dtype = self.order[part], self.X.dtype if self.dtype is None else self.dtype
         if self.weights is None:
-            return self.engine.to_device(take_rows(self.X, self.order[part], dtype))
-        block = self.engine.to_device(take_rows(self.X, self.order[part]))
+            return self.engine.to_device(take_in_any_order(self.X, rows, dtype))
+        block = self.engine.to_device(take_in_any_order(self.X, rows))
         return weigh(self.engine, block, self.weights, dtype)
-
-    def blocks(self):
-        """(number of the first row, rows on the device), one block after the other."""
-        step = self.block_rows or self.engine.block_rows
-        for start in range(0, len(self), step):
-            yield start, self.block(slice(start, start + step))
 
     def by_group(self):
         """(positions in the order, the presentation of these rows alone) of each group."""
@@ -96,45 +90,57 @@ class Presentation:
         return 1 if self.groups is None else len(np.unique(self.groups[self.order]))
 
 
-class _Centers:
-    """Centres found so far, prepared in chunks: a full chunk is prepared once."""
+def rounds(engine, workers, rule, n):
+    """Ranks of novel rows, ascending, round by round.
 
-    def __init__(self, engine, rule):
-        self.engine, self.rule = engine, rule
-        self.full, self.last = [], None
+    In a round the first `n` rows that live anywhere are settled in order, and what is kept
+    is announced to every worker. That is exact: a row that is dead could not be kept, and
+    ranks below the last of the `n` are all settled then.
 
-    def add(self, units):
-        if self.last is not None:
-            units = self.engine.xp.concatenate([self.last, units])
-        while len(units) >= _CHUNK_UNITS:
-            self.full.append(self._prepare(units[:_CHUNK_UNITS]))
-            units = units[_CHUNK_UNITS:]
-        self.last = units
+    Parameters
+    ----------
+    engine : Engine
+        Settles.
+    workers : list of Living
+        Each has ranks of its own.
+    rule : NoveltyRule
+    n : int
 
-    def _prepare(self, units):
-        return self.engine.prepare(self.rule.layer(self.engine.xp.ascontiguousarray(units)))
+    Yields
+    ------
+    ndarray of int
+    """
+    while True:
+        ranks, rows, activity = _first([worker.propose(n) for worker in workers], n, engine.xp)
+        if not len(ranks):
+            return
+        kept = engine.novel(rule.layer(rows), rows, activity, rule.overlap)
+        ranks = engine.to_host(ranks)
+        yield ranks[kept]
+        for worker in workers:
+            worker.announce(rows[kept], ranks[-1] + 1)
 
-    def activity(self, X):
-        """Sum of the activities of all centres for each row, in float64."""
-        prepared = list(self.full)
-        if self.last is not None and len(self.last):
-            prepared.append(self._prepare(self.last))
-        total = self.engine.xp.zeros(len(X))
-        for chunk in prepared:
-            total += self.engine.hidden(chunk, X).sum(axis=1, dtype=np.float64)
-        return total
+
+def _first(proposals, n, xp):
+    """The first `n` by rank of all that workers propose."""
+    proposed = [xp.concatenate(parts) for parts in zip(*proposals, strict=True)]
+    first = xp.argsort(proposed[0])[:n]
+    return [part[first] for part in proposed]
+
+
+def _round_rows(block_rows):
+    """Rows that are settled in one round."""
+    return max(_LEAST_ROUND, block_rows // _READ_FOR_ONE)
 
 
 def _novel_in_group(shown, rule, limit):
     """`novel_rows` of rows that are all of one group."""
-    centers, found, count = _Centers(shown.engine, rule), [], 0
-    for start, block in shown.blocks():
-        activity = centers.activity(block)
-        kept = shown.engine.novel(rule.layer(block), block, activity, rule.overlap)
-        if len(kept):
-            centers.add(block[kept])
-            found.append(start + kept)
-            count += len(kept)
+    block_rows = shown.block_rows or shown.engine.block_rows
+    worker = Living(shown, rule, np.arange(len(shown)), block_rows)
+    found, count = [], 0
+    for ranks in rounds(shown.engine, [worker], rule, _round_rows(block_rows)):
+        found.append(ranks)
+        count += len(ranks)
         if limit is not None and count > limit:
             found = np.concatenate(found)[: limit + 1]
             return found, int(found[-1]) + 1
@@ -190,5 +196,8 @@ def least_novel(shown, overlap):
 
 
 def selection_bytes(block_rows, n_features, itemsize):
-    """Bytes that `novel_rows` needs beside the centres themselves."""
-    return block_rows * (4 * n_features * itemsize + (block_rows + _CHUNK_UNITS) * 8)
+    """Bytes that `novel_rows` needs beside the centres themselves.
+
+    A round is settled when no rows meet a chunk, and in less memory.
+    """
+    return living_bytes(block_rows + _round_rows(block_rows), n_features, itemsize)

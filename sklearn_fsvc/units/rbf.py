@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..kernels import METRICS, Kernel, kernel_of
+from ..kernels import METRICS, Kernel, check_adds_up, kernel_of
 from ..layers import RBFLayer, hidden_dtype
 from ..parameters import check_choice, check_count, check_positive, check_positive_or_auto
-from ..rows.streaming import take_rows
+from ..rows.streaming import take_in_any_order
 from ..rows.tiling import rows_per_tile
 from .automatic import (
     MOST_CENTERS,
@@ -78,6 +78,8 @@ class RBFRequest:
     def check(self):
         """Raise for what cannot be used."""
         check_choice("selection", self.selection, SELECTIONS)
+        if self.selection != "random":
+            check_adds_up(self.kernel)
         if self.n_units is not None:
             check_count(self.size_name, self.n_units)
         elif self.selection == "random" and not self.has_automatic_size:
@@ -165,14 +167,14 @@ def fit_layer(request, job, samples, groups=None):
     search = _Search(request, shown, room.most, job.verbose)
     at_random = request.selection == "random"
     rows, selection_radius = search.random_rows() if at_random else search.novel_rows()
-    units = job.engine.to_host(take_rows(X, rows, replace(request, weights=None).dtype(X)))
+    units = job.engine.to_host(take_in_any_order(X, rows, replace(request, weights=None).dtype(X)))
     layer = RBFLayer(units, search.radius(selection_radius), request.metric, request.kernel)
     return layer, rows, selection_radius
 
 
 @dataclass(frozen=True)
 class _Room:
-    """What there is memory for: rows that are looked at in one go, and centres."""
+    """What there is memory for: rows that are read in one go, and centres."""
 
     block_rows: int
     most: int

@@ -63,7 +63,7 @@ def cases():
     for formula, dtype in (("manhattan", u1), ("manhattan", f4), ("tanh", f4)):
         kernel = paper_kernel.kernel(formula, dtype is u1)
         yield f"paper's {formula} {dtype}", kernel, (array(dtype), array(dtype), array(f4), f8)
-    yield "settle", novelty.settle(), (array(f4), array(f8, 1), f8, array(t.int32, 1))
+    yield "settle", novelty.settle(), (array(f8), array(f8, 1), f8, array(t.int32, 1))
 
 
 def n_words(signature):

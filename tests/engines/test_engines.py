@@ -55,6 +55,11 @@ def test_settings(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_activity(engine, dtype):
+    contract.check_activity(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_input_is_untouched(engine, dtype):
     contract.check_input_is_untouched(engine, dtype)
 
@@ -127,6 +132,11 @@ class _Broken(BlasEngine):
             super().hidden(prepared, X, H)
         return H
 
+    def activity(self, prepared, X):
+        if self.flaw == "sums as they come":
+            return self.hidden(prepared, X).sum(axis=1)
+        return super().activity(prepared, X)
+
     def squared_gradients(self, layer, X, D, W):
         if self.flaw == "a step where rows and units are alike":
             X = X + 1e-9
@@ -148,7 +158,7 @@ class _Broken(BlasEngine):
 FLAWS = [
     "last unit", "last row of a tile", "precision", "ignores out", "dtype",
     "depends on the tile", "memory", "ignores units", "a setting changes H",
-    "a step where rows and units are alike",
+    "a step where rows and units are alike", "sums as they come",
 ]  # fmt: skip
 
 

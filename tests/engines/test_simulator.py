@@ -75,6 +75,11 @@ def test_parts_of_the_units(engine, dtype, few_kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_activity(engine, dtype, few_kernels):
+    contract.check_activity(engine, dtype, shape=(5, 20, 9))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_settings(engine, dtype, few_kernels):
     contract.check_settings(engine, dtype, shape=(17, 3, 9))
 

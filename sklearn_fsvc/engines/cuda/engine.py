@@ -12,6 +12,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from ...version import __version__
+from .. import activities
 from ..base import Engine
 from ..host import DirectSink
 from ..workers import n_workers, worker_number
@@ -39,7 +40,7 @@ class CudaEngine(Engine):
     name = "cuda"
     algebra = CuPyAlgebra()
     n_ahead = 2
-    block_rows = 8192
+    block_rows = 16384
     # A second or more of two cores; the first use of a GPU in a process costs seconds.
     auto_work = 10**11
     is_numbered = True
@@ -179,7 +180,7 @@ class CudaEngine(Engine):
     def novel(self, layer, X, activity, threshold):
         from ..kernels.cuda import novelty
 
-        K = self.hidden(self.prepare(layer), X)
+        K = activities.by_unit(self, layer, X)
         found = self.xp.empty(len(X) + 1, np.int32)
         numbers = K, activity, np.float64(threshold), found
         self.launch(novelty.settle(), 1, novelty.SETTLE_THREADS, *numbers)

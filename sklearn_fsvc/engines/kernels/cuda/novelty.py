@@ -12,7 +12,7 @@ def settle():
     """Kernel: the sequential rule of novelty among the rows of one block.
 
     In order, a row whose activity is still under the threshold is kept and adds its own
-    kernel values to the activities of the rows after it. One block of SETTLE_THREADS.
+    outputs to the activities of the rows after it. One block of SETTLE_THREADS.
     """
     global cuda  # where the simulator looks for it
     from ..language import cuda, jit
@@ -21,7 +21,8 @@ def settle():
 
     @jit(THREADS_)
     def kernel(K, activity, threshold, kept):
-        # K (rows, rows) IN, activity (rows,) IN OUT, kept (1 + rows,) OUT: how many, which
+        # K (units, rows) IN: unit i is row i. activity (rows,) IN OUT, kept (1 + rows,) OUT:
+        # how many, which
         first = cuda.shared.array(1, np.int32)
         thread = cuda.threadIdx.x
         n = activity.shape[0]

@@ -1,0 +1,132 @@
+"""Novelty selection against the rule block by block: pairs of rows and centres, and time.
+
+python benchmarks/selection.py --data DIR [--device cuda] [--json FILE]
+
+DIR is described in `_data.py`. Block by block, each row meets all centres of the blocks before
+its own. Both find the same rows, which is asserted: all that are novel at the selection radius
+that gives about 4096 centres, among all rows and in each class.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from _data import read_letter
+from _report import arguments, report
+from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.kernels import TRIANGULAR
+from sklearn_fsvc.timing import medians
+from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, least_novel, novel_rows
+from sklearn_fsvc.units.radius import GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
+
+CENTERS = 4096
+# Rows of a block, where each row meets all centres before it, and centres that it meets at a time.
+BLOCK, CHUNK = {"cpu": 1024, "cuda": 8192}, 1024
+
+
+class Counted:
+    """An engine that counts the pairs of rows and units it evaluates."""
+
+    def __init__(self, engine):
+        self._engine, self._hidden, self.pairs = engine, engine.hidden, 0
+        engine.hidden = self._count
+
+    def _count(self, prepared, X, *args, **kwargs):
+        self.pairs += len(X) * prepared.layer.n_units
+        return self._hidden(prepared, X, *args, **kwargs)
+
+    def during(self, function):
+        """Pairs of a call, and what it returns."""
+        self.pairs = 0
+        return function(), self.pairs
+
+
+def block_by_block(shown, rule, n_rows):
+    """Positions of the novel rows: the rule without a living set."""
+    engine, xp = shown.engine, shown.engine.xp
+
+    def prepare(rows):
+        return engine.prepare(rule.layer(xp.ascontiguousarray(rows)))
+
+    full, rest, found = [], None, []
+    for start in range(0, len(shown), n_rows):
+        block = shown.block(slice(start, start + n_rows))
+        activity = xp.zeros(len(block))
+        has_rest = rest is not None and len(rest)
+        for chunk in [*full, *([prepare(rest)] if has_rest else [])]:
+            activity += engine.hidden(chunk, block).sum(axis=1, dtype=np.float64)
+        under = xp.flatnonzero(activity < rule.overlap)
+        if not len(under):
+            continue
+        rows = block[under]
+        kept = engine.novel(rule.layer(rows), rows, activity[under], rule.overlap)
+        found.append(start + engine.to_host(under)[kept])
+        rest = rows[kept] if rest is None else xp.concatenate([rest, rows[kept]])
+        while len(rest) >= CHUNK:
+            full.append(prepare(rest[:CHUNK]))
+            rest = rest[CHUNK:]
+    return np.concatenate(found)
+
+
+def in_blocks(shown, rule, n_rows):
+    """`block_by_block` in each group."""
+    found = [at[block_by_block(group, rule, n_rows)] for at, group in shown.by_group()]
+    return np.sort(np.concatenate(found))
+
+
+def rule_at(radius):
+    return NoveltyRule("manhattan", "triangular", radius, 1.0)
+
+
+def searched(shown):
+    """The selection radius that gives about `CENTERS`."""
+    start = TRIANGULAR.natural_radius(typical_distance(shown, "manhattan"))
+    growth = GROWTH if shown.groups is None else GROWTH_BY_GROUP
+    radius, _ = search_radius(
+        lambda radius: novel_rows(shown, rule_at(radius), CENTERS),
+        0.9 * start, CENTERS, len(shown), growth, least_novel(shown, 1.0),
+    )  # fmt: skip
+    return radius
+
+
+def data_sets(folder):
+    X, y, _, _, _ = load_images(folder)
+    yield "MNIST, uint8", X, y
+    X, y, _, _ = read_letter(folder)
+    yield "letter, float32", X.astype(np.float32), y
+
+
+def compare(engine, shown, n_rows):
+    rule = rule_at(searched(shown))
+    ways = {
+        "living set": lambda: novel_rows(shown, rule)[0],
+        "block by block": lambda: in_blocks(shown, rule, n_rows),
+    }
+    counted = Counted(engine)
+    found, pairs = zip(*(counted.during(way) for way in ways.values()), strict=True)
+    np.testing.assert_array_equal(*found)
+    seconds = medians(ways, stopwatch=engine.stopwatch)
+    rows = [("centres", len(found[0]))]
+    for name, n in zip(ways, pairs, strict=True):
+        rows += [(f"{name}: pairs, millions", n / 1e6), (f"{name}: s", seconds[name])]
+    living, blocks = seconds.values()
+    rows.append(("pairs / block by block", pairs[0] / pairs[1]))
+    return [*rows, ("time / block by block", living / blocks)]
+
+
+def main(args):
+    with get_engine(args.device) as engine:
+        for name, X, y in data_sets(args.data):
+            order = np.random.default_rng(0).permutation(len(X))
+            X = engine.upload_if_fits(X, engine.memory()[0] // 8)
+            classes = np.unique(y, return_inverse=True)[1]
+            for how, groups in (("among all rows", None), ("in each class", classes)):
+                shown = Presentation(engine, X, order, groups)
+                n_rows = BLOCK["cuda" if engine.name.startswith("cuda") else "cpu"]
+                title = f"selection: {name}, {how}, device {args.device}"
+                report(args, title, compare(engine, shown, n_rows))
+
+
+if __name__ == "__main__":
+    main(arguments(data={"required": True, "type": Path}, device={"default": "jit"}))

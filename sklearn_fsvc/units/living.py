@@ -1,0 +1,94 @@
+"""The living set: rows that may still become centres.
+
+No unit answers less than 0, so the activity of a row only grows as centres are found. A row
+that has reached the threshold is dead: no centre that is found later can make it novel, and
+none needs to meet it.
+"""
+
+# Centres that rows meet at a time; who dies of them is spared the next.
+CHUNK_UNITS = 256
+
+
+class _Centers:
+    """Centres found so far, prepared in chunks: a full chunk is prepared once."""
+
+    def __init__(self, engine, rule):
+        self._engine, self._rule = engine, rule
+        self._full, self._rest = [], None
+
+    def add(self, units):
+        if self._rest is not None:
+            units = self._engine.xp.concatenate([self._rest, units])
+        while len(units) >= CHUNK_UNITS:
+            self._full.append(self.prepare(units[:CHUNK_UNITS]))
+            units = units[CHUNK_UNITS:]
+        self._rest = units
+
+    def chunks(self):
+        yield from self._full
+        if self._rest is not None and len(self._rest):
+            yield self.prepare(self._rest)
+
+    def prepare(self, units):
+        return self._engine.prepare(self._rule.layer(self._engine.xp.ascontiguousarray(units)))
+
+
+class Living:
+    """The living rows of one worker.
+
+    A window holds the first of them: ranks in the order of presentation, rows as they are
+    compared, and activities in all centres so far. Rows behind the window are not read before
+    they are needed; then they meet all centres so far, and only the living ones stay.
+
+    Parameters
+    ----------
+    shown : Presentation
+    rule : NoveltyRule
+    ranks : ndarray of int
+        Positions in the order of presentation that are this worker's, ascending.
+    block_rows : int
+        Rows that are read in one go.
+    """
+
+    def __init__(self, shown, rule, ranks, block_rows):
+        self._shown, self._rule, self._unread, self._block_rows = shown, rule, ranks, block_rows
+        self._engine, self._xp = shown.engine, shown.engine.xp
+        self._centers = _Centers(self._engine, rule)
+        self._window = self._next()
+
+    def propose(self, n):
+        """Ranks, rows and activities of the first `n` living rows, fewer if there are no more."""
+        while len(self._window[0]) < n and len(self._unread):
+            pairs = zip(self._window, self._next(), strict=True)
+            self._window = tuple(self._xp.concatenate(pair) for pair in pairs)
+        return tuple(part[:n] for part in self._window)
+
+    def announce(self, centers, horizon):
+        """These rows are centres, and all ranks below the horizon are settled."""
+        self._centers.add(centers)
+        n_settled = int(self._xp.count_nonzero(self._window[0] < horizon))
+        rest = tuple(part[n_settled:] for part in self._window)
+        self._window = self._survivors(rest, map(self._centers.prepare, [centers]))
+
+    def _next(self):
+        """The living ones of the next rows by rank."""
+        n = self._block_rows
+        ranks, self._unread = self._unread[:n], self._unread[n:]
+        activity = self._xp.zeros(len(ranks))
+        window = self._engine.to_device(ranks), self._shown.block(ranks), activity
+        return self._survivors(window, self._centers.chunks())
+
+    def _survivors(self, window, chunks):
+        """What is left of some rows when they have met chunks of centres."""
+        while len(window[0]) and (chunk := next(chunks, None)):
+            _, rows, activity = window
+            activity += self._engine.activity(chunk, rows)
+            living = self._xp.flatnonzero(activity < self._rule.overlap)
+            if len(living) < len(rows):
+                window = tuple(part[living] for part in window)
+        return window
+
+
+def living_bytes(n_rows, n_features, itemsize):
+    """Bytes of so many rows of a window, as they are read, put in order and meet a chunk."""
+    return n_rows * (4 * n_features * itemsize + (2 * CHUNK_UNITS + 6) * 8)
