@@ -7,7 +7,18 @@ from .engines.host import HostStopwatch
 
 
 def medians(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
-    """Median seconds that a call of each of the functions takes.
+    """Median seconds that a call of each of the functions takes: see `rounds`.
+
+    Returns
+    -------
+    dict of str to float
+    """
+    times = rounds(functions, repeats, seconds, stopwatch, calls)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def rounds(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
+    """Seconds that a call of each of the functions takes, round by round.
 
     All are called once to warm up; then in turn, so that a machine that slows down slows
     all of them.
@@ -25,7 +36,7 @@ def medians(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
 
     Returns
     -------
-    dict of str to float
+    dict of str to list of float
     """
     for function in functions.values():
         function()
@@ -40,4 +51,4 @@ def medians(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
             times[name].append(watch.totals()[name] / calls)
         if time.perf_counter() - start > seconds:
             break
-    return {name: statistics.median(t) for name, t in times.items()}
+    return times

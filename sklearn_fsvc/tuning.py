@@ -20,10 +20,11 @@ from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
 from .layers import RBFLayer, TanhLayer
 from .parameters import check_count
 from .readouts.statistics import RidgeStatistics
-from .timing import medians
+from .timing import rounds
 
-# A value must be better than the one before by this factor: less is the machine's noise.
-GAIN = 0.97
+# A value must be better than the one before by this factor, in this part of the rounds: what
+# is less, or wins now and then, is the machine's noise.
+GAIN, WON_ROUNDS = 0.97, 0.75
 # float32 statistics lose digits; they must at least halve the time.
 GAIN_STATISTICS = 0.5
 
@@ -115,7 +116,7 @@ def _old_profile_ignored():
 
 
 def _tune_kind(engine, kind, n_features, repeats):
-    engine.tuned, layer = {}, example(kind, 1, 1)[1]
+    engine.tuned, layer = {}, example(kind, 1, 1, max(n_features))[1]
     default = engine.settings(layer)
     settings = dict(default)
     for name, values in engine.knobs(layer).items():
@@ -123,21 +124,27 @@ def _tune_kind(engine, kind, n_features, repeats):
         time = _statistics_time if is_statistics else _synaptic_time
         found = time(engine, kind, n_features, repeats, [{**settings, name: v} for v in values])
         found = dict(zip(values, found, strict=True))
-        best, gain = min(found, key=found.get), GAIN_STATISTICS if is_statistics else GAIN
-        if found[best] < gain * found[settings[name]]:
+        best = min(found, key=lambda value: np.median(found[value]))
+        if _wins(found[best], found[settings[name]], GAIN_STATISTICS if is_statistics else GAIN):
             settings[name] = best
     before, after = _synaptic_time(engine, kind, n_features, repeats + 2, [default, settings])
     engine.tuned = {}
-    if after > GAIN * before:  # each won by itself, all together they do not
+    if not _wins(after, before, GAIN):  # each won by itself, all together they do not
         statistics = {k: v for k, v in settings.items() if k == "statistics"}
-        return Tuned({**default, **statistics}, before, before)
-    return Tuned(settings, before, after)
+        settings, after = {**default, **statistics}, before
+    return Tuned(settings, float(np.median(before)), float(np.median(after)))
+
+
+def _wins(times, others, gain):
+    """Whether it is faster by more than the measurements spread: in most rounds."""
+    return np.quantile(np.divide(times, others), WON_ROUNDS) < gain
 
 
 def _synaptic_time(engine, kind, n_features, repeats, candidates):
-    """t_syn of each of the candidate settings, side by side: geometric means over n."""
+    """t_syn of each of the candidate settings, round by round: geometric means over n."""
     logs = [np.log(_synaptic_times(engine, kind, n, repeats, candidates)) for n in n_features]
-    return list(map(float, np.exp(np.mean(logs, axis=0))))
+    n_rounds = min(times.shape[1] for times in logs)
+    return np.exp(np.mean([times[:, :n_rounds] for times in logs], axis=0))
 
 
 def _synaptic_times(engine, kind, n_features, repeats, candidates):
@@ -153,8 +160,8 @@ def _synaptic_times(engine, kind, n_features, repeats, candidates):
         functions[i] = partial(engine.hidden, engine.prepare(layer), X, H)
         synapses[i] = H.size * n_features
     calls = 4 if engine.xp is not np else 1
-    times = medians(functions, repeats, stopwatch=engine.stopwatch, calls=calls)
-    return [times[i] / synapses[i] for i in functions]
+    times = rounds(functions, repeats, stopwatch=engine.stopwatch, calls=calls)
+    return np.array([np.divide(times[i], synapses[i]) for i in functions])
 
 
 def _statistics_time(engine, kind, n_features, repeats, candidates):
@@ -165,7 +172,7 @@ def _statistics_time(engine, kind, n_features, repeats, candidates):
         statistics = RidgeStatistics(settings["M"], 1, engine.algebra, dtype)
         H = engine.xp.ones((settings["M"], settings["M"]), np.float32)
         functions[i] = partial(statistics.update, H, engine.xp.ones((settings["M"], 1)))
-    return list(medians(functions, repeats, stopwatch=engine.stopwatch).values())
+    return list(rounds(functions, repeats, stopwatch=engine.stopwatch).values())
 
 
 def example(kind, n_rows, n_units, n_features=1, seed=0):

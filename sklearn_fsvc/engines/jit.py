@@ -70,15 +70,13 @@ class JitEngine(HostEngine):
         return host_identity(self.name, _compiler())
 
     def knobs(self, layer):
-        from .kernels.target import CHUNK, SHAPES, TALL
+        from .kernels.target import CHUNK, shapes
 
-        # One instruction a term needs its units sooner than two.
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
-        shapes = dict.fromkeys((TALL, *SHAPES)) if is_short else SHAPES
         return {
             "M": (2048, 1024, 4096) if n_cores() <= _FEW_CORES else (4096, 2048, 8192),
             "asymmetry": (1, 2, 4),
-            "block": tuple(shapes),
+            "block": shapes(is_short, layer.n_features),
             "tile_rows": (128, 32, 64, 256),
             "tile_units": (2048, 256, 512, 8192),
             "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),

@@ -33,6 +33,24 @@ def test_target(triple, features, expected):
     assert target.Target.from_features(triple, features) == expected
 
 
+@pytest.mark.parametrize(
+    ("processor", "width", "is_short", "n_features", "first"),
+    [
+        ("znver4", 64, False, 784, target.WIDE),
+        ("znver5", 64, False, 784, target.TALL),
+        ("emeraldrapids", 64, False, 784, target.TALL),
+        ("emeraldrapids", 64, False, 16, target.WIDE),
+        ("emeraldrapids", 64, True, 16, target.TALL),
+        ("znver4", 64, True, 784, target.TALL),
+        ("haswell", 32, False, 784, target.WIDE),
+    ],
+)
+def test_the_block_that_suits_the_processor(processor, width, is_short, n_features, first):
+    found = target.shapes(is_short, n_features, processor, width)
+    assert found[0] == first
+    assert set(found) == {target.WIDE, target.TALL, *target.OTHERS}
+
+
 def _runs_here(instruction):
     allowed = {"vnni": {"vnni", "sad", "portable"}, "sad": {"sad", "portable"}}
     return instruction in allowed.get(target.TARGET.uint8, {"portable"})

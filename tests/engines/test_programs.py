@@ -120,5 +120,8 @@ def test_the_next_process_needs_no_compiler(engine, folder):
     (first, is_imported), (again, is_imported_again) = said(), said()
     assert (is_imported, is_imported_again) == ("True", "False")
     assert first == again
-    heads = [path.read_bytes().partition(b"\n")[0] for path in (folder / "sklearn_fsvc_kernels").iterdir()]
+    heads = [
+        path.read_bytes().partition(b"\n")[0]
+        for path in (folder / "sklearn_fsvc_kernels").iterdir()
+    ]
     assert {json.loads(head)["identity"]["engine"] for head in heads} == {"cuda"}

@@ -296,5 +296,5 @@ _EMITTERS = {
 
 
 def block(name, shape):
-    """The intrinsic of one of the five sums for blocks of a shape of SHAPES."""
+    """The intrinsic of one of the five sums for blocks of one of the shapes of `target`."""
     return _intrinsic(_EMITTERS[name], shape)

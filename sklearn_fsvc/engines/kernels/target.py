@@ -29,15 +29,39 @@ class Target:
 
 
 def _host():
-    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
-    return Target.from_features(triple, features)
+    triple, name, features = cpu_target.target_context.codegen().magic_tuple()
+    return Target.from_features(triple, features), name
 
 
-TARGET = _host()
+TARGET, PROCESSOR = _host()
 # Rows and vectors of units of a block: 16 accumulators of the 32 registers of AVX-512, or 8 of
 # the 16 of older processors. Wide ones spare broadcasts, tall ones spare loads of units.
 WIDE, TALL = ((2, 8), (4, 4)) if TARGET.width == 64 else ((2, 4), (4, 2))
-SHAPES = (WIDE, TALL, *(((6, 4), (1, 8)) if TARGET.width == 64 else ((1, 4),)))
+OTHERS = ((6, 4), (1, 8)) if TARGET.width == 64 else ((1, 4),)
+# Rows of fewer features than these are soon summed; then wide blocks write longer lines of H.
+_NARROW = 64
+
+
+def shapes(is_short, n_features, processor=PROCESSOR, width=TARGET.width):
+    """The blocks to choose from, the best one first (``benchmarks/blocks.py``).
+
+    Parameters
+    ----------
+    is_short : bool
+        Whether a term takes one instruction, so that its units are needed sooner.
+    n_features : int
+    processor : str
+        The name that LLVM has for it.
+    width : int
+        Bytes of a vector.
+    """
+    # Zen 4 takes two steps for a vector of 64 bytes: its loads have time. Zen 5 and Intel's
+    # servers take one.
+    has_time = width < 64 or processor == "znver4" or n_features < _NARROW
+    first = (WIDE, TALL) if has_time and not is_short else (TALL, WIDE)
+    return (*first, *OTHERS)
+
+
 # Items summed before the partial sum is added to the total: bounds the rounding error of
 # float32 on long rows.
 CHUNK = 512
