@@ -40,7 +40,9 @@ class Engine(ABC):
     n_ahead : int
         Tiles of X that `uploads` holds at one time.
     block_rows : int
-        Rows that novelty selection reads in one go.
+        Rows that novelty selection reads in one go. A part of them is settled in a round.
+    chunk_units : int
+        Centres that they meet at a time; who dies of them is spared the next.
     auto_work : int or None
         rows x units x features from which ``device="auto"`` takes this engine, if it works;
         None for engines on the host.
@@ -61,7 +63,7 @@ class Engine(ABC):
     packages = ()
     tuned = MappingProxyType({})
     n_ahead = 1
-    block_rows = 4096
+    block_rows, chunk_units = 8192, 256
 
     def __enter__(self):
         self.tuned = profiles.read(self.identity())

@@ -5,9 +5,6 @@ that has reached the threshold is dead: no centre that is found later can make i
 none needs to meet it.
 """
 
-# Centres that rows meet at a time; who dies of them is spared the next.
-CHUNK_UNITS = 256
-
 
 class _Centers:
     """Centres found so far, prepared in chunks: a full chunk is prepared once."""
@@ -19,9 +16,10 @@ class _Centers:
     def add(self, units):
         if self._rest is not None:
             units = self._engine.xp.concatenate([self._rest, units])
-        while len(units) >= CHUNK_UNITS:
-            self._full.append(self.prepare(units[:CHUNK_UNITS]))
-            units = units[CHUNK_UNITS:]
+        size = self._engine.chunk_units
+        while len(units) >= size:
+            self._full.append(self.prepare(units[:size]))
+            units = units[size:]
         self._rest = units
 
     def chunks(self):
@@ -89,6 +87,6 @@ class Living:
         return window
 
 
-def living_bytes(n_rows, n_features, itemsize):
+def living_bytes(engine, n_rows, n_features, itemsize):
     """Bytes of so many rows of a window, as they are read, put in order and meet a chunk."""
-    return n_rows * (4 * n_features * itemsize + (2 * CHUNK_UNITS + 6) * 8)
+    return n_rows * (4 * n_features * itemsize + (2 * engine.chunk_units + 6) * 8)

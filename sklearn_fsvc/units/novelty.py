@@ -19,7 +19,7 @@ from ..rows.streaming import take_in_any_order, weigh
 from .living import Living, living_bytes
 
 # A round settles one row for so many that are read in one go, but no fewer than these.
-_READ_FOR_ONE, _LEAST_ROUND = 16, 64
+_READ_FOR_ONE, _LEAST_ROUND = 32, 64
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ def least_novel(shown, overlap):
     return (int(overlap) + 1) * shown.n_groups
 
 
-def selection_bytes(block_rows, n_features, itemsize):
+def selection_bytes(engine, block_rows, n_features, itemsize):
     """Bytes that `novel_rows` needs beside the centres themselves.
 
     A round is settled when no rows meet a chunk, and in less memory.
     """
-    return living_bytes(block_rows + _round_rows(block_rows), n_features, itemsize)
+    return living_bytes(engine, block_rows + _round_rows(block_rows), n_features, itemsize)

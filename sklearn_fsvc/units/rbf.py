@@ -183,11 +183,11 @@ class _Room:
     def of(cls, job, n_rows, n_features, itemsize):
         limit, block_rows = job.memory_limit, job.engine.block_rows
         while block_rows > _LEAST_BLOCK and (
-            selection_bytes(block_rows, n_features, itemsize) > limit // 2
+            selection_bytes(job.engine, block_rows, n_features, itemsize) > limit // 2
         ):
             block_rows //= 2
         # A centre is kept as a row, loaded into the engine, and copied as the layer is made.
-        fixed = selection_bytes(block_rows, n_features, itemsize)
+        fixed = selection_bytes(job.engine, block_rows, n_features, itemsize)
         return cls(
             block_rows, rows_per_tile(n_rows, 3 * n_features * itemsize, fixed, limit, n_rows)
         )

@@ -16,7 +16,6 @@ from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units import living
 from sklearn_fsvc.units.living import Living
 from sklearn_fsvc.units.novelty import (
     NoveltyRule,
@@ -88,7 +87,7 @@ def test_no_size_order_or_number_of_workers_changes_a_centre(
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
     of_row = rng.integers(0, n_shards, n_rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(living, "CHUNK_UNITS", chunk)
+        patch.setattr(type(JIT), "chunk_units", chunk)
         found = in_shards(Presentation(JIT, X, order), rule, of_row, block_rows, n)
     np.testing.assert_array_equal(found, naive.novel_rows(X[order], radius, overlap))
 
@@ -105,7 +104,7 @@ def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed, monkeyp
     rule = NoveltyRule("euclidean", "gaussian", 0.5, float(activity))
     X = np.vstack([centers, np.tile(row, (30, 1))])
     for chunk in (1, 3, 7, 64):
-        monkeypatch.setattr(living, "CHUNK_UNITS", chunk)
+        monkeypatch.setattr(type(JIT), "chunk_units", chunk)
         for n in (1, 5, 11, 40, 70):
             found = in_shards(Presentation(JIT, X, np.arange(70)), rule, np.arange(70) % 2, 20, n)
             np.testing.assert_array_equal(found, np.arange(40))
@@ -170,7 +169,7 @@ def test_the_memory_that_a_pass_takes(rng, dtype, n_features, block_rows):
     novel_rows(shown, rule)  # compiled before it is measured
     (found, _), most = peak(novel_rows, shown, rule)
     centers = len(found) * (3 * X[0].nbytes + 64 + 8 * n_features)
-    needed = selection_bytes(block_rows, n_features, X.itemsize)
+    needed = selection_bytes(JIT, block_rows, n_features, X.itemsize)
     assert most <= needed + centers + 3 * order.nbytes + 2**16
 
 

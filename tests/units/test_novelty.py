@@ -7,7 +7,6 @@ from hypothesis.extra import numpy as hnp
 import naive
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units import living
 from sklearn_fsvc.units.novelty import (
     NoveltyRule,
     Presentation,
@@ -51,7 +50,7 @@ def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
     X = rng.random((700, 4))
     expected = naive.novel_rows(X, 0.08, 0.9)
     monkeypatch.setattr(type(JIT), "block_rows", block)
-    monkeypatch.setattr(living, "CHUNK_UNITS", 50)
+    monkeypatch.setattr(type(JIT), "chunk_units", 50)
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9))
     np.testing.assert_array_equal(found, expected)
     assert len(found) > 100  # more than a chunk
