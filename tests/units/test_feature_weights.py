@@ -165,7 +165,7 @@ def test_many_rows_are_looked_at_in_part(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_budget_is_kept(dtype):
-    samples, limit = made(20_000, dtype), (11 if dtype == np.float32 else 19) * MIB
+    samples, limit = made(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
     for max_memory in (None, limit):
         learned(samples, max_memory=max_memory)  # compiled before it is measured
     weights, free = peak(learned, samples)
