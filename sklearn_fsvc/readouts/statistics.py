@@ -122,6 +122,25 @@ class RidgeStatistics:
             setattr(result, name, getattr(self, name).copy(order="F"))
         return result
 
+    def on(self, algebra):
+        """The same statistics where another algebra has its arrays."""
+        result = copy(self)
+        result.algebra = algebra
+        for name in ("origin", "h", "y", "yy", "gram", "hy"):
+            array = getattr(self, name)
+            array = array if isinstance(array, np.ndarray) else array.get(order="A")
+            setattr(result, name, algebra.xp.asarray(array))
+        return result
+
+    def scaled(self, factor):
+        """The statistics of the same rows, with all weights multiplied by a factor."""
+        result = self.copy()
+        result.n *= factor
+        for name in ("h", "y", "yy", "gram", "hy"):
+            sums = getattr(result, name)
+            sums *= factor
+        return result
+
     def seen_from(self, origin):
         """The same statistics, of H less another origin."""
         empty = RidgeStatistics(len(self.h), len(self.y), self.algebra, self.dtype)
