@@ -87,7 +87,7 @@ class Labels:
     def codes(self, y):
         """Codes (n_rows, n_outputs) of y, as scikit-learn's check of y leaves it."""
         y = y.toarray() if issparse(y) else np.asarray(y)
-        columns = y.T if y.ndim == 2 and y.shape[1] > 1 else [column_or_1d(y, warn=True)]
+        columns = y.T if y.ndim == 2 else [y]
         if len(columns) != len(self.each):
             raise ValueError(
                 f"y has {len(columns)} column(s), and had {len(self.each)} in the first call."

@@ -57,7 +57,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         """Learn from more rows.
 
         As `RBFClassifier.partial_fit`. Mean and scale of y are those of the first rows, or of
-        the regressor that lends its layer, and stay; they matter only to what `alpha` means.
+        the regressor that lends its layer, and stay; to the readout they make no difference.
 
         Parameters
         ----------

@@ -108,20 +108,19 @@ class StreamingPredictor(SummingPredictor):
             self._know_targets(X, y, sample_weight, classes, is_first)
         return self._samples_of(X, y, sample_weight)
 
-    def _check_learning(self):
+    def _check_learning(self, name=None):
         """Raise if there are no sums, or not those of the layer that the parameters mean."""
         check_is_fitted(self)
-        name = type(self).__name__
+        name = name or f"This {type(self).__name__}"
         if not self._is_summing:
             raise ValueError(
-                f"This {name} was trained by fit, which keeps no sums of its rows; use partial_fit "
-                "in its place."
+                f"{name} was trained by fit, which keeps no sums of its rows; use partial_fit in "
+                "its place."
             )
         if not self._is_same_layer():
             raise ValueError(
-                f"The layer of this {name} was fixed in the first call of partial_fit, and its "
-                "parameters layer or metric were changed since; set them back, or learn anew in a "
-                "clone."
+                f"{name} had its layer fixed in the first call of partial_fit, and its parameters "
+                "layer or metric were changed since; set them back, or learn anew in a clone."
             )
 
     def forget(self, X, y, sample_weight=None):
@@ -198,7 +197,7 @@ class StreamingPredictor(SummingPredictor):
     def _check_mergeable(self, model, name, digest):
         if type(model) is not type(self):
             raise TypeError(f"{name}={model!r} must be a {type(self).__name__}, as this is.")
-        model._check_learning()
+        model._check_learning(name)
         if model._digest() != digest:
             raise ValueError(
                 f"{name} has another hidden layer. Give all models the same one: "
