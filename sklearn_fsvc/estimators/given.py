@@ -1,5 +1,6 @@
 """A hidden layer that is given, in the place of one that is chosen."""
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
@@ -48,6 +49,8 @@ def _kinds(units):
 
 def centers_of(layer, X):
     """The centres that an array gives, for rows like X: of its dtype where that is of floats."""
+    if np.asarray(layer).dtype.kind not in "biuf":
+        raise TypeError(f"layer={layer!r} must be a fitted estimator, or an array of centres.")
     centers = check_array(layer, dtype=list(DTYPES), input_name="layer", copy=True)
     return centers.astype(X.dtype, copy=False) if X.dtype.kind == "f" else centers
 
