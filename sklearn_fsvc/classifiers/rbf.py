@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..estimators.classifier import HiddenLayerClassifier
+from ..estimators.current import Current
 from ..estimators.rbf import RBFUnits
 from ..parameters import check_choice, check_count, check_positive_or_auto, is_word
 from ..readouts.lms import LmsTrainer, untrained
@@ -58,10 +59,9 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         lower the held-out error. "auto" learns them for floats, and leaves bytes as they
         are; it is None with the readouts "lms" and "none".
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
-        A hidden layer that is there already, and is not chosen: that of a fitted RBF estimator,
-        whose kernel, radius and feature weights it has, or centres, for which those are
-        found. Other parameters of the layer are not used then, but for `metric`, which must be
-        the same. Clones keep a fitted estimator in a `sklearn.frozen.FrozenEstimator`.
+        A hidden layer that is there: that of a fitted RBF estimator, with its kernel, radius
+        and feature weights, or centres, for which those are found. Nothing is selected, and
+        `metric` must be the same. Clones keep it fitted in a `sklearn.frozen.FrozenEstimator`.
     readout : {"ridge", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "lms" starts from the untrained readout and corrects it row by row,
@@ -111,9 +111,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     centers_ : ndarray of shape (n_units, n_features)
         Training rows, as they came, in the order of presentation.
     center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-        As the next two, not of a given `layer`.
     support_ : ndarray of shape (n_units,)
-        Row numbers of the centres in the training data.
+        Row numbers of the centres in the training data; none of a given `layer`.
     n_support_ : ndarray of shape (n_classes,)
         Centres of each class; only of one output.
     radius_, selection_radius_ : float
@@ -239,6 +238,7 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
 
     _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
     _may_be_auto = True
+    n_iter_ = Current()
 
     @property
     def _is_tried(self):

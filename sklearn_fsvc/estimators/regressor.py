@@ -75,8 +75,12 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
             If parameters need all rows again: `alpha` of several or "loo", and
             ``uncertainty=True``.
         ValueError
-            For input that cannot be used, and after `fit`, which keeps no sums; the estimator
-            is left as it was.
+            For input that cannot be used; the estimator is left as it was.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: its layer is kept, and its rows are forgotten.
         """
         return self._partial_fit(X, y, sample_weight)
 

@@ -89,9 +89,10 @@ class StreamingPredictor(SummingPredictor):
             self.device_ = engine.name
             there, job = self._present(samples).on_device(self._job(engine, "partial_fit"))
             trials = Trials(self._first_alpha)
-            layer = (
-                self._choose_layer(job, there, trials) if is_new else suited(self._layer(), there.X)
-            )
+            if is_new or self._lender is not None:
+                layer = self._choose_layer(job, there, trials)
+            else:
+                layer = suited(self._layer(), there.X)
             if is_word(self.alpha, "auto"):
                 found, _ = train_held_out(job, layer, there, self._random(), trials)
                 self._found_alpha = found.alpha
@@ -146,6 +147,19 @@ class StreamingPredictor(SummingPredictor):
             For rows that cannot have been learnt, such as more of a class than there are.
             Other rows of the same kind are not told from those that were: keep a record of
             what was learnt. The estimator is left as it was.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = TanhRegressor(50, random_state=0).partial_fit(X, y)
+        >>> model = model.forget(X[:100], y[:100])
+        >>> refit = TanhRegressor(layer=FrozenEstimator(model), alpha=model.alpha_)
+        >>> refit = refit.fit(X[100:], y[100:])
+        >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
+        True
         """
         with unchanged_on_error(self):
             self._check_learning()
@@ -184,6 +198,22 @@ class StreamingPredictor(SummingPredictor):
         ValueError
             For a model of another layer, of other classes, or of a y in other units; the
             estimator is left as it was.
+
+        Examples
+        --------
+        >>> from sklearn.base import clone
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from sklearn_fsvc import TanhClassifier, TanhProjector
+        >>> X, y = load_digits(return_X_y=True)
+        >>> layer = FrozenEstimator(TanhProjector(200, random_state=0).fit(X))
+        >>> model = TanhClassifier(layer=layer, alpha=1.0)
+        >>> parts = [
+        ...     clone(model).partial_fit(X[i::3], y[i::3], classes=range(10)) for i in range(3)
+        ... ]
+        >>> merged = parts[0].merge(parts[1:])
+        >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
+        True
         """
         with unchanged_on_error(self):
             self._check_learning()
