@@ -148,8 +148,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     Notes
     -----
     A row outside every triangle raises no activity; it is given the class of the nearest
-    centre, with the scores of a target. The classes of the centres of a given `layer` are not
-    known: such a row has the intercepts for scores.
+    centre, with the scores of a target. Of a given `layer` those are not known; then its scores
+    are the intercepts.
 
     What is "auto" is found with small networks, of at most 600 units on 6000 rows, a sixth
     of which is held out: first the feature weights, then kernel and radius together, each
@@ -230,8 +230,7 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
             )
         if self.readout != "ridge" and self.layer is not None:
             raise ValueError(
-                f"readout={self.readout!r} needs the labels of the centres, which layer does not "
-                'give; use readout="ridge".'
+                f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
             )
         check_count("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
@@ -245,9 +244,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         return self.readout == "ridge"
 
     def _why_no_stream(self):
-        if self.readout != "ridge":
-            return f'readout={self.readout!r} keeps no sums; with partial_fit use "ridge".'
-        return super()._why_no_stream()
+        why = f'readout={self.readout!r} keeps no sums; with partial_fit use "ridge".'
+        return super()._why_no_stream() if self.readout == "ridge" else why
 
     @property
     def _part_of_natural(self):

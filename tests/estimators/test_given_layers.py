@@ -116,7 +116,7 @@ BAD = [
     (RBFClassifier(layer="centres"), TypeError, "layer='centres' must be a fitted"),
     (RBFClassifier(layer=RBFProjector(5).fit(X[:, :2])), ValueError, "have 2 features"),
     (RBFClassifier(layer=RBF, metric="euclidean"), ValueError, "metric='euclidean'.*'manhattan'"),
-    (RBFClassifier(layer=RBF, readout="lms"), ValueError, "readout='lms' needs the labels"),
+    (RBFClassifier(layer=RBF, readout="lms"), ValueError, "readout='lms' needs labels"),
 ]
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
@@ -254,6 +256,7 @@ def test_one_class_so_far_is_the_answer(classes):
     model = TanhClassifier(*TANH, **PLAIN).partial_fit(X[:20], ["b"] * 20, classes=classes)
     assert set(model.predict(X)) == {"b"}
     radial = RBFClassifier(10, random_state=0).partial_fit(X[:20], ["b"] * 20, classes=classes)
+    assert radial.n_iter_ == 1
     assert set(radial.predict(X)) == {"b"}
     with pytest.raises(ValueError, match="one class"):
         TanhClassifier(*TANH).fit(X[:20], ["b"] * 20)
@@ -311,3 +314,47 @@ def test_rows_that_wait_do_not_travel(tanh):
     travelled = pickle.loads(pickle.dumps(tanh))
     assert not travelled._stream.waiting
     assert travelled._stream.total.n == N + 30
+
+
+@each_case
+def test_a_long_stream_does_not_drift(case, monkeypatch):
+    """500 parts come and go; what is left is what the last few would have been."""
+    monkeypatch.setattr(sums, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(sums, "_LEAST_ROWS", 60)
+    parts = np.array_split(np.arange(N), PARTS)
+    random = np.random.default_rng(0)
+    model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)
+    for i in random.integers(1, PARTS, 500):
+        part, size = parts[i], 1 + 100 * random.random()
+        if there[part[0]] and random.random() < 0.7:
+            model.forget(X[part], case.y[part], there[part])
+            there[part] = 0
+        else:
+            model.partial_fit(X[part], case.y[part], sample_weight=np.full(len(part), size))
+            there[part] += size
+    assert_same(model, refit(case, model, there > 0, there), 1e-8)
+
+
+def test_a_sparse_indicator():
+    case = CASES["labels"]
+    model = clone(case.model)
+    for part in np.array_split(np.arange(N), 3):
+        model.partial_fit(X[part], csr_array(case.y[part]))
+    model.forget(X[:9], csr_array(case.y[:9]))
+    assert_same(model, refit(case, model, np.arange(9, N), np.ones(N)))
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+
+
+def test_classes_of_an_indicator_may_be_named():
+    case = CASES["labels"]
+    for classes in ([0, 1], [[0, 1], [0, 1]], None):
+        model = clone(case.model).partial_fit(X, case.y, classes=classes)
+        assert model.is_indicator_
+    model = clone(case.model).partial_fit(X, case.y, classes=[[0, 1], [0, 1, 2]])
+    assert not model.is_indicator_
+
+
+def test_metadata_is_routed():
+    with config_context(enable_metadata_routing=True):
+        model = TanhClassifier().set_partial_fit_request(sample_weight=True, classes=True)
+        assert model.get_metadata_routing().partial_fit.requests["sample_weight"] is True
