@@ -147,13 +147,28 @@ def test_rows_in_single_precision_are_forgotten_as_exactly(dtype):
     assert_same(first.forget(rows[100:], CLASSES[100:]), rest, 1e-6)
 
 
-def test_rows_of_other_dtypes_follow_one_another():
+@pytest.fixture
+def gathered(monkeypatch):
+    """The rows of each pass: (how many, their dtype)."""
+    passes, plain = [], sums.gather
+
+    def gather(job, layers, samples, **params):
+        passes.append((len(samples), samples.X.dtype.char))
+        return plain(job, layers, samples, **params)
+
+    monkeypatch.setattr(sums, "gather", gather)
+    return passes
+
+
+def test_rows_of_other_dtypes_follow_one_another(gathered):
+    """None is widened while it waits: that would be eight times the memory."""
     rows = (50 * np.abs(X)).astype(np.uint8)
     model = TanhClassifier(*TANH, **PLAIN)
-    for part, dtype in zip(np.array_split(np.arange(N), 4), "BfdB", strict=True):
+    for part, dtype in zip(np.array_split(np.arange(N), 6), "BBfddB", strict=True):
         model.partial_fit(rows[part].astype(dtype), CLASSES[part], classes=list("abc"))
     again = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, again.fit(rows.astype(float), CLASSES), 1e-5)
+    assert gathered == [(80, "B"), (40, "f"), (80, "d"), (40, "B")]
 
 
 @each_case
@@ -269,32 +284,24 @@ def test_rows_that_wait_are_copies():
     assert_same(model, TanhClassifier(*TANH, **PLAIN).fit(X, CLASSES))
 
 
-def test_few_rows_wait(monkeypatch):
+def test_few_rows_wait(gathered):
     """100 calls, and two products; what is too large for the memory is not kept waiting."""
-    gathered = []
-    plain = sums.gather
-
-    def gather(job, layers, samples, **params):
-        gathered.append(len(samples))
-        return plain(job, layers, samples, **params)
-
-    monkeypatch.setattr(sums, "gather", gather)
     model = TanhClassifier(*TANH, **PLAIN)
     for _ in range(100):
         model.partial_fit(X[:12], CLASSES[:12], classes=list("abc"))
-    assert gathered == [12 * -(-1024 // 12)]
+    assert gathered == [(1032, "d")]
     model.predict(X)
     model.predict(X)
-    assert gathered == [1032, 168]
+    assert gathered == [(1032, "d"), (168, "d")]
     model.partial_fit(np.tile(X, (5, 1)), np.tile(CLASSES, 5))
-    assert gathered == [1032, 168, 1200]
+    assert gathered[2:] == [(1200, "d")]
     gathered.clear()
     small = clone(model).set_params(max_memory=60_000)
     for _ in range(10):
         small.partial_fit(X[:60], CLASSES[:60], classes=list("abc"))
         assert small._stream.n_bytes < 60_000 // 8
-    assert sum(gathered) > 300
-    assert max(gathered) <= 180
+    assert sum(n for n, _ in gathered) > 300
+    assert max(gathered) <= (180, "d")
 
 
 def test_copies_live_by_themselves(tanh, tmp_path):
