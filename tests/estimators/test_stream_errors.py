@@ -266,3 +266,12 @@ def test_after_fit_learning_begins_anew_in_its_layer(cls):
     np.testing.assert_allclose(model.readout_coef_, fresh.readout_coef_, atol=1e-9)
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(model.fit(X, y).readout_coef_, again.readout_coef_)
+
+
+def test_nothing_is_left_of_what_another_readout_knew():
+    model = TanhClassifier(12, alpha="loo", probability=True, random_state=0).fit(X, Y)
+    model.set_params(alpha=0.1, probability=False)
+    with pytest.warns(UserWarning, match="trained by fit"):
+        model.partial_fit(X, Y)
+    for stale in ("alphas_", "loo_errors_", "temperature_"):
+        assert not hasattr(model, stale)
