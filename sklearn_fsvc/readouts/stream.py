@@ -14,8 +14,6 @@ from .statistics import RidgeStatistics
 
 # Of sums, what rounding may leave of them once they are taken away.
 _ROUNDING = 1e-9
-# Under this part of a memory nothing is left of it.
-_FADED = 1e-100
 
 
 class ImpossibleSums(ValueError):
@@ -169,9 +167,7 @@ class Stream:
     def _remembered(self):
         """The total, as far as it is not forgotten by now."""
         left = np.exp(self.memory - self.memory_of_total)
-        if self.total is None or left == 1:
-            return self.total
-        return None if left < _FADED else self.total.scaled(left)
+        return self.total if self.total is None or left == 1 else self.total.scaled(left)
 
     def forget(self, samples, evaluate):
         """Without rows that came before; ImpossibleSums where there cannot have been such."""
@@ -207,8 +203,7 @@ def _check_possible(before, left):
     """Raise if the sums that are left are those of no rows."""
     short = np.flatnonzero(left.yy < -_ROUNDING * before.yy.max())
     if len(short):
-        output = int(short[left.yy[short].argmin()])
-        raise ImpossibleSums("they hold more of it than was learnt", output)
+        raise ImpossibleSums("they hold more of it than was learnt", int(short[0]))
     if left.n <= _ROUNDING * before.n:
         raise ImpossibleSums(
             f"their weights add up to {before.n - left.n:g}, and those of the rows that were "

@@ -70,6 +70,7 @@ FIRST = [
     (Y, ["a", "a"], "two or more"),
     (Y, [["a", "b"], ["c", "d"]], r"do not fit y, of 1 column\(s\)"),
     (Y, [1, 2, 3], "not among classes"),
+    (np.arange(N), np.array(["a", "b"], object), "not among classes"),
     (Z, [100.5, 200.25], "[Uu]nknown label type"),
     (numbers(3, 2), None, "several columns, a list"),
     (numbers(3, 2), [0, 1, 2], r"do not fit y, of 2 column\(s\)"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
 
@@ -239,6 +240,25 @@ def test_rows_fade(step, monkeypatch):
     assert_same(pickle.loads(pickle.dumps(model)), fitted)
     with pytest.raises(ValueError, match=r"forgetting=0.97.*forgetting=1"):
         model.forget(X[:5], CLASSES[:5])
+
+
+def test_the_memory_may_change():
+    model = TanhClassifier(*TANH, **PLAIN)
+    parts, weight = np.array_split(np.arange(N), 4), np.ones(N)
+    for part, factor in zip(parts, (0.95, 1.0, 0.9, 1.0), strict=True):
+        model.set_params(forgetting=factor).partial_fit(X[part], CLASSES[part], list("abc"))
+        weight[: part[0]] *= factor ** len(part)
+        weight[part] = factor ** np.arange(len(part))[::-1]
+    fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
+    assert_same(model, fitted.fit(X, CLASSES, weight), 1e-9)
+
+
+def test_an_ill_conditioned_stream_warns():
+    twice = np.vstack([X[:10], X[:10]])
+    model = RBFRegressor(layer=twice, kernel="gaussian", radius=1.0, alpha=0)
+    model.partial_fit(X, X[:, 0])
+    with pytest.warns(ConvergenceWarning, match="10 of 20 directions"):
+        model.predict(X)
 
 
 def test_a_memory_that_is_short_forgets_the_past():
