@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..estimators.classifier import HiddenLayerClassifier
+from ..estimators.current import Current
 from ..estimators.rbf import RBFUnits
 from ..parameters import check_choice, check_count, check_positive_or_auto, is_word
 from ..readouts.lms import LmsTrainer, untrained
@@ -57,6 +58,10 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         each feature, in three rounds [2]_, the largest of them 1; they are used if they
         lower the held-out error. "auto" learns them for floats, and leaves bytes as they
         are; it is None with the readouts "lms" and "none".
+    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
+        A hidden layer that is there: that of a fitted RBF estimator, with its kernel, radius
+        and feature weights, or centres, for which those are found. Nothing is selected, and
+        `metric` must be the same. Clones keep it fitted in a `sklearn.frozen.FrozenEstimator`.
     readout : {"ridge", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "lms" starts from the untrained readout and corrects it row by row,
@@ -68,6 +73,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         1000 rows and units or fewer, each sixth is held out in its turn. Of several
         numbers, the one with the least leave-one-out error is taken, in one more pass over
         the rows; "loo" tries 17 from 1e-5 to 1e3.
+    forgetting : float, default=1.0
+        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
         the least log-loss on leave-one-out decision values. They take one more pass over
@@ -105,7 +112,7 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         Training rows, as they came, in the order of presentation.
     center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
     support_ : ndarray of shape (n_units,)
-        Row numbers of the centres in the training data.
+        Row numbers of the centres in the training data; none of a given `layer`.
     n_support_ : ndarray of shape (n_classes,)
         Centres of each class; only of one output.
     radius_, selection_radius_ : float
@@ -141,7 +148,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     Notes
     -----
     A row outside every triangle raises no activity; it is given the class of the nearest
-    centre, with the scores of a target.
+    centre, with the scores of a target. Of a given `layer` those are not known; then its scores
+    are the intercepts.
 
     What is "auto" is found with small networks, of at most 600 units on 6000 rows, a sixth
     of which is held out: first the feature weights, then kernel and radius together, each
@@ -181,9 +189,9 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="per_class", metric="manhattan", kernel="auto", feature_weights="auto",
-        readout="ridge", alpha="auto", probability=False, learning_rate="auto", max_iter=10,
-        class_weight=None, shuffle=True, random_state=None, device="auto", max_memory=None,
-        verbose=0,
+        layer=None, readout="ridge", alpha="auto", forgetting=1.0, probability=False,
+        learning_rate="auto", max_iter=10, class_weight=None, shuffle=True, random_state=None,
+        device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.radius = radius
@@ -193,8 +201,10 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         self.metric = metric
         self.kernel = kernel
         self.feature_weights = feature_weights
+        self.layer = layer
         self.readout = readout
         self.alpha = alpha
+        self.forgetting = forgetting
         self.probability = probability
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -218,15 +228,24 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
                 f'feature_weights="learned" is judged by the ridge readout; with '
                 f"readout={self.readout!r} use None or an array."
             )
+        if self.readout != "ridge" and self.layer is not None:
+            raise ValueError(
+                f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
+            )
         check_count("max_iter", self.max_iter)
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
     _may_be_auto = True
+    n_iter_ = Current()
 
     @property
     def _is_tried(self):
         return self.readout == "ridge"
+
+    def _why_no_stream(self):
+        why = f'readout={self.readout!r} keeps no sums; with partial_fit use "ridge".'
+        return super()._why_no_stream() if self.readout == "ridge" else why
 
     @property
     def _part_of_natural(self):
@@ -234,7 +253,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
 
     def _choose_layer(self, job, samples, trials):
         layer = super()._choose_layer(job, samples, trials)
-        self.center_labels_ = self._labels.decode(samples.targets.all_codes[self.support_])
+        if self.layer is None:
+            self.center_labels_ = self._labels.decode(samples.targets.all_codes[self.support_])
         return layer
 
     @property
@@ -243,8 +263,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
             raise AttributeError("n_support_ counts the centres of each class of one output.")
         return self._targets_of_labels().counts
 
-    def _set_readout(self, engine, solution, dtype):
-        super()._set_readout(engine, solution, dtype)
+    def _keep_readout(self, W, b, dtype):
+        super()._keep_readout(W, b, dtype)
         self.n_iter_ = self.max_iter if self.readout == "lms" else 1
 
     def _targets_of_units(self):

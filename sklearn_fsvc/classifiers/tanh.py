@@ -18,7 +18,11 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         Hidden units. With the same `random_state`, fewer are a prefix of more.
     scale, weights, image_shape, patch_size, bias
         As for `TanhProjector`.
+    layer : estimator or FrozenEstimator, default=None
+        A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
+        used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
+    forgetting : float, default=1.0
     probability : bool, default=False
         As for `RBFClassifier`.
     class_weight : dict, "balanced" or None, default=None
@@ -67,8 +71,8 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
 
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, alpha="auto", probability=False, class_weight=None,
-        random_state=None, device="auto", max_memory=None, verbose=0,
+        patch_size=None, bias=True, layer=None, alpha="auto", forgetting=1.0, probability=False,
+        class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
@@ -76,7 +80,9 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         self.image_shape = image_shape
         self.patch_size = patch_size
         self.bias = bias
+        self.layer = layer
         self.alpha = alpha
+        self.forgetting = forgetting
         self.probability = probability
         self.class_weight = class_weight
         self.random_state = random_state

@@ -5,7 +5,12 @@ A face and a family make an estimator::
     base         any face of a hidden layer: validate, choose the layer, stream
       transformer    H itself
       predictor      a linear readout of H, trained and applied
-        classifier     all that is about classes
+        sums           the same from sums of rows, solved when it is needed
+          stream         rows that come and go: partial_fit, forget, merge
+            class_stream   the same with classes
+              classifier     all that is about classes
+            regressor      all that is about numbers
     rbf, tanh    a family, as a mixin: the parameters of its layer, and its choice
+    given        a layer that is there already
     targets      what rows should be answered with, in numbers
 """

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..engines import get_engine
 from ..parameters import unchanged_on_error
 from ..rows.job import Job
-from ..rows.streaming import compute_dtype, n_synapses
+from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 
 
@@ -85,5 +85,4 @@ class HiddenLayerEstimator(BaseEstimator):
         layer = self._layer()
         with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
             X = check_rows(self, engine, X, reset=False)
-            layer = layer.astype(compute_dtype(layer.units.dtype, X.dtype))
-            yield self._job(engine, phase), layer, X
+            yield self._job(engine, phase), suited(layer, X), X

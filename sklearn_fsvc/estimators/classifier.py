@@ -4,19 +4,17 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
-from ..rows.samples import Samples
+from .class_stream import ClassStream
 from .labels import Labels
-from .predictor import HiddenLayerPredictor
 
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 
 
-class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
+class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     """One hidden layer that is not trained, and a linear readout with a score a class."""
 
     def _check_parameters(self):
@@ -56,11 +54,11 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         X, y = self._clean(engine, X, y)
         labels, codes = Labels.of(y)
         self.classes_, self.is_indicator_ = labels.classes, labels.is_indicator
-        weight = self._row_weights(X, sample_weight, self._class_weights(codes))
+        samples = self._of_codes(X, codes, sample_weight)
         if not labels.is_indicator:
-            self._check_classes(codes if weight is None else codes[weight > 0])
+            self._check_classes(codes[samples.present])
         self.device_ = engine.name
-        return self._present(Samples(X, labels.targets(codes), weight))
+        return self._present(samples)
 
     def _check_classes(self, codes):
         for output, column in enumerate(codes.T):
@@ -71,16 +69,6 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
                     f"{where} holds one class, {self._labels.each[output][present[0]]}, in rows "
                     "of positive sample_weight; a classifier needs two or more."
                 )
-
-    @property
-    def _labels(self):
-        return Labels(self.classes_, self.is_indicator_)
-
-    def _class_weights(self, codes):
-        """The weight that its classes give each row; None where they give none."""
-        if self.class_weight is None:
-            return None
-        return compute_sample_weight(self.class_weight, self._labels.decode(codes))
 
     def _keep_readout(self, W, b, dtype):
         """A score for each class, of two classes one; in the dtype of the layer."""

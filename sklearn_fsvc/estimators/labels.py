@@ -50,6 +50,65 @@ class Labels:
         codes = np.column_stack([codes for _, codes in found])
         return cls(classes if is_several else classes[0]), codes
 
+    @classmethod
+    def known(cls, classes, y):
+        """The labels that somebody knows of, before all of them have been seen.
+
+        Parameters
+        ----------
+        classes : array-like, list of array-like or None
+            Of y, or of each of its columns; may be None for an indicator.
+        y : array-like
+            As scikit-learn's check of y leaves it: some of the rows.
+        """
+        n_columns = y.shape[1] if y.ndim == 2 else 1
+        if n_columns > 1 and type_of_target(y) == "multilabel-indicator":
+            labels, _ = cls.of(y)
+            if labels.is_indicator and _are_of_indicator(classes, n_columns):
+                return labels
+        if classes is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit: all that y may hold, "
+                "sorted or not; of several columns, a list with those of each."
+            )
+        each = [classes] if n_columns == 1 else list(classes)
+        if len(each) != n_columns or any(np.ndim(own) != 1 for own in each):
+            raise ValueError(
+                f"classes={classes!r} do not fit y, of {n_columns} column(s); give an array of "
+                "classes, or of several columns a list with one for each."
+            )
+        each = [np.unique(own) for own in each]
+        for own in each:
+            check_classification_targets(own)
+            if len(own) < 2:
+                raise ValueError(f"classes={classes!r}: a classifier needs two or more.")
+        return cls(each[0] if n_columns == 1 else each)
+
+    def codes(self, y):
+        """Codes (n_rows, n_outputs) of y, as scikit-learn's check of y leaves it."""
+        y = y.toarray() if issparse(y) else np.asarray(y)
+        columns = y.T if y.ndim == 2 else [y]
+        if len(columns) != len(self.each):
+            raise ValueError(
+                f"y has {len(columns)} column(s), and had {len(self.each)} in the first call."
+            )
+        pairs = zip(self.each, columns, strict=True)
+        return np.column_stack([_codes_in(classes, column) for classes, column in pairs])
+
+    def is_same(self, other):
+        """Whether other labels are of the same classes."""
+        pairs = zip(self.each, other.each, strict=False)
+        is_as_wide = len(self.each) == len(other.each) and self.is_single == other.is_single
+        return is_as_wide and all(np.array_equal(a, b) for a, b in pairs)
+
+    def name_of(self, k):
+        """The class that an output of a readout stands for, in words."""
+        for number, classes in enumerate(self.each):
+            if k < len(classes):
+                column = "" if self.is_single else f" in column {number} of y"
+                return f"class {classes[k]}{column}"
+            k -= len(classes)
+
     @property
     def is_single(self):
         """Whether y has one label for each row."""
@@ -110,6 +169,29 @@ class Labels:
         if self.is_indicator:
             return np.column_stack([each[:, 1] for each in found])
         return found[0] if self.is_single else found
+
+
+def _are_of_indicator(classes, n_columns):
+    """Whether these classes are as good as none: 0 and 1 of each column, or their numbers."""
+    if classes is None or np.array_equal(classes, np.arange(n_columns)):
+        return True
+    return len(classes) == n_columns and all(np.array_equal(own, (0, 1)) for own in classes)
+
+
+def _codes_in(classes, column):
+    """Numbers of the labels of a column among sorted classes."""
+    are_words = [array.dtype.kind in "OSTU" for array in (classes, column)]
+    is_known = np.zeros(len(column), bool)
+    if are_words[0] == are_words[1]:
+        codes = np.searchsorted(classes, column).clip(max=len(classes) - 1)
+        is_known = classes[codes] == column
+    if not np.all(is_known):
+        strange = np.unique(column[~is_known])
+        raise ValueError(
+            f"y holds {strange[:5].tolist()}, which are not among classes={classes.tolist()}, the "
+            "classes of the first call to partial_fit; name all that there may be in it."
+        )
+    return codes
 
 
 def _compared(outputs, axis):

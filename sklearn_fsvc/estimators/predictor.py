@@ -97,9 +97,13 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         super()._check_parameters()
         penalties(self.alpha)
 
-    def _fit_on(self, job, X, y, sample_weight):
+    def _drop_stale(self):
+        """Forget what another fit may have found, and this one may not."""
         for stale in ("alpha_", "alphas_", "loo_errors_", "temperature_", "posterior_"):
             vars(self).pop(stale, None)
+
+    def _fit_on(self, job, X, y, sample_weight):
+        self._drop_stale()
         samples, job = self._prepare(job.engine, X, y, sample_weight).on_device(job)
         trials = Trials(self._first_alpha)
         layer = self._choose_layer(job, samples, trials)
@@ -141,7 +145,9 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         """Set the fitted attributes of a readout (n_outputs, n_units) and its intercept."""
 
     def _set_readout(self, engine, solution, dtype):
-        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+        self._use_readout(engine.to_host(solution.W), engine.to_host(solution.b), dtype)
+
+    def _use_readout(self, W, b, dtype):
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         self._keep_readout(W, b, dtype)

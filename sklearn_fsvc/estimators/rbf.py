@@ -5,10 +5,11 @@ from dataclasses import replace
 from ..kernels import LAPLACIAN, TRIANGULAR, check_kernel, kernel_of, named
 from ..layers import RBFLayer
 from ..parameters import feature_weights, is_word
-from ..rows.streaming import Consumer, stream
+from ..rows.streaming import Consumer, stream, suited
 from ..units.automatic import PART_OF_NATURAL
 from ..units.choice import UNITS, Wishes, choose, weighted
 from ..units.rbf import RBFRequest, fit_layer, presentation_order
+from .given import centers_of, check_features, lender_of
 
 
 class RBFUnits:
@@ -18,11 +19,12 @@ class RBFUnits:
     answered with, an array of shape (n_units, n_scores).
     """
 
+    layer = None  # where it is no parameter
     _unit_attributes = ("centers_", "support_")
+    # Fitted attributes of centres that were selected.
+    _of_selection = ("support_", "selection_radius_", "center_labels_", "center_targets_")
     _layer_needs_rows = _meets_rows_again = True
     _first_alpha = 0.1
-    # All activities may be 0.
-    _rows_may_be_outside = True
     # Whether kernel and feature weights may be "auto".
     _may_be_auto = False
 
@@ -80,11 +82,27 @@ class RBFUnits:
             is_tried=self._is_tried, part_of_natural=self._part_of_natural,
         )  # fmt: skip
 
+    @property
+    def _rows_may_be_outside(self):
+        """Whether all activities may be 0, and the targets of the centres' own rows are known."""
+        return "support_" in vars(self)
+
+    @property
+    def _lender(self):
+        """The estimator that lends its layer, if one does."""
+        return None if self.layer is None else lender_of(self.layer, RBFUnits)
+
     def _check_layer(self):
         if not (self._may_be_auto and is_word(self.kernel, "auto")):
             check_kernel(self.kernel)
-        self._request.check()
+        request, lender = self._request, self._lender
+        (request if self.layer is None else replace(request, selection="global")).check()
         self._given_weights()
+        if lender is not None and lender.metric != self.metric:
+            raise ValueError(
+                f"metric={self.metric!r}, and the units of layer measure {lender.metric!r} "
+                f"distances; set metric={lender.metric!r}."
+            )
 
     def _why_classes(self):
         if self.selection == "per_class":
@@ -96,20 +114,41 @@ class RBFUnits:
         return samples.in_order(presentation_order(samples, self.shuffle, self.random_state))
 
     def _choose_layer(self, job, samples, trials):
+        for name in self._of_selection:
+            vars(self).pop(name, None)
+        lender = self._lender
+        if lender is not None:
+            self.centers_, self.kernel_, self.radius_ = (
+                lender.centers_,
+                lender.kernel_,
+                lender.radius_,
+            )
+            self.feature_weights_ = lender.feature_weights_
+            return self._taken_for(samples.X)
         X = samples.X
         given = self._given_weights(X.shape[1])
         request = replace(self._request, weights=given)
-        groups = samples.targets.groups if self.selection == "per_class" else None
-        layer, rows, selection_radius = fit_layer(request, job, samples, groups)
-        self.centers_, self.support_, self.selection_radius_ = layer.units, rows, selection_radius
-        kernel, self.radius_, self.feature_weights_ = layer.kernel, layer.radius, given
+        if self.layer is None:
+            groups = samples.targets.groups if self.selection == "per_class" else None
+            layer, self.support_, self.selection_radius_ = fit_layer(request, job, samples, groups)
+            self.centers_, kernel, self.radius_ = layer.units, layer.kernel, layer.radius
+        else:
+            self.centers_ = centers_of(self.layer, X)
+            request = replace(request, n_units=len(self.centers_))
+            kernel, self.radius_ = request.kernel, self.radius
+        self.feature_weights_ = given
         if self._is_tried:
-            radius = None if request.is_auto else layer.radius
+            radius = None if request.is_auto else self.radius_
             wishes = Wishes(self._kernels, radius, self._learns(X.dtype))
             found = choose(job, samples, request, wishes, self._random(), trials)
             kernel, self.radius_, self.feature_weights_ = found
         self.kernel_ = named(kernel)
-        return self._layer()
+        return self._layer() if self.layer is None else self._taken_for(X)
+
+    def _taken_for(self, X):
+        """The layer that was given, for rows like X."""
+        check_features(self.centers_, X)
+        return suited(self._layer(), X)
 
     def _layer(self):
         layer = RBFLayer(self.centers_, self.radius_, self.metric, self.kernel_)
@@ -117,7 +156,7 @@ class RBFUnits:
 
     def _answer_outside(self, job, layer, X, rows, consume):
         """``consume(rows, scores)`` for rows that no unit answers: the nearest one does."""
-        if not len(rows):
+        if not (len(rows) and self._rows_may_be_outside):
             return
         targets = self._targets_of_units()
 

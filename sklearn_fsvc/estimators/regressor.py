@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
@@ -9,11 +10,14 @@ from ..readouts.posterior import Deviations
 from ..rows.samples import Samples
 from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
-from .predictor import HiddenLayerPredictor
+from .stream import StreamingPredictor
 from .targets import NumberTargets, as_numbers
 
+# Standard deviations; squares of what is farther away are not finite.
+_FARTHEST = 1e100
 
-class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredictor):
+
+class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor):
     """One hidden layer that is not trained, and a linear readout for each output."""
 
     def _check_parameters(self):
@@ -47,6 +51,75 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
             If ``device`` does not work here, with the reason.
         """
         return self._fit(X, y, sample_weight)
+
+    @available_if(StreamingPredictor._may_stream)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from more rows.
+
+        As `RBFClassifier.partial_fit`. Mean and scale of y are those of the first rows, or of
+        the regressor that lends its layer, and stay; to the readout they make no difference.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        AttributeError
+            If parameters need all rows again: `alpha` of several or "loo", and
+            ``uncertainty=True``.
+        ValueError
+            For input that cannot be used; the estimator is left as it was.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: its layer is kept, and its rows are forgotten.
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def _know_targets(self, X, y, sample_weight, classes, is_first):
+        y = as_numbers(y)
+        lender = self._lender
+        if isinstance(lender, HiddenLayerRegressor) and lender.target_mean_.shape == y.shape[1:]:
+            self.target_mean_, self.target_scale_ = lender.target_mean_, lender.target_scale_
+            return
+        targets = NumberTargets.of(y.reshape(len(y), -1), self._row_weights(X, sample_weight))
+        vars(self).update(_moments(targets, y.shape[1:]))
+
+    def _samples_of(self, X, y, sample_weight):
+        y, mean, scale = as_numbers(y), self.target_mean_, self.target_scale_
+        if y.shape[1:] != mean.shape:
+            raise ValueError(
+                f"y has shape {y.shape}, and in the first call to partial_fit a row of it had "
+                f"{mean.shape}."
+            )
+        weight = self._row_weights(X, sample_weight)
+        values = ((y - mean) / scale).reshape(len(y), -1)
+        if not (np.abs(values) < _FARTHEST).all():
+            raise ValueError(
+                f"y holds numbers more than {_FARTHEST:g} standard deviations from the first rows."
+            )
+        return Samples(X, NumberTargets(values, mean, scale), weight)
+
+    def _check_same_targets(self, other, name):
+        for moment in ("target_mean_", "target_scale_"):
+            there, here = getattr(other, moment), getattr(self, moment)
+            if not np.array_equal(there, here):
+                raise ValueError(
+                    f"{name} has {moment}={there!r}, and this model {here!r}: sums of y in other "
+                    "units do not add up. Lend all models layer=FrozenEstimator(regressor), whose "
+                    "units they take."
+                )
+
+    def _name_of_output(self, k):
+        return f"column {k} of y"
 
     def _prepare(self, engine, X, y, sample_weight):
         """Clean `Samples`; sets `target_mean_`, `target_scale_` and `device_`."""

@@ -1,12 +1,15 @@
 """What classifier and transformer of tanh units share: parameters, and the choice."""
 
 from ..layers import TanhLayer
+from ..rows.streaming import suited
 from ..units.tanh import TanhRequest, fit_layer
+from .given import check_features, lender_of
 
 
 class TanhUnits:
     """A mixin: the layer is tanh units with random weights."""
 
+    layer = None  # where it is no parameter
     _unit_attributes = ("components_", "hidden_intercept_")
     _first_alpha = 10.0
     _rows_may_be_outside = False
@@ -20,6 +23,10 @@ class TanhUnits:
 
     def _check_layer(self):
         self._request.check(self._size_name)
+        if self.layer is not None and self._lender is None:
+            raise TypeError(
+                "layer is an array, which tanh units are not made of; give a fitted estimator."
+            )
 
     @property
     def _layer_needs_rows(self):
@@ -33,7 +40,17 @@ class TanhUnits:
         needs = self._request.needs_classes
         return (f"weights={self.weights!r}", '"gaussian" or "orthogonal"') if needs else None
 
+    @property
+    def _lender(self):
+        """The estimator that lends its layer, if one does."""
+        return None if self.layer is None else lender_of(self.layer, TanhUnits)
+
     def _choose_layer(self, job, samples, trials):
+        lender = self._lender
+        if lender is not None:
+            self.components_, self.hidden_intercept_ = lender.components_, lender.hidden_intercept_
+            check_features(self.components_, samples.X)
+            return suited(self._layer(), samples.X)
         needs_classes = self._request.needs_classes
         codes = samples.targets.groups if needs_classes else None
         if needs_classes and codes is None:

@@ -127,6 +127,14 @@ class Moments:
             setattr(result, name, algebra.xp.asarray(self.algebra.to_host(getattr(self, name))))
         return result
 
+    def scaled(self, factor):
+        """The moments of the same rows, with all weights multiplied by a factor."""
+        result = self.copy()
+        result.n *= factor
+        for sums in (result.h, result.y, result.yy, result.hy, *result.gram.blocks):
+            sums *= factor
+        return result
+
     def __getstate__(self):
         """They travel as host arrays, wherever they are."""
         return vars(self if self.algebra is HOST else self.on(HOST))

@@ -28,7 +28,9 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
     kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
     feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
     alpha : float, "auto", "loo" or array-like of float, default="auto"
+    forgetting : float, default=1.0
         As for `RBFClassifier`, with the ridge readout.
     uncertainty : bool, default=False
         Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
@@ -75,7 +77,8 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
 
     Notes
     -----
-    A row outside every triangle raises no activity; it is given the y of the nearest centre.
+    A row outside every triangle raises no activity; it is given the y of the nearest
+    centre, or of a given `layer`, whose y are not known, the intercept.
 
     The standard deviation of an answer is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
@@ -105,8 +108,8 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="global", metric="manhattan", kernel="auto", feature_weights="auto",
-        alpha="auto", uncertainty=False, shuffle=True, random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        layer=None, alpha="auto", forgetting=1.0, uncertainty=False, shuffle=True,
+        random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.radius = radius
@@ -116,7 +119,9 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
         self.metric = metric
         self.kernel = kernel
         self.feature_weights = feature_weights
+        self.layer = layer
         self.alpha = alpha
+        self.forgetting = forgetting
         self.uncertainty = uncertainty
         self.shuffle = shuffle
         self.random_state = random_state
@@ -134,7 +139,8 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
 
     def _choose_layer(self, job, samples, trials):
         layer = super()._choose_layer(job, samples, trials)
-        self.center_targets_ = self._answers(samples.targets.numbers(self.support_))
+        if self.layer is None:
+            self.center_targets_ = self._answers(samples.targets.numbers(self.support_))
         return layer
 
     def _targets_of_units(self):

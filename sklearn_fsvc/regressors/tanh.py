@@ -23,7 +23,10 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     weights : {"gaussian", "orthogonal"}, default="gaussian"
     image_shape, patch_size, bias
         As for `TanhProjector`.
+    layer : estimator or FrozenEstimator, default=None
+        As for `TanhClassifier`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
+    forgetting : float, default=1.0
     uncertainty : bool, default=False
         As for `RBFRegressor`.
     random_state : int, RandomState or None, default=None
@@ -65,8 +68,8 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
 
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, alpha="auto", uncertainty=False, random_state=None,
-        device="auto", max_memory=None, verbose=0,
+        patch_size=None, bias=True, layer=None, alpha="auto", forgetting=1.0, uncertainty=False,
+        random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
@@ -74,7 +77,9 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
         self.image_shape = image_shape
         self.patch_size = patch_size
         self.bias = bias
+        self.layer = layer
         self.alpha = alpha
+        self.forgetting = forgetting
         self.uncertainty = uncertainty
         self.random_state = random_state
         self.device = device

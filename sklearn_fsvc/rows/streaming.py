@@ -16,6 +16,11 @@ def compute_dtype(unit_dtype, X_dtype):
     return np.result_type(unit_dtype, X_dtype)
 
 
+def suited(layer, X):
+    """The layer in the dtype in which it meets rows X."""
+    return layer.astype(compute_dtype(layer.units.dtype, X.dtype))
+
+
 def n_synapses(X, n_units):
     """rows x units x features of a job on X, which nobody has looked at yet."""
     shape = getattr(X, "shape", ())

@@ -42,7 +42,8 @@ class HiddenSizeSearchCV(GridSearchCV):
     ----------
     estimator : RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor or Pipeline
         The pipeline ends in one of them. With any readout, but only the ridge readout shares
-        work, without `probability` or `uncertainty`, and with a number or "auto" for `alpha`.
+        work, without `probability`, `uncertainty` or `layer`, and with a number or "auto" for
+        `alpha`.
     param_grid : dict or list of dict
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
         `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see

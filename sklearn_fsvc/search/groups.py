@@ -116,6 +116,8 @@ def _has_one_ridge(network):
         network._check_parameters()
     except (TypeError, ValueError):
         return False  # its own fit will say so
+    if network.layer is not None:
+        return False  # its size is not that of the parameters
     alphas, is_chosen = penalties(network.alpha)
     is_wanted = network._wants_press_scores or network._wants_posterior
     leaves_one_out = is_wanted or (is_chosen and alphas != AUTO)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from allocated import MIB, PER_ROW, peak
 from sklearn_fsvc import (
@@ -15,7 +16,7 @@ from sklearn_fsvc import (
 
 N, FEATURES, UNITS = 20_000, 40, 1000
 # Less than a call takes that is left alone, as a test makes sure.
-FIT, ANSWER = 24 * MIB, 4 * MIB
+FIT, ANSWER, STREAM = 24 * MIB, 4 * MIB, 44 * MIB
 
 ESTIMATORS = [
     RBFClassifier(UNITS, random_state=0),
@@ -68,3 +69,20 @@ def test_the_budget_is_kept(device, rows, estimator, monkeypatch):
     else:
         H, transform = peak(estimator.transform, X)
         assert transform - H.nbytes <= ANSWER + N * PER_ROW
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 200])
+def test_the_budget_is_kept_while_rows_come_and_go(rows, n_parts):
+    X, y = rows
+    plain = TanhClassifier(UNITS, alpha=1.0, random_state=0, device="jit")
+
+    def come_and_go(model):
+        for part in np.array_split(np.arange(N), n_parts):
+            model.partial_fit(X[part], y[part], classes=range(4))
+        model.forget(X[:5000], y[:5000])
+        model.predict(X[:10])
+
+    come_and_go(plain)  # compiled and imported before it is measured
+    _, free = peak(come_and_go, clone(plain))
+    _, bounded = peak(come_and_go, clone(plain).set_params(max_memory=STREAM))
+    assert bounded <= STREAM + N * PER_ROW < free

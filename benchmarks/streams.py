@@ -1,0 +1,85 @@
+"""MNIST in 1,000 calls of partial_fit against one fit, and what forgetting leaves behind.
+
+python benchmarks/streams.py --data DIR [--json FILE] [--device cuda] [--units 2048]
+
+All learn in the same layer, with the same penalty, from MNIST as it is, in uint8. `fit` multiplies
+H in float32 on the host, `partial_fit` in float64, for its rows may go again: so there is a fit
+of rows in float64, too. The coefficients without a tenth of the rows, which were forgotten, are
+compared with those of a model that never had them. DIR is described in `_data.py`.
+"""
+
+from time import perf_counter
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from _report import arguments, report
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
+from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.timing import medians
+
+DIGITS = range(10)
+CALLS = 1000
+
+
+def models(args, X):
+    """The classifiers, not fitted, each with a layer."""
+    plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
+    rbf = RBFProjector(args.units, selection="random", random_state=0, device=args.device)
+    tanh = TanhProjector(args.units, random_state=0, device=args.device)
+    return {
+        "RBFClassifier": RBFClassifier(layer=FrozenEstimator(rbf.fit(X)), **plain),
+        "TanhClassifier": TanhClassifier(layer=FrozenEstimator(tanh.fit(X)), **plain),
+    }
+
+
+def in_calls(model, X, y, n=CALLS):
+    """A new model that has met the rows in so many parts, and is solved."""
+    model = clone(model)
+    for rows in np.array_split(np.arange(len(X)), n):
+        model.partial_fit(X[rows], y[rows], classes=DIGITS)
+    return model.readout_coef_
+
+
+def forgotten(model, X, y):
+    """How far coefficients are from a refit, relatively, and the seconds of `forget`."""
+    gone = np.zeros(len(X), bool)
+    gone[np.random.default_rng(0).permutation(len(X))[: len(X) // 10]] = True
+    refit = clone(model).partial_fit(X[~gone], y[~gone], classes=DIGITS).readout_coef_
+    model = clone(model).partial_fit(X, y, classes=DIGITS)
+    start = perf_counter()
+    model.forget(X[gone], y[gone])
+    seconds = perf_counter() - start
+    return np.linalg.norm(model.readout_coef_ - refit) / np.linalg.norm(refit), seconds
+
+
+def main(args):
+    X, y = load_images(args.data)[:2]
+    rows = []
+    for name, model in models(args, X).items():
+        ways = {
+            "1 fit": lambda model=model: clone(model).fit(X, y),
+            f"{CALLS} calls": lambda model=model: in_calls(model, X, y),
+            "1 call": lambda model=model: in_calls(model, X, y, 1),
+        }
+        times = medians(ways, args.repeats, seconds=600)
+        rows += [(f"{name}: {way}, s", t) for way, t in times.items()]
+        calls = times[f"{CALLS} calls"]
+        rows.append((f"{name}: {CALLS} calls / 1 fit", calls / times["1 fit"]))
+        rows.append((f"{name}: {CALLS} calls / 1 call", calls / times["1 call"]))
+        error, seconds = forgotten(model, X, y)
+        rows.append((f"{name}: forget {len(X) // 10} rows, s", seconds))
+        rows.append((f"{name}: |coefficients - refit| / |refit|", error))
+    report(args, f"streams: MNIST, {len(X)} images, {args.units} units", rows, device=args.device)
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            data={"required": True},
+            device={"default": "cpu"},
+            units={"type": int, "default": 2048},
+            repeats={"type": int, "default": 5},
+        )
+    )

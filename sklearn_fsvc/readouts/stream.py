@@ -1,0 +1,216 @@
+"""Rows that come and go: their sums, and the rows that wait to be summed.
+
+A product of a few rows with themselves reads and writes all of H'H. So rows wait until there are
+as many as suit it.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from ..rows.samples import Samples
+from .statistics import RidgeStatistics
+
+# Of sums, what rounding may leave of them once they are taken away.
+_ROUNDING = 1e-9
+
+
+class ImpossibleSums(ValueError):
+    """What would be left are sums of no rows.
+
+    Attributes
+    ----------
+    output : int or None
+        The output of which there is less than nothing, if it is one.
+    """
+
+    def __init__(self, what, output=None):
+        super().__init__(what)
+        self.output = output
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Targets that are numbers already, (n_rows, n_outputs) in float64."""
+
+    values: np.ndarray
+
+    @property
+    def n_outputs(self):
+        return self.values.shape[1]
+
+    def matrix(self, rows=slice(None), xp=np):
+        return xp.asarray(self.values[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """Rows that wait.
+
+    Parameters
+    ----------
+    samples : Samples
+        On the host.
+    faded : ndarray of shape (n_rows,) or None
+        Logarithm of the memory as each row came; None where it has never faded.
+    """
+
+    samples: Samples
+    faded: np.ndarray | None
+
+    @property
+    def dtype(self):
+        return self.samples.X.dtype
+
+    def kept(self):
+        """The same rows in arrays of their own."""
+        samples = self.samples
+        weight = None if samples.weight is None else samples.weight.copy()
+        return replace(
+            self, samples=Samples(samples.X.copy(), _Values(samples.targets.matrix()), weight)
+        )
+
+    def weight(self, memory):
+        """Of the rows, where the logarithm of the memory is now `memory`."""
+        if self.faded is None:
+            return self.samples.weight
+        fade = np.exp(memory - self.faded)
+        return fade if self.samples.weight is None else fade * self.samples.weight
+
+    def remembered(self, memory):
+        return replace(self.samples, weight=self.weight(memory))
+
+
+def _joined(samples):
+    """Some `Samples` as one."""
+    if len(samples) == 1:
+        return samples[0]
+    weight = None
+    if any(each.weight is not None for each in samples):
+        weights = (np.ones(len(s)) if s.weight is None else s.weight for s in samples)
+        weight = np.concatenate(list(weights))
+    targets = np.concatenate([each.targets.matrix() for each in samples])
+    return Samples(np.concatenate([each.X for each in samples]), _Values(targets), weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Sums of rows that came and did not go. Never changed: what changes it gives another one.
+
+    Where `evaluate` is asked for, it is called with `Samples`, and gives their
+    `RidgeStatistics` on the host.
+
+    Parameters
+    ----------
+    most_rows, most_bytes : int
+        Of rows that wait.
+    total : RidgeStatistics or None
+        On the host; None where there are no rows.
+    waiting : tuple of _Waiting
+    memory, memory_of_total : float
+        Logarithm of what is left by now of a row that came first, and of what was as the
+        total was made: later ones divided by earlier ones are the weights of rows.
+    """
+
+    most_rows: int
+    most_bytes: int
+    total: RidgeStatistics | None = None
+    waiting: tuple = ()
+    n_rows: int = 0
+    n_bytes: int = 0
+    memory: float = 0.0
+    memory_of_total: float = 0.0
+
+    @property
+    def is_empty(self):
+        return self.total is None and not self.waiting
+
+    def learn(self, samples, factor, evaluate):
+        """With more rows, `Samples` of the host. They wait, as copies, or are evaluated.
+
+        Parameters
+        ----------
+        factor : float
+            A row's weight is multiplied by it with every row that comes after it.
+        """
+        memory, faded = self.memory, None
+        if factor < 1 or memory < 0:
+            faded = memory + np.log(factor) * np.arange(1, len(samples) + 1)
+            memory = float(faded[-1])
+        more = _Waiting(samples, faded)
+        n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
+        if self._is_full(len(samples), n_bytes):  # alone: nothing is gained by waiting
+            before = replace(self.flush(evaluate), memory=memory)
+            return before._add(evaluate(more.remembered(memory)))
+        n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
+        later = replace(self, n_rows=n_rows, n_bytes=n_bytes, memory=memory)
+        later = replace(later, waiting=(*self.waiting, more.kept()))
+        return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
+
+    def _is_full(self, n_rows, n_bytes):
+        return n_rows >= self.most_rows or n_bytes >= self.most_bytes
+
+    def flush(self, evaluate):
+        """With no row that waits."""
+        result = replace(self, waiting=(), n_rows=0, n_bytes=0)
+        for _, alike in groupby(self.waiting, lambda each: each.dtype):
+            rows = _joined([each.remembered(self.memory) for each in alike])
+            result = result._add(evaluate(rows))
+        return result
+
+    def _add(self, more):
+        total = self._remembered()
+        total = more if total is None else total + more
+        return replace(self, total=total, memory_of_total=self.memory)
+
+    def _remembered(self):
+        """The total, as far as it is not forgotten by now."""
+        left = np.exp(self.memory - self.memory_of_total)
+        return self.total if self.total is None or left == 1 else self.total.scaled(left)
+
+    def forget(self, samples, evaluate):
+        """Without rows that came before; ImpossibleSums where there cannot have been such."""
+        before = self.flush(evaluate)
+        total, gone = before._remembered(), evaluate(samples)
+        if total is None:
+            raise ImpossibleSums("there are no rows left to be forgotten")
+        left = total - gone
+        if _is_nothing(total, left):
+            return replace(before, total=None)
+        _check_possible(total, left)
+        return replace(before, total=left, memory_of_total=before.memory)
+
+    def merge(self, other, evaluate):
+        """With the rows of another stream, each as far as it is remembered there."""
+        other = other.flush(evaluate)._remembered()
+        here = self.flush(evaluate)
+        return here if other is None else here._add(other)
+
+
+def _squares(statistics):
+    """Sums of squares of y and of the units, side by side."""
+    return np.concatenate([statistics.yy, statistics.gram.diagonal()])
+
+
+def _is_nothing(before, left):
+    """Whether all sums are zero, but for rounding."""
+    is_zero = abs(left.n) <= _ROUNDING * before.n
+    return is_zero and (np.abs(_squares(left)) <= _ROUNDING * _squares(before).max()).all()
+
+
+def _check_possible(before, left):
+    """Raise if the sums that are left are those of no rows."""
+    short = np.flatnonzero(left.yy < -_ROUNDING * before.yy.max())
+    if len(short):
+        raise ImpossibleSums("they hold more of it than was learnt", int(short[0]))
+    if left.n <= _ROUNDING * before.n:
+        raise ImpossibleSums(
+            f"their weights add up to {before.n - left.n:g}, and those of the rows that were "
+            f"learnt to {before.n:g}"
+        )
+    means = np.concatenate([left.y, left.h]) / left.n
+    least = _squares(before)
+    least = -_ROUNDING * (least + _ROUNDING * least.max())
+    if (_squares(left) - left.n * means**2 < least).any():
+        raise ImpossibleSums("without them, a sum of squares about the mean would be negative")

@@ -1,0 +1,151 @@
+"""Layers that are given: the same network as their lender's, and no selection."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(150, 4))
+Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+Z = np.sin(2 * X[:, 0]) + X[:, 1]
+PAIRS = [
+    (TanhProjector(20, random_state=0), TanhClassifier, Y),
+    (TanhClassifier(20, alpha=1.0, random_state=0), TanhRegressor, Z),
+    (RBFProjector(20, kernel="laplacian", radius=2.0, random_state=0), RBFClassifier, Y),
+    (RBFClassifier(20, random_state=0), RBFRegressor, Z),
+    (RBFRegressor(20, random_state=0), RBFClassifier, Y),
+]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(
+    ("lender", "cls", "y"), PAIRS, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_the_layer_is_the_lender_s(lender, cls, y, frozen, monkeypatch):
+    lender.fit(X[:100], Z[:100] if is_regressor(lender) else Y[:100])
+    for family in ("rbf", "tanh"):  # nothing is chosen
+        monkeypatch.setattr(f"sklearn_fsvc.estimators.{family}.fit_layer", None)
+    layer = FrozenEstimator(lender) if frozen else lender
+    model = cls(3, layer=layer, alpha=1.0, random_state=0).fit(X, y)
+    theirs, ours = lender._layer(), model._layer()
+    np.testing.assert_array_equal(theirs.units, ours.units)
+    assert theirs.traits == ours.traits
+    assert theirs.kind == ours.kind
+    assert model.readout_coef_.shape[1] == len(theirs.units)
+
+
+def test_the_same_rows_give_the_same_network():
+    for own in (RBFClassifier(20, kernel="laplacian", random_state=0), TanhClassifier(20)):
+        own.set_params(alpha=0.5).fit(X, Y)
+        again = type(own)(layer=own, alpha=0.5).fit(X, Y)
+        np.testing.assert_array_equal(own.decision_function(X), again.decision_function(X))
+
+
+def test_centres_are_given():
+    centers = X[40:60].tolist()
+    plain = {"kernel": "gaussian", "radius": 1.5, "metric": "euclidean", "alpha": 0.5}
+    model = RBFRegressor(layer=centers, feature_weights=None, **plain).fit(X, Z)
+    np.testing.assert_array_equal(model.centers_, X[40:60])
+    D = np.linalg.norm(X[:, None] - X[None, 40:60], axis=2)
+    H = np.exp(-(D**2) / (2 * 1.5**2))
+    mean = H.mean(axis=0)
+    A = (H - mean).T @ (H - mean) + 0.5 * np.eye(20)
+    W = np.linalg.solve(A, (H - mean).T @ (Z - Z.mean()))
+    np.testing.assert_allclose(model.readout_coef_[0], W, atol=1e-9)
+    assert model.kernel_ == "gaussian"
+    assert not hasattr(model, "support_")
+
+
+def test_what_is_automatic_is_found_for_given_centres():
+    model = RBFClassifier(layer=X[:30], feature_weights=None, random_state=0).fit(X, Y)
+    assert model.centers_.shape == (30, 4)
+    assert set(model.trials_["kernel"]) == {"laplacian", "triangular"}
+    assert len(set(model.trials_["radius"])) > 2
+    assert model.trials_["n_units"].max() <= 30
+    assert model.score(X, Y) > 0.85
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_dtypes(dtype):
+    rows = np.abs(50 * X).astype(dtype)
+    model = RBFClassifier(layer=rows[:20].astype(float), radius=100.0, alpha=1.0).fit(rows, Y)
+    assert model.centers_.dtype == (np.float64 if dtype == np.uint8 else dtype)
+    lender = RBFProjector(20, radius=100.0).fit(np.abs(50 * X).astype(np.uint8))
+    model = RBFClassifier(layer=lender, alpha=1.0).fit(rows, Y)
+    again = RBFClassifier(layer=lender, alpha=1.0).fit(rows.astype(float), Y)
+    assert model.readout_coef_.dtype == (np.float64 if dtype == np.float64 else np.float32)
+    assert (model.predict(rows) == again.predict(rows)).mean() > 0.95
+
+
+def test_a_row_outside_all_units_has_the_intercepts():
+    far = np.full((1, 4), 1e3)
+    kernel = {"kernel": "triangular", "radius": 0.5, "feature_weights": None, "alpha": 1.0}
+    model = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
+    np.testing.assert_array_equal(model.decision_function(far)[0], model.readout_intercept_)
+    left_out = RBFClassifier(layer=X[:20], probability=True, **kernel).fit(X, Y)
+    assert np.isfinite(left_out.predict_proba(np.vstack([far, X]))).all()
+    own = RBFClassifier(20, **kernel).fit(X, Y)
+    assert set(own.decision_function(far)[0]) == {0.0, 1.0}
+    own.set_params(layer=X[:20]).fit(X, Y)  # no targets of other centres are left
+    np.testing.assert_array_equal(own.decision_function(far)[0], own.readout_intercept_)
+    assert not hasattr(own, "n_support_")
+
+
+TANH, RBF = TanhProjector(5).fit(X), RBFProjector(5).fit(X)
+BAD = [
+    (TanhClassifier(layer=TanhProjector()), ValueError, r"not fitted.*layer=FrozenEstimator\(Tanh"),
+    (TanhClassifier(layer=FrozenEstimator(TanhProjector())), ValueError, "not fitted"),
+    (TanhClassifier(layer=RBF), TypeError, "no units of this kind.*TanhClassifier.*TanhProjector"),
+    (RBFClassifier(layer=FrozenEstimator(TANH)), TypeError, "no units of this kind.*RBFProjector"),
+    (TanhRegressor(layer=X), TypeError, "layer is an array.*fitted estimator"),
+    (RBFRegressor(layer=X[:, :2], radius=1.0), ValueError, "have 2 features, and X has 4"),
+    (RBFRegressor(layer=X[0]), ValueError, "Expected 2D array"),
+    (RBFRegressor(layer=X[:3] * np.nan), ValueError, "layer contains NaN"),
+    (RBFClassifier(layer="centres"), TypeError, "layer='centres' must be a fitted"),
+    (RBFClassifier(layer=RBFProjector(5).fit(X[:, :2])), ValueError, "have 2 features"),
+    (RBFClassifier(layer=RBF, metric="euclidean"), ValueError, "metric='euclidean'.*'manhattan'"),
+    (RBFClassifier(layer=RBF, readout="lms"), ValueError, "readout='lms' needs labels"),
+]
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(("model", "error", "match"), BAD)
+def test_no_other_layer(model, error, match, method):
+    if method == "partial_fit" and getattr(model, "readout", "ridge") != "ridge":
+        return
+    y, known = (
+        (Z, {}) if model.__class__.__name__.endswith("Regressor") else (Y, {"classes": [0, 1, 2]})
+    )
+    with pytest.raises(error, match=match):
+        model.fit(X, y) if method == "fit" else model.partial_fit(X, y, **known)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_clones_keep_a_frozen_layer():
+    model = TanhClassifier(layer=TANH, alpha=1.0)
+    with pytest.raises(ValueError, match="FrozenEstimator"):
+        clone(model).fit(X, Y)
+    frozen = model.set_params(layer=FrozenEstimator(TANH))
+    assert clone(frozen).fit(X, Y).components_ is TANH.components_
+    assert np.isfinite(cross_val_score(frozen, X, Y, cv=3, error_score="raise")).all()
+
+
+def test_a_search_in_a_given_layer_is_gridsearchcv():
+    big = FrozenEstimator(TanhProjector(40, random_state=0).fit(X))
+    model = TanhClassifier(10, layer=big, alpha=1.0)
+    grid = {"alpha": [0.1, 10.0], "layer": [big, FrozenEstimator(TANH)]}
+    found = [cls(model, grid, cv=3).fit(X, Y) for cls in (HiddenSizeSearchCV, GridSearchCV)]
+    ours, theirs = (search.cv_results_["mean_test_score"] for search in found)
+    np.testing.assert_allclose(ours, theirs)
