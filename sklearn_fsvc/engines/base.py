@@ -39,8 +39,8 @@ class Engine(ABC):
         profile of the machine as the engine is entered.
     n_ahead : int
         Tiles of X that `uploads` holds at one time.
-    block_rows : int
-        Rows that novelty selection reads in one go. A part of them is settled in a round.
+    block_rows, round_rows : int
+        Rows that novelty selection reads in one go, and those that it settles in a round.
     chunk_units : int
         Centres that they meet at a time; who dies of them is spared the next.
     auto_work : int or None
@@ -63,7 +63,7 @@ class Engine(ABC):
     packages = ()
     tuned = MappingProxyType({})
     n_ahead = 1
-    block_rows, chunk_units = 8192, 256
+    block_rows, round_rows, chunk_units = 4096, 256, 256
 
     def __enter__(self):
         self.tuned = profiles.read(self.identity())

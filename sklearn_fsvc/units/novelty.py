@@ -18,8 +18,8 @@ from ..layers import RBFLayer
 from ..rows.streaming import take_in_any_order, weigh
 from .living import Living, living_bytes
 
-# A round settles one row for so many that are read in one go, but no fewer than these.
-_READ_FOR_ONE, _LEAST_ROUND = 32, 64
+# A round settles no more than this part of the rows that are read in one go, but for so few.
+_MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ def _first(proposals, n, xp):
     return [part[first] for part in proposed]
 
 
-def _round_rows(block_rows):
+def _round_rows(engine, block_rows):
     """Rows that are settled in one round."""
-    return max(_LEAST_ROUND, block_rows // _READ_FOR_ONE)
+    return min(engine.round_rows, max(_LEAST_ROUND, int(_MOST_OF_BLOCK * block_rows)))
 
 
 def _novel_in_group(shown, rule, limit):
@@ -138,7 +138,7 @@ def _novel_in_group(shown, rule, limit):
     block_rows = shown.block_rows or shown.engine.block_rows
     worker = Living(shown, rule, np.arange(len(shown)), block_rows)
     found, count = [], 0
-    for ranks in rounds(shown.engine, [worker], rule, _round_rows(block_rows)):
+    for ranks in rounds(shown.engine, [worker], rule, _round_rows(shown.engine, block_rows)):
         found.append(ranks)
         count += len(ranks)
         if limit is not None and count > limit:
@@ -200,4 +200,5 @@ def selection_bytes(engine, block_rows, n_features, itemsize):
 
     A round is settled when no rows meet a chunk, and in less memory.
     """
-    return living_bytes(engine, block_rows + _round_rows(block_rows), n_features, itemsize)
+    n_rows = block_rows + _round_rows(engine, block_rows)
+    return living_bytes(engine, n_rows, n_features, itemsize)
