@@ -1,10 +1,10 @@
 """Statistics in panels: how fast they are factorised, what a fit takes, who has to wait.
 
-python benchmarks/panels.py [--device cuda] [--json FILE] [--order N ...] [--units N ...]
+python benchmarks/panels.py [--device cuda] [--json FILE] [--order N ...] [--units N ...] [--data DIR]
 
 The factorisation of the panels against one call for the full matrix (LAPACK of SciPy, or
 cuSOLVER), at each order. Fits of TanhClassifier with each number of units on synthetic rows,
-with their peak memory; on the host in a process of its own. In a fit on the host a second
+or on MNIST where `--data` names its folder, with their peak memory; on the host in a process of its own. In a fit on the host a second
 thread sleeps for a millisecond, again and again: its longest sleep is how long the interpreter
 was kept from it.
 """
@@ -19,6 +19,7 @@ import numpy as np
 
 from _report import arguments, report
 from sklearn_fsvc import TanhClassifier
+from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.readouts.panels import Panels
 from sklearn_fsvc.timing import medians
@@ -47,7 +48,9 @@ def factorisations(args, engine, order):
     return times["by panels"] - times["panels"], times["by one call"] - times["full"]
 
 
-def rows(n):
+def rows(n, folder=None):
+    if folder:
+        return [part[:n] for part in load_images(folder)[:2]]
     rng = np.random.default_rng(0)
     y = rng.integers(0, CLASSES, n)
     means = rng.normal(size=(CLASSES, FEATURES)).astype(np.float32)
@@ -76,7 +79,7 @@ class Ticker(threading.Thread):
 
 def fit(args, units):
     """(seconds, peak bytes, longest sleep of another thread)"""
-    X, y = rows(args.rows)
+    X, y = rows(args.rows, args.data)
     model = TanhClassifier(units, alpha=10.0, random_state=0, device=args.device)
     model.set_params(n_hidden=64).fit(X[:1000], y[:1000])  # compiles
     model.set_params(n_hidden=units)
@@ -98,7 +101,7 @@ def fit(args, units):
 def fit_alone(args, units):
     """The same in a process of its own."""
     command = [sys.executable, __file__, "--device", args.device, "--rows", str(args.rows)]
-    command += ["--fit", str(units)]
+    command += ["--fit", str(units), *(["--data", args.data] if args.data else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return map(float, done.stdout.split())
 
@@ -132,6 +135,7 @@ if __name__ == "__main__":
         units={"type": int, "nargs": "*", "default": [8192]},
         rows={"type": int, "default": 60_000},
         repeats={"type": int, "default": 7},
+        data={},
         fit={"type": int},
     )
     if args.fit:
