@@ -1,12 +1,13 @@
 """Statistics in panels: how fast they are factorised, what a fit takes, who has to wait.
 
-python benchmarks/panels.py [--device cuda] [--json FILE] [--order N ...] [--units N ...] [--data DIR]
+python benchmarks/panels.py [--device cuda] [--json FILE] [--order N ...] [--units N ...]
+    [--data DIR]
 
 The factorisation of the panels against one call for the full matrix (LAPACK of SciPy, or
-cuSOLVER), at each order. Fits of TanhClassifier with each number of units on synthetic rows,
-or on MNIST where `--data` names its folder, with their peak memory; on the host in a process of its own. In a fit on the host a second
-thread sleeps for a millisecond, again and again: its longest sleep is how long the interpreter
-was kept from it.
+cuSOLVER), at each order. Fits of TanhClassifier with each number of units on synthetic rows, or
+on MNIST where `--data` names its folder, with their peak memory; each in a process of its own.
+In a fit a second thread sleeps for a millisecond, again and again: its longest sleep is how long
+the interpreter was kept from it.
 """
 
 import resource
