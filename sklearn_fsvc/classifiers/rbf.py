@@ -7,6 +7,7 @@ from ..estimators.rbf import RBFUnits
 from ..parameters import check_choice, check_count, check_positive_or_auto, is_word
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.solution import Solution
+from ..rows.sources import Source
 
 READOUTS = ("ridge", "lms", "none")
 
@@ -231,6 +232,14 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     @property
     def _part_of_natural(self):
         return 0.0  # with a ridge readout the radius is tried
+
+    def _present(self, samples):
+        if self.readout == "lms" and self.shuffle and isinstance(samples.X, Source):
+            raise ValueError(
+                'readout="lms" with shuffle=True meets rows in random order, and X is read in '
+                'its own; use readout="ridge", shuffle=False, or a numpy.memmap.'
+            )
+        return super()._present(samples)
 
     def _choose_layer(self, job, samples, trials):
         layer = super()._choose_layer(job, samples, trials)

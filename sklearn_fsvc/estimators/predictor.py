@@ -14,6 +14,7 @@ from ..readouts.linear import LinearReadout
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
 from ..readouts.solution import warn_of
+from ..rows.sources import Source
 from ..rows.streaming import Consumer, stream
 from ..rows.validation import check_rows, is_elsewhere, to_host
 from .base import HiddenLayerEstimator
@@ -51,7 +52,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
 
     def _clean(self, engine, X, y):
         """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
-        if not is_elsewhere(X):
+        if not (is_elsewhere(X) or isinstance(X, Source)):
             return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
         X = check_rows(self, engine, X, reset=True)
         y = _check_y(to_host(y), multi_output=True, estimator=self)

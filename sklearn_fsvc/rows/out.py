@@ -1,0 +1,38 @@
+"""Answers that go where the user says: into an array, a memmap, or a data set of a file."""
+
+import numpy as np
+
+
+def check_out(out, shape, dtype):
+    """Raise if answers of a shape and a dtype cannot be written into `out`."""
+    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
+        raise TypeError(
+            f"out is a {type(out).__name__}; give an array, a numpy.memmap, or a data set of h5py "
+            "or zarr."
+        )
+    if tuple(out.shape) != tuple(shape):
+        raise ValueError(f"out has shape {tuple(out.shape)}, and the answers have {tuple(shape)}.")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out cannot be written to: it is read-only.")
+    own = getattr(out, "dtype", None)
+    if isinstance(own, np.dtype) and not np.can_cast(dtype, own, "same_kind"):
+        raise ValueError(f"out has dtype {own}, and the answers {dtype}, which it cannot hold.")
+
+
+def write(out, rows, values):
+    """``out[rows] = values``; of a file, in slices.
+
+    Parameters
+    ----------
+    out : array-like
+    rows : slice or ndarray of int
+        Ascending.
+    values : ndarray of shape (n_rows, ...)
+    """
+    if isinstance(rows, slice) or isinstance(out, np.ndarray):
+        out[rows] = values
+        return
+    edges = [0, *np.flatnonzero(np.diff(rows) != 1) + 1, len(rows)]
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        if stop > start:
+            out[int(rows[start]) : int(rows[stop - 1]) + 1] = values[start:stop]
