@@ -184,7 +184,9 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
         float
         """
         X, y, sample_weight = self._open(X, y, sample_weight)
-        answers = self.predict(X)
+        return self._score_of(self.predict(X), y, sample_weight)
+
+    def _score_of(self, answers, y, sample_weight):
         if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
             y = y.toarray() if issparse(y) else np.asarray(y)
             if y.shape != answers.shape:

@@ -158,6 +158,10 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         return model
 
     @abstractmethod
+    def _score_of(self, answers, y, sample_weight):
+        """`score` of rows with these answers."""
+
+    @abstractmethod
     def _answers(self, scores):
         """What `predict` says to scores (rows, n_scores)."""
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
@@ -138,7 +139,11 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, HiddenLayerPredicto
         -------
         float
         """
-        return super().score(*self._open(X, y, sample_weight))
+        X, y, sample_weight = self._open(X, y, sample_weight)
+        return self._score_of(self.predict(X), y, sample_weight)
+
+    def _score_of(self, answers, y, sample_weight):
+        return r2_score(y, answers, sample_weight=sample_weight)
 
     def _meter(self, job, layer, deviations):
         """The `Consumer` that fills in standard deviations."""

@@ -10,9 +10,10 @@ from ...engines.host import host_memory
 from ..tiling import parse_memory
 from .base import Source, read_ahead
 from .iterated import Iterated
+from .part import some_rows
 from .sliceable import Sliceable, is_sliceable
 
-__all__ = ["Source", "open_rows", "read_ahead"]
+__all__ = ["Source", "open_rows", "read_ahead", "some_rows"]
 
 
 def open_rows(X, max_memory, y=None, sample_weight=None):
