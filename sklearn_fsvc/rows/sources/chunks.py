@@ -40,11 +40,12 @@ class Chunk:
         named : dict
             "y" and "sample_weight" -> their column, where they have one.
         """
-        X, *more = given if isinstance(given, tuple) else (given,)
-        if len(more) > 2 or given == ():
+        parts = given if isinstance(given, tuple) else (given,)
+        if not 1 <= len(parts) <= 3:
             raise ValueError(
-                f"{_at(first)} is a tuple of {len(given)}; give X, (X, y) or (X, y, weight)."
+                f"{_at(first)} is a tuple of {len(parts)}; give X, (X, y) or (X, y, weight)."
             )
+        X, *more = parts
         y, weight = ([None if part is None else np.asarray(part) for part in more] + [None] * 2)[:2]
         columns = _columns(X)
         if named and (more or columns is None):
