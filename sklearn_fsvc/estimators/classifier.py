@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
-from ..rows.out import check_out, write
+from ..rows.out import check_holds, check_out, write
 from ..rows.samples import Samples
 from .labels import Labels
 from .predictor import HiddenLayerPredictor
@@ -164,10 +164,9 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
     def _check_labels_fit(self, out, n_rows):
         """Raise if `out` has no room for a class."""
         some = self._labels.decode(np.zeros((1, len(self._labels.each)), np.intp))
-        check_out(out, (n_rows, *some.shape[1:]), some.dtype)
+        check_out(out, (n_rows, *some.shape[1:]))
         for classes in self._labels.each:
-            if not np.array_equal(classes.astype(out.dtype), classes):
-                raise ValueError(f"out has dtype {out.dtype}, which cannot hold all of {classes}.")
+            check_holds(out, classes)
 
     def score(self, X, y=None, sample_weight=None):
         """The part of the rows that are answered right, in all outputs if there are several.

@@ -55,6 +55,11 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         if not (is_elsewhere(X) or isinstance(X, Source)):
             return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
         X = check_rows(self, engine, X, reset=True)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None; pass y of all rows, or give chunks (X, y)."
+            )
         y = _check_y(to_host(y), multi_output=True, estimator=self)
         check_consistent_length(range(len(X)), y)
         return X, y

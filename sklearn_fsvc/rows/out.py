@@ -3,8 +3,8 @@
 import numpy as np
 
 
-def check_out(out, shape, dtype):
-    """Raise if answers of a shape and a dtype cannot be written into `out`."""
+def check_out(out, shape, dtype=None):
+    """Raise if answers of a shape, floats of a dtype if one is given, do not fit into `out`."""
     if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
         raise TypeError(
             f"out is a {type(out).__name__}; give an array, a numpy.memmap, or a data set of h5py "
@@ -14,9 +14,20 @@ def check_out(out, shape, dtype):
         raise ValueError(f"out has shape {tuple(out.shape)}, and the answers have {tuple(shape)}.")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out cannot be written to: it is read-only.")
-    own = getattr(out, "dtype", None)
-    if isinstance(own, np.dtype) and not np.can_cast(dtype, own, "same_kind"):
-        raise ValueError(f"out has dtype {own}, and the answers {dtype}, which it cannot hold.")
+    if dtype is not None and out.dtype.kind != "f":
+        raise ValueError(
+            f"out has dtype {out.dtype}, and the answers are {np.dtype(dtype)}; give floats."
+        )
+
+
+def check_holds(out, values):
+    """Raise if not every one of some values would be the same in `out`."""
+    try:
+        is_held = np.array_equal(values.astype(out.dtype), values)
+    except (TypeError, ValueError):
+        is_held = False
+    if not is_held:
+        raise ValueError(f"out has dtype {out.dtype}, which cannot hold all of {values}.")
 
 
 def write(out, rows, values):

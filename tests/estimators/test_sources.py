@@ -1,0 +1,364 @@
+"""A model of rows that are read a few at a time is the model of the rows in memory."""
+
+import threading
+
+import numpy as np
+import pytest
+from sklearn import config_context
+
+from allocated import MIB, PER_ROW, peak
+from sourced import LIBRARIES, Shelf, Tap, batches, written
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+
+N = 600
+SMALL = {"random_state": 0, "device": "jit"}
+ESTIMATORS = [
+    RBFClassifier(60, **SMALL),
+    RBFClassifier(60, metric="euclidean", kernel="gaussian", radius=0.8, alpha=1.0, **SMALL),
+    RBFClassifier(60, selection="global", readout="none", **SMALL),
+    RBFClassifier(60, readout="lms", shuffle=False, max_iter=2, **SMALL),
+    RBFClassifier(60, selection="random", probability=True, class_weight="balanced", **SMALL),
+    RBFClassifier(60, feature_weights="learned", alpha="loo", **SMALL),
+    RBFClassifier(selection_radius=0.2, **SMALL),
+    TanhClassifier(60, **SMALL),
+    TanhClassifier(60, weights="class_informed", probability=True, **SMALL),
+    TanhClassifier(60, weights="constrained", alpha=1.0, **SMALL),
+    RBFRegressor(60, uncertainty=True, **SMALL),
+    TanhRegressor(60, alpha=[0.1, 1.0], **SMALL),
+    RBFProjector(60, selection="per_class", **SMALL),
+    RBFProjector(60, feature_weights="learned", **SMALL),
+    TanhProjector(60, **SMALL),
+]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, N)
+    X = rng.random((N, 5), np.float32) + y[:, None].astype(np.float32) / 3
+    return X, y, rng.integers(0, 3, N) / 2
+
+
+def attributes(estimator):
+    """All that was fitted."""
+    return {name: v for name, v in vars(estimator).items() if name.endswith("_")}
+
+
+def answers(estimator, X):
+    """What the methods of an estimator say of X."""
+    found = {}
+    for name in ("predict", "decision_function", "predict_proba", "transform"):
+        if hasattr(estimator, name):
+            found[name] = getattr(estimator, name)(X)
+    if getattr(estimator, "uncertainty", False):
+        found["std"] = estimator.predict(X, return_std=True)[1]
+    return found
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if name == "posterior_":
+            assert_same(found[name]._asdict(), value._asdict())
+        else:
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("kind", ["slices", "chunks", "batches"])
+def test_every_estimator(estimator, kind, rows):
+    """To the bit: the same tiles meet the same kernels."""
+    X, y, weight = rows
+    is_weighted = hasattr(estimator, "predict")
+    own = [weight] if is_weighted else []
+    estimator.fit(X, y, *own)
+    expected = attributes(estimator), answers(estimator, X)
+    score = estimator.score(X, y, *own) if is_weighted else None
+    names = ["label", "w"][: 1 + len(own)]
+    columns = dict(zip(names, [y, *own], strict=True))
+    given = {
+        "slices": (Shelf(X, chunks=(7, 5)), y, *own),
+        "chunks": (Tap(X, y, *own),),
+        "batches": (batches(X, **columns), *names),
+    }[kind]
+    bare = {"slices": given[0], "chunks": given[0], "batches": batches(X)}[kind]
+    estimator.fit(*given)
+    found = attributes(estimator)
+    assert list(found.pop("feature_names_in_", [])) == [
+        f"x{j}" for j in range(5) if kind == "batches"
+    ]
+    assert_same(found, expected[0])
+    assert_same(answers(estimator, bare), expected[1])
+    if is_weighted:
+        assert estimator.score(*given) == score
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_files(library, rows, tmp_path):
+    X, y, _ = rows
+    file = written(library, tmp_path, X)
+    classifier = TanhClassifier(50, **SMALL).fit(X, y)
+    expected = attributes(classifier), classifier.predict(X)
+    assert_same(attributes(classifier.fit(file, y)), expected[0])
+    np.testing.assert_array_equal(classifier.predict(file), expected[1])
+    assert classifier.score(file, y) == np.mean(expected[1] == y)
+
+
+@pytest.mark.parametrize("device", ["jit", "blas", "cpu"])
+@pytest.mark.parametrize("max_memory", [1_500_000, 3_000_000])
+def test_with_little_memory(rows, device, max_memory):
+    """Tiles are smaller than of an array, and sums rounded otherwise."""
+    X, y = (np.concatenate([some] * 10) for some in rows[:2])
+    how = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
+    classifier = TanhClassifier(40, scale=1.0, **how).fit(X, y)
+    expected = classifier.readout_coef_, classifier.decision_function(X)
+    shelf = Shelf(X, max_memory // 16 // X[0].nbytes)
+    classifier.fit(shelf, y)
+    np.testing.assert_allclose(classifier.readout_coef_, expected[0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(classifier.decision_function(shelf), expected[1], atol=1e-4)
+
+
+class Generated(Shelf):
+    """Rows that are nowhere in memory: each is made as it is read."""
+
+    def __init__(self, n_rows, n_features):
+        self.shape, self.dtype = (n_rows, n_features), np.dtype(np.float32)
+
+    def __getitem__(self, key):
+        n = key.stop - key.start
+        noise = np.arange(key.start * self.shape[1], key.stop * self.shape[1], dtype=np.uint32)
+        noise = (noise * np.uint32(2654435761) >> np.uint32(8)).reshape(n, -1)
+        return noise.astype(np.float32) / 2**24
+
+    def chunks_of(self, n):
+        for start in range(0, len_of(self), n):
+            yield self[start : min(start + n, len_of(self))]
+
+
+def len_of(shelf):
+    return shelf.shape[0]
+
+
+@pytest.mark.parametrize("kind", ["slices", "chunks"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        TanhClassifier(300, **SMALL),
+        TanhClassifier(300, weights="class_informed", alpha=1.0, **SMALL),
+        RBFClassifier(300, selection="random", **SMALL),
+        TanhRegressor(300, alpha=1.0, **SMALL),
+    ],
+    ids=repr,
+)
+def test_the_budget_is_kept(kind, estimator):
+    """The rows take 19 MB, and tiles that are read ahead count."""
+    n, budget, answer = 120_000, 16 * MIB, 4 * MIB
+    shelf = Generated(n, 40)
+    y = np.arange(n) % 3
+    given = shelf if kind == "slices" else lambda: shelf.chunks_of(1000)
+    estimator.set_params(max_memory=budget)
+    estimator.fit(shelf[0:2000], y[:2000])  # compiled and imported before it is measured
+    _, fit = peak(estimator.fit, given, y)
+    assert fit <= budget + n * PER_ROW
+    estimator.set_params(max_memory=answer)
+    _, predict = peak(estimator.predict, given)
+    assert predict <= answer + n * PER_ROW
+
+
+@pytest.mark.parametrize("kind", [Shelf, Tap])
+def test_a_bad_number_leaves_the_model_as_it_was(rows, kind):
+    X, y, _ = rows
+    classifier = TanhClassifier(20, **SMALL).fit(X, y)
+    before = attributes(classifier)
+    bad = X.copy()
+    bad[456, 2] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN in row 456, column 2"):
+        classifier.fit(kind(bad), y)
+    assert attributes(classifier) == before
+    with pytest.raises(ValueError, match="Input X contains NaN in row 456, column 2"):
+        classifier.predict(kind(bad))
+    assert not [t for t in threading.enumerate() if t.name.startswith("sklearn_fsvc_reader")]
+
+
+@pytest.mark.parametrize("kind", [Shelf, Tap])
+def test_shapes(rows, kind):
+    X, y, weight = rows
+    classifier = TanhClassifier(20, **SMALL)
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[600, 599\]"):
+        classifier.fit(kind(X), y[:-1])
+    with pytest.raises(ValueError, match=r"sample_weight.shape == \(599,\), expected \(600,\)"):
+        classifier.fit(kind(X), y, weight[:-1])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        classifier.fit(kind(X))
+    classifier.fit(X, y)
+    with pytest.raises(ValueError, match="X has 4 features, but TanhClassifier is expecting 5"):
+        classifier.predict(kind(X[:, :4]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "error"),
+    [((5,), "Expected 2D array, got 1D"), ((0, 5), "0 sample"), ((5, 0), r"0 feature\(s\)")],
+)
+def test_shapes_of_files(shape, error):
+    with pytest.raises(ValueError, match=error):
+        TanhClassifier(20, **SMALL).fit(Shelf(np.zeros(shape)), np.arange(shape[0]) % 2)
+
+
+def test_names_of_features(rows):
+    X, y, _ = rows
+    classifier = TanhClassifier(20, **SMALL).fit(batches(X, label=y), "label")
+    with pytest.raises(ValueError, match="unseen at fit time:\n- label"):
+        classifier.predict(batches(X, label=y))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        classifier.predict(Shelf(X))
+
+
+def test_lms_in_random_order_is_refused(rows):
+    X, y, _ = rows
+    with pytest.raises(ValueError, match='use readout="ridge", shuffle=False, or a numpy.memmap'):
+        RBFClassifier(20, readout="lms", **SMALL).fit(Shelf(X), y)
+
+
+def test_a_model_of_a_file_is_pickled_without_it(rows):
+    import pickle
+
+    X, y, _ = rows
+    read = lambda: Tap(X, y)()  # noqa: E731, which cannot be pickled
+    classifier = pickle.loads(pickle.dumps(RBFClassifier(20, **SMALL).fit(read)))
+    assert classifier.score(read) > 0.5
+
+
+def test_several_outputs(rows):
+    X, y, _ = rows
+    Y = np.stack([y, y == 1], axis=1)
+    expected = TanhClassifier(40, **SMALL).fit(X, Y)
+    classifier = TanhClassifier(40, **SMALL).fit(Tap(X, Y))
+    np.testing.assert_array_equal(classifier.predict(Shelf(X)), expected.predict(X))
+    assert classifier.score(Tap(X, Y)) == expected.score(X, Y)
+    regressor = TanhRegressor(40, **SMALL).fit(Tap(X, Y))
+    assert regressor.score(Tap(X, Y)) == TanhRegressor(40, **SMALL).fit(X, Y).score(X, Y)
+
+
+def test_rows_that_no_unit_answers(rows):
+    """They come once more, by their numbers, and go to their places in `out`."""
+    X, y, _ = rows
+    far = X.copy()
+    far[[5, 6, 99, 300]] += 50
+    how = {"radius": 0.1, "alpha": 1.0, "kernel": "triangular", "feature_weights": None}
+    classifier = RBFClassifier(40, **how, **SMALL).fit(X, y)
+    expected = classifier.predict(far)
+    np.testing.assert_array_equal(classifier.predict(Shelf(far)), expected)
+    out = np.full(N, -1)
+    assert classifier.predict(Tap(far), out=out) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.fixture
+def file(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "out.h5", "w") as file:
+        yield file
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Shelf])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_transform_into_a_file(rows, file, kind, dtype):
+    X, _, _ = rows
+    projector = RBFProjector(30, max_memory="1MB", **SMALL).fit(X)
+    H = projector.transform(X)
+    out = file.create_dataset("H", H.shape, dtype)
+    assert projector.transform(kind(X), out=out) is out
+    np.testing.assert_array_equal(out[:], H)
+
+
+@pytest.mark.parametrize("make", [
+    lambda shape: np.empty(shape, "f4"), lambda shape: np.empty(shape, "f8"),
+    lambda shape: np.empty(shape, "f4", order="F"), lambda shape: np.empty(shape[::-1], "f4").T,
+])  # fmt: skip
+def test_transform_into_an_array(rows, make):
+    X, _, _ = rows
+    projector = TanhProjector(30, **SMALL).fit(X)
+    out = make((N, 30))
+    assert projector.transform(X, out=out) is out
+    np.testing.assert_array_equal(out, projector.transform(X))
+
+
+def test_transform_into_a_memmap(rows, tmp_path):
+    X, _, _ = rows
+    projector = TanhProjector(30, **SMALL).fit(X)
+    out = np.lib.format.open_memmap(tmp_path / "H.npy", "w+", "f4", (N, 30))
+    assert projector.transform(Tap(X), out=out) is out
+    np.testing.assert_array_equal(np.load(tmp_path / "H.npy"), projector.transform(X))
+
+
+def test_out_is_bare_whatever_set_output_says(rows, file):
+    X, _, _ = rows
+    projector = TanhProjector(3, **SMALL).fit(X).set_output(transform="pandas")
+    out = file.create_dataset("H", (N, 3), "f4")
+    assert projector.transform(X, out=out) is out
+    frame = projector.transform(Shelf(X))
+    assert list(frame.columns) == [f"tanhprojector{j}" for j in range(3)]
+    np.testing.assert_array_equal(frame, out[:])
+    with config_context(transform_output="polars"):
+        assert TanhProjector(3, **SMALL).fit(X).transform(X, out=out) is out
+
+
+@pytest.mark.parametrize("labels", [[3, 4, 5], ["a", "b", "longer"]])
+def test_predict_into_out(rows, labels, file):
+    X, y, _ = rows
+    y = np.array(labels)[y]
+    classifier = TanhClassifier(20, **SMALL).fit(X, y)
+    expected = classifier.predict(X)
+    out = np.empty(N, expected.dtype)
+    assert classifier.predict(Shelf(X), out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    if y.dtype.kind == "i":
+        out = file.create_dataset("y", N, "u1")
+        assert classifier.predict(X, out=out) is out
+        np.testing.assert_array_equal(out[:], expected)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_numbers_into_out(rows, file, n_outputs):
+    X, y, _ = rows
+    Y = y.astype(float) if n_outputs == 1 else np.stack([y, y * 2.0], axis=1)
+    regressor = TanhRegressor(20, uncertainty=True, **SMALL).fit(X, Y)
+    mean, deviation = regressor.predict(X, return_std=True)
+    out = file.create_dataset("y", Y.shape, "f4")
+    found = regressor.predict(Shelf(X), return_std=True, out=out)
+    assert found[0] is out
+    np.testing.assert_allclose(out[:], mean, rtol=1e-6)
+    np.testing.assert_array_equal(found[1], deviation)
+
+
+@pytest.mark.parametrize(
+    ("labels", "out", "error"),
+    [
+        ([0, 1, 300], np.empty(N, "u1"), "out has dtype uint8, which cannot hold all of"),
+        (["a", "b", "longer"], np.empty(N, "U3"), "cannot hold all of"),
+        (["a", "b", "c"], np.empty(N, int), "out has dtype int64, which cannot hold all of"),
+        ([0, 1, 2], np.empty((N, 1), int), r"out has shape \(600, 1\), and the answers"),
+    ],
+)
+def test_out_that_cannot_hold_the_classes(rows, labels, out, error):
+    X, y, _ = rows
+    classifier = TanhClassifier(20, **SMALL).fit(X, np.array(labels)[y])
+    with pytest.raises(ValueError, match=error):
+        classifier.predict(X, out=out)
+
+
+def test_out_of_another_shape(rows):
+    X, y, _ = rows
+    with pytest.raises(ValueError, match=r"out has shape \(600, 5\), and the answers have"):
+        TanhProjector(6, **SMALL).fit(X).transform(X, out=np.empty((N, 5)))
+    with pytest.raises(
+        ValueError, match="out has dtype int64, and the answers are float64; give floats"
+    ):
+        TanhRegressor(6, **SMALL).fit(X, y).predict(X, out=np.empty(N, int))
