@@ -1,5 +1,7 @@
 """Answers that go where the user says: into an array, a memmap, or a data set of a file."""
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -44,6 +46,6 @@ def write(out, rows, values):
         out[rows] = values
         return
     edges = [0, *np.flatnonzero(np.diff(rows) != 1) + 1, len(rows)]
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         if stop > start:
             out[int(rows[start]) : int(rows[stop - 1]) + 1] = values[start:stop]

@@ -7,8 +7,8 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sourced import Shelf, Tap, batches
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, TanhRegressor
+from sourced import Shelf, Tap, batches
 
 SMALL = {"random_state": 0, "device": "jit"}
 GRID = {"n_hidden": [10, 30], "alpha": [0.1, "auto"]}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sourced import Shelf, Tap, batches
 from sklearn_fsvc.rows.sources import open_rows, some_rows
+from sourced import Shelf, Tap, batches
 
 X = np.random.default_rng(0).random((200, 6), np.float32)
 Y = np.arange(200)
@@ -55,13 +55,13 @@ def test_a_missing_number_of_a_table():
 
 @pytest.mark.parametrize("iterator", [Tap(X)(), iter([X])])
 def test_what_can_be_read_only_once(iterator):
-    with pytest.raises(TypeError, match="read only once.*function without arguments"):
+    with pytest.raises(TypeError, match=r"read only once.*function without arguments"):
         open_rows(iterator, None)
 
 
 def test_a_function_that_returns_the_same_iterator():
     same = iter([X[:100], X[100:]])
-    with pytest.raises(ValueError, match="gave 0 rows in this pass, and 200 in the first.*fresh"):
+    with pytest.raises(ValueError, match=r"gave 0 rows in this pass, and 200 in the first.*fresh"):
         read_all(lambda: same)
 
 
@@ -134,7 +134,7 @@ def test_y_and_weights_in_doubt(given, named, error):
 
 
 def test_a_chunk_that_the_memory_does_not_hold():
-    with pytest.raises(ValueError, match="max_memory=9599 bytes.* a chunk of 200 rows of X needs"):
+    with pytest.raises(ValueError, match=r"max_memory=9599 bytes.* a chunk of 200 rows of X needs"):
         open_rows(Tap(X, chunk=200), 9599)
     open_rows(Tap(X, chunk=200), 9600)
 

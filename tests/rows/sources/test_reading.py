@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sourced import LIBRARIES, Shelf, Tap, batches, written
 from sklearn_fsvc.rows.sources import open_rows, some_rows
 from sklearn_fsvc.rows.streaming import row_blocks, take_rows
+from sourced import LIBRARIES, Shelf, Tap, batches, written
 
 N = 200
 X = np.random.default_rng(0).random((N, 6), np.float32)
 
 
-def opened(given, max_memory="1MB"):
-    return open_rows(given, max_memory)[0]
+def opened(X, max_memory="1MB"):
+    return open_rows(X, max_memory)[0]
 
 
 SOURCES = {
@@ -164,7 +164,7 @@ def test_what_is_no_source():
     from scipy import sparse
 
     frame = pandas.DataFrame(X)
-    for given in (X, X.tolist(), frame, frame[0], sparse.csr_array(X), None, np.float32(1)):
-        assert opened(given) is given
+    for array in (X, X.tolist(), frame, frame[0], sparse.csr_array(X), None, np.float32(1)):
+        assert opened(array) is array
     source = opened(Shelf(X))
     assert opened(source) is source
