@@ -246,12 +246,14 @@ class _Flow:
     def _tile_rows(self, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
-        preferred = consumer.tile_rows
+        preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
+            if is_source:
+                preferred = min(preferred, self.X.tile_rows)
         # Rows wait in their own dtype, the next ones too, and are widened or weighted.
         n_ahead, read_bytes = engine.n_ahead, 0
-        if isinstance(self.X, Source) and engine.xp is np:  # else they wait elsewhere
+        if is_source and engine.xp is np:  # else they wait elsewhere
             n_ahead, read_bytes = n_ahead + 1, self.X.read_bytes
         ahead_bytes = n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)

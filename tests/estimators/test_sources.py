@@ -112,7 +112,7 @@ def test_files(library, rows, tmp_path):
 
 
 @pytest.mark.parametrize("device", ["jit", "blas", "cpu"])
-@pytest.mark.parametrize("max_memory", [1_500_000, 3_000_000])
+@pytest.mark.parametrize("max_memory", [2_000_000, 3_000_000])
 def test_with_little_memory(rows, device, max_memory):
     """Tiles are smaller than of an array, and sums rounded otherwise."""
     X, y = (np.concatenate([some] * 10) for some in rows[:2])

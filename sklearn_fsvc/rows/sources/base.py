@@ -9,6 +9,9 @@ import numpy as np
 
 from ...layers import DTYPES
 
+# Bytes beyond which nothing is gained by reading more at a time.
+ENOUGH = 2**23
+
 
 class Source(ABC):
     """Rows that are read a few at a time.
@@ -23,6 +26,8 @@ class Source(ABC):
         An empty table whose columns are the features, where they have names; else None.
     read_bytes : int
         That reading takes beside the rows that are asked for.
+    tile_rows : int
+        Rows in a tile beyond which it is better to begin with the work.
     """
 
     names = None
@@ -69,7 +74,7 @@ class Source(ABC):
         Yields
         ------
         block : ndarray of shape (n, n_features)
-            A new one, C-ordered, of the source's dtype.
+            C-ordered, of the source's dtype. Not to be written to.
         """
         done = start = 0
         block = None
@@ -78,15 +83,19 @@ class Source(ABC):
                 stop = bisect_left(rows, first + len(piece), lo=done)
                 while done < stop:
                     if block is None:
-                        start = done
-                        shape = min(n, len(rows) - start), self.shape[1]
-                        block = np.empty(shape, self.dtype)
-                    end = min(stop, start + len(block))
-                    block[done - start : end - start] = piece[_within(rows[done:end], first)]
+                        start, size = done, min(n, len(rows) - done)
+                    end = min(stop, start + size)
+                    some = piece[_within(rows[done:end], first)]
+                    if end - done == size:  # all at once
+                        block = np.require(some, self.dtype, ["C_CONTIGUOUS", "ALIGNED"])
+                    else:
+                        if block is None:
+                            block = np.empty((size, self.shape[1]), self.dtype)
+                        block[done - start : end - start] = some
                     done = end
-                    if done - start == len(block):
+                    if done - start == size:
                         yield block
-                        block = None
+                        block = some = None
 
 
 def _within(rows, first):

@@ -6,7 +6,7 @@ from contextlib import closing
 import numpy as np
 
 from ..tiling import check_fits
-from .base import Source
+from .base import ENOUGH, Source
 from .chunks import Chunk
 
 
@@ -51,8 +51,8 @@ class Iterated(Source):
             if self.shape is None:
                 self.shape, self.dtype, self.names = rows.shape, rows.dtype, chunk.names
             self._check_like_others(rows, chunk.first)
-            # The chunk itself, and its rows in one array.
-            self.read_bytes = max(self.read_bytes, 2 * rows.nbytes)
+            # A table, its rows in one array, and those of the chunk before.
+            self.read_bytes = max(self.read_bytes, 3 * rows.nbytes)
             check_fits(f"a chunk of {len(rows)} rows of X", self.read_bytes, limit)
             for name, value in (("y", chunk.y), ("sample_weight", chunk.weight)):
                 if n_rows and (value is None) != (not own[name]):
@@ -65,6 +65,7 @@ class Iterated(Source):
         if self.shape is None:
             raise ValueError("X() gave no rows.")
         self.shape = n_rows, self.shape[1]
+        self.tile_rows = max(1, ENOUGH // max(1, rows[0].nbytes))
         return {name: np.concatenate(parts) if parts else None for name, parts in own.items()}
 
     def _chunks(self):

@@ -21,7 +21,8 @@ class Part(Source):
     def __init__(self, source, rows):
         self._source, self._rows = source, rows
         self.shape = len(rows), *source.shape[1:]
-        self.dtype, self.names, self.read_bytes = source.dtype, source.names, source.read_bytes
+        self.dtype, self.names = source.dtype, source.names
+        self.read_bytes, self.tile_rows = source.read_bytes, source.tile_rows
 
     def pieces(self, rows):
         wanted = self._rows[slice(rows.start, rows.stop) if isinstance(rows, range) else rows]

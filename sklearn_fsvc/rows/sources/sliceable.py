@@ -5,10 +5,7 @@ from bisect import bisect_left
 import numpy as np
 from scipy.sparse import issparse
 
-from .base import Source, as_taken, check_finite
-
-# Bytes of a slice beyond which nothing is gained.
-_SLICE = 2**23
+from .base import ENOUGH, Source, as_taken, check_finite
 
 
 def is_sliceable(X):
@@ -31,9 +28,15 @@ class Sliceable(Source):
         self._X, self.shape = X, tuple(map(int, X.shape))
         self.dtype = as_taken(X.dtype, "X")
         row_bytes = max(1, int(np.prod(self.shape[1:])) * X.dtype.itemsize)
-        chunk, most = _chunk_rows(X), max(1, min(_SLICE, limit // 16) // row_bytes)
-        self._step = most // chunk * chunk or most
-        self.read_bytes = self._step * row_bytes
+
+        def whole_chunks(n_bytes):
+            chunk, most = _chunk_rows(X), max(1, n_bytes // row_bytes)
+            return most // chunk * chunk or most
+
+        self._step = whole_chunks(min(ENOUGH, limit // 16))
+        self.tile_rows = whole_chunks(ENOUGH)
+        # One slice is cut into tiles while the next one is read.
+        self.read_bytes = 2 * self._step * row_bytes
 
     def pieces(self, rows):
         done = 0

@@ -109,7 +109,7 @@ def test_arrays_have_no_reader():
 
 
 def test_tiles_that_are_read_ahead_count():
-    """Two tiles of rows, and a slice of the file, beside what an array takes."""
+    """Two tiles of rows, and two slices of the file, beside what an array takes."""
     engine = get_engine("jit")
     job = Job(engine, engine.prepared_bytes(LAYER) + 10 * (3 * 8 + 2 * 4 * 8))
 
@@ -119,4 +119,4 @@ def test_tiles_that_are_read_ahead_count():
         return max(sizes)
 
     assert largest_tile(X) == 10
-    assert largest_tile(open_rows(Shelf(X), 16 * 32)[0]) == (10 * 88 - 32) // (88 + 32)
+    assert largest_tile(open_rows(Shelf(X), 16 * 32)[0]) == (10 * 88 - 2 * 32) // (88 + 32)

@@ -134,9 +134,11 @@ def test_y_and_weights_in_doubt(given, named, error):
 
 
 def test_a_chunk_that_the_memory_does_not_hold():
-    with pytest.raises(ValueError, match=r"max_memory=9599 bytes.* a chunk of 200 rows of X needs"):
-        open_rows(Tap(X, chunk=200), 9599)
-    open_rows(Tap(X, chunk=200), 9600)
+    with pytest.raises(
+        ValueError, match=r"max_memory=14399 bytes.* a chunk of 200 rows of X needs"
+    ):
+        open_rows(Tap(X, chunk=200), 14399)
+    open_rows(Tap(X, chunk=200), 14400)
 
 
 def test_a_part_is_read_in_order():
