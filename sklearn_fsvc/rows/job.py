@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from ..engines.base import Engine
 from .progress import Progress
+from .sources import Anticipated, Source
 from .tiling import parse_memory
 
 
@@ -59,6 +60,17 @@ class Job:
         # Without a limit of the user's, what is free says by itself how much is left.
         is_counted = there is not X and self.max_memory is not None
         return there, self.reserving(X.nbytes) if is_counted else self
+
+    def anticipating(self, X, order):
+        """X for work that asks for its rows in an order, and the job that is left.
+
+        A source reads many of them at a time, and a quarter of the memory is for those that
+        wait.
+        """
+        if not isinstance(X, Source):
+            return X, self
+        X = Anticipated(X, order, self.memory_limit // 4)
+        return X, self.reserving(X.waiting_bytes)
 
     def progress(self, n_rows):
         """What counts the rows of this work, and prints."""

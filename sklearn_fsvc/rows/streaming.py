@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.base import Sink
 from .job import Job
+from .sink import ConsumerSink
 from .sources import Source, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
@@ -123,7 +123,7 @@ def stream(job, layer, X, consumer, rows=None):
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """
-    _Flow(job, layer, X, rows).into(_ConsumerSink(job.engine.xp, layer, consumer), consumer)
+    _Flow(job, layer, X, rows).into(ConsumerSink(job.engine.xp, layer, consumer), consumer)
 
 
 def stream_into(job, layer, X, out):
@@ -273,30 +273,3 @@ class _Flow:
             blocks = picked if isinstance(X, engine.xp.ndarray) else engine.uploads(picked)
             for part, block in zip(parts, blocks, strict=True):
                 yield part, arriving(engine, self.layer, block)
-
-
-class _ConsumerSink(Sink):
-    """A sink that hands each tile over and uses its memory again."""
-
-    n_buffers, stage = 1, "readout"
-
-    def __init__(self, xp, layer, consumer):
-        self._xp, self._layer, self._consumer = xp, layer, consumer
-        self._memory = self._H = None
-
-    def buffer(self, part):
-        n_rows = part.stop - part.start
-        if self._memory is None or len(self._memory) < n_rows:
-            self._memory = None
-            self._memory = self._xp.empty((n_rows, self._layer.n_units), self._layer.hidden_dtype)
-        self._H = self._memory[:n_rows]
-        return self._H
-
-    def put(self, part):
-        self._consumer.take(part, self._H)
-
-    def free(self):
-        self._memory = self._H = None
-
-    def close(self):
-        pass

@@ -220,6 +220,21 @@ def test_names_of_features(rows):
         classifier.predict(Shelf(X))
 
 
+@pytest.mark.parametrize("selection", ["per_class", "global"])
+def test_novelty_does_not_read_a_file_for_each_block(rows, selection):
+    """Nor for each radius that it tries: as many rows as fit wait in memory."""
+    X, y = (np.concatenate([some] * 20) for some in rows[:2])
+    X += np.random.default_rng(0).random(X.shape, np.float32)
+    model = RBFClassifier(200, selection=selection, alpha=1.0, radius=0.5, kernel="triangular",
+                          feature_weights=None, **SMALL)  # fmt: skip
+    expected = model.fit(X, y).support_
+    tap = Tap(X, chunk=1000)
+    model.fit(tap, y)
+    np.testing.assert_array_equal(model.support_, expected)
+    # To open it, for selection, the natural radius, the centres, the readout.
+    assert tap.calls <= 5
+
+
 def test_lms_in_random_order_is_refused(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match=r'use readout="ridge", shuffle=False, or a numpy\.memmap'):

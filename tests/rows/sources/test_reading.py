@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_fsvc.rows.sources import open_rows, some_rows
+from sklearn_fsvc.rows.sources import Anticipated, open_rows, some_rows
 from sklearn_fsvc.rows.streaming import row_blocks, take_rows
 from sourced import LIBRARIES, Shelf, Tap, batches, written
 
@@ -156,6 +156,28 @@ def test_tables(module):
     source = open_rows(read, None, "y")[0]
     assert source.dtype == np.float32
     np.testing.assert_array_equal(source.take(np.arange(5)), np.stack([np.arange(5), X[:5, 0]], 1))
+
+
+@pytest.mark.parametrize(("max_bytes", "n_passes"), [(N * 24, 2), (N * 24 - 1, 3), (60 * 24, 5)])
+def test_rows_that_are_anticipated_share_passes(max_bytes, n_passes):
+    """One pass brings as many rows as may wait; the first one was to open the source."""
+    tap = Tap(X)
+    order = np.random.default_rng(0).permutation(N)
+    source = Anticipated(opened(tap), order, max_bytes)
+    for start in range(0, N, 20):
+        rows = order[start : start + 20]
+        np.testing.assert_array_equal(take_rows(source, np.sort(rows)), X[np.sort(rows)])
+        np.testing.assert_array_equal(take_rows(source, rows, float), X[rows])
+    assert tap.calls == n_passes
+
+
+def test_other_rows_than_were_anticipated():
+    source = Anticipated(opened(Shelf(X)), np.arange(50, 100), 20 * 24)
+    for rows in ([60, 90], [3], [99, 98], [50, 199], [], [99]):
+        rows = np.array(rows, int)
+        np.testing.assert_array_equal(take_rows(source, rows), X[rows])
+    (block,) = source.blocks(range(10), 10)
+    np.testing.assert_array_equal(block, X[:10])
 
 
 def test_what_is_no_source():
