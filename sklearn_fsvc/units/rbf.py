@@ -161,14 +161,13 @@ def fit_layer(request, job, samples, groups=None):
     request, dtype = request.of_rows(len(order)), request.dtype(X)
     at_random = request.selection == "random"
     if not at_random:
-        in_turn = order if groups is None else order[np.argsort(groups[order], kind="stable")]
-        X, job = job.anticipating(X, in_turn)
+        X, job = job.anticipating(X, order, groups)
     room = _Room.of(job, len(order), X.shape[1], dtype.itemsize)
     room.check(job, request.n_units, X.shape[1])
     shown = Presentation(job.engine, X, order, groups, dtype, room.block_rows, request.weights)
     search = _Search(request, shown, room.most, job.verbose)
     rows, selection_radius = search.random_rows() if at_random else search.novel_rows()
-    units = job.engine.to_host(take_rows(X, rows, replace(request, weights=None).dtype(X)))
+    units = job.engine.to_host(take_rows(samples.X, rows, replace(request, weights=None).dtype(X)))
     layer = RBFLayer(units, search.radius(selection_radius), request.metric, request.kernel)
     return layer, rows, selection_radius
 
