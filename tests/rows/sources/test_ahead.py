@@ -108,6 +108,15 @@ def test_arrays_have_no_reader():
     stream(Job(get_engine("jit")), LAYER, X, Consumer(look, tile_rows=20))
 
 
+def test_work_begins_before_all_is_read():
+    """A layer of few units would suit a tile of all rows, which nothing else could overlap."""
+    wide, sizes = np.zeros((40, 2**18), np.float32), []
+    layer = TanhLayer(np.ones((3, 2**18), np.float32), np.zeros(3, np.float32))
+    source = open_rows(Shelf(wide), "1GB")[0]
+    stream(Job(get_engine("jit")), layer, source, Consumer(lambda part, H: sizes.append(len(H))))
+    assert sizes == [8] * 5
+
+
 def test_tiles_that_are_read_ahead_count():
     """Two tiles of rows, and two slices of the file, beside what an array takes."""
     engine = get_engine("jit")
