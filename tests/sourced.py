@@ -29,16 +29,18 @@ class Shelf:
 
 
 class Tap:
-    """Gives chunks in each call, and counts the calls."""
+    """Gives chunks in each call, and counts calls, their ends, and chunks."""
 
     def __init__(self, *arrays, chunk=CHUNK):
-        self._arrays, self._chunk, self.calls, self.closed = arrays, chunk, 0, 0
+        self._arrays, self._chunk = arrays, chunk
+        self.calls = self.closed = self.given = 0
 
     def __call__(self):
         self.calls += 1
         try:
             for start in range(0, len(self._arrays[0]), self._chunk):
                 parts = tuple(a[start : start + self._chunk] for a in self._arrays)
+                self.given += 1
                 yield parts if len(parts) > 1 else parts[0]
         finally:
             self.closed += 1

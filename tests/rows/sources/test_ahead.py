@@ -40,6 +40,15 @@ def test_one_block_ahead_and_no_more():
     assert not readers()
 
 
+def test_who_reads_is_closed():
+    """Now, and not when nobody knows of it any more."""
+    reading = (np.full((1, 1), i) for i in range(4))
+    blocks = read_ahead(reading)
+    next(blocks)
+    blocks.close()
+    assert reading.gi_frame is None
+
+
 def test_reading_is_another_thread():
     threads = []
 

@@ -161,6 +161,7 @@ def test_y_and_weights_come_with_the_rows():
     assert y.shape == (200, 2)
     y, weight = open_rows(Shelf(X), None, Y, Shelf2(Y))[1:]
     assert y is Y
+    assert isinstance(weight, np.ndarray)
     np.testing.assert_array_equal(weight, Y)
 
 

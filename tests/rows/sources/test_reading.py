@@ -107,9 +107,37 @@ def test_what_is_not_needed_is_not_read():
     opened(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
     assert shelf.asked == [(21, 24), (152, 153)]
     tap = Tap(X)
-    source, n_given = opened(tap), tap.closed
+    source, n_chunks = opened(tap), tap.given
     source.take(np.array([3, 40]))
-    assert (tap.calls, tap.closed) == (2, n_given + 1)  # the file is closed half-way
+    assert (tap.calls, tap.closed) == (2, 2)
+    assert tap.given == n_chunks + 2
+
+
+class Handle:
+    """An iterator that is to be closed."""
+
+    def __init__(self):
+        self._chunks, self.is_closed = iter([X[:90], X[90:]]), False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._chunks)
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_iterators_are_closed():
+    handles = []
+
+    def read():
+        handles.append(Handle())
+        return handles[-1]
+
+    opened(read).take(np.array([3]))
+    assert [handle.is_closed for handle in handles] == [True, True]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -180,8 +208,17 @@ def test_other_rows_than_were_anticipated():
     np.testing.assert_array_equal(block, X[:10])
 
 
+class Elsewhere(Shelf):
+    """An array on a device."""
+
+    def __dlpack__(self):
+        raise NotImplementedError
+
+
 def test_what_is_no_source():
-    """What lies in memory is scikit-learn's to check."""
+    """What lies in memory is scikit-learn's to check, and what lies on a device an engine's."""
+    on_device = Elsewhere(X)
+    assert opened(on_device) is on_device
     import pandas
     from scipy import sparse
 
