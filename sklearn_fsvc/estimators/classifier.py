@@ -116,7 +116,7 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
 
         Returns
         -------
@@ -212,7 +212,7 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
 
         Returns
         -------
@@ -229,7 +229,7 @@ class HiddenLayerClassifier(ClassifierMixin, HiddenLayerPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
 
         Returns
         -------

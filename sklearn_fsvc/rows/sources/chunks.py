@@ -46,7 +46,7 @@ class Chunk:
                 f"{_at(first)} is a tuple of {len(parts)}; give X, (X, y) or (X, y, weight)."
             )
         X, *more = parts
-        y, weight = ([None if part is None else np.asarray(part) for part in more] + [None] * 2)[:2]
+        y, weight = ([None if part is None else np.array(part) for part in more] + [None] * 2)[:2]
         columns = _columns(X)
         if named and (more or columns is None):
             name, column = next(iter(named.items()))
@@ -61,7 +61,7 @@ class Chunk:
                 )
         if named:
             y, weight = (
-                np.asarray(X[named[name]]) if name in named else None
+                np.array(X[named[name]]) if name in named else None
                 for name in ("y", "sample_weight")
             )
             columns = [name for name in columns if name not in named.values()]
@@ -98,9 +98,8 @@ class Chunk:
     def rows(self):
         """The features as one finite array, float32, float64 or uint8 as of arrays."""
         if self.columns is None:
-            rows = self.X
-            dtype = as_taken(rows.dtype, _at(self.first))
-            rows = rows.astype(dtype, copy=False)
+            # A copy: the next chunk may be in the same memory, and is read meanwhile.
+            rows = self.X.astype(as_taken(self.X.dtype, _at(self.first)))
         else:
             columns = [np.asarray(self.X[name]) for name in self.columns]
             for name, column in zip(self.columns, columns, strict=True):

@@ -23,7 +23,7 @@ class Iterated(Source):
 
     def __init__(self, function, named):
         self._function, self._named = function, named
-        self.shape = self.dtype = None
+        self.shape = self.dtype = self._columns = None
         self.read_bytes = 0
 
     @classmethod
@@ -50,8 +50,9 @@ class Iterated(Source):
             rows = chunk.rows()
             if self.shape is None:
                 self.shape, self.dtype, self.names = rows.shape, rows.dtype, chunk.names
-            self._check_like_others(rows, chunk.first)
-            # A table, its rows in one array, and those of the chunk before.
+                self._columns = chunk.columns
+            self._check_like_others(chunk, rows)
+            # What was given, its rows in one array, and those of the chunk before.
             self.read_bytes = max(self.read_bytes, 3 * rows.nbytes)
             check_fits(f"a chunk of {len(rows)} rows of X", self.read_bytes, limit)
             for name, value in (("y", chunk.y), ("sample_weight", chunk.weight)):
@@ -95,7 +96,7 @@ class Iterated(Source):
                 stop = bisect_left(rows, end, lo=done)
                 if stop > done:
                     piece = chunk.rows()
-                    self._check_like_others(piece, chunk.first)
+                    self._check_like_others(chunk, piece)
                     yield chunk.first, piece
                     done = stop
                 if done == len(rows) and not is_to_the_end:
@@ -106,8 +107,14 @@ class Iterated(Source):
                 "fresh iterator over the same rows each time it is called."
             )
 
-    def _check_like_others(self, rows, first):
+    def _check_like_others(self, chunk, rows):
         """Raise for a chunk with other features than the first one had."""
+        first = chunk.first
+        if chunk.columns != self._columns:
+            raise ValueError(
+                f"The chunk of X that begins at row {first} has the columns {chunk.columns}, and "
+                f"the first one {self._columns}; give the same ones in the same order."
+            )
         if rows.shape[1] != self.shape[1]:
             raise ValueError(
                 f"The chunk of X that begins at row {first} has {rows.shape[1]} features, and the "

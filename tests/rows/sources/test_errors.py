@@ -106,6 +106,17 @@ def test_chunks(chunks, error):
         open_rows(lambda: chunks, None)
 
 
+def test_columns_in_another_order():
+    """They would be taken for one another."""
+    import pandas
+
+    frame = pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"at row 2 has the columns \['b', 'a'\].*the same order"):
+        open_rows(lambda: [frame, frame[["b", "a"]]], None)
+    with pytest.raises(ValueError, match="at row 2 has the columns None"):
+        open_rows(lambda: [frame, frame.to_numpy()], None)
+
+
 def test_what_is_not_iterable():
     with pytest.raises(TypeError, match=r"X\(\) returned a int; it must return an iterable"):
         open_rows(lambda: 5, None)

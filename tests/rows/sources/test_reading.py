@@ -1,5 +1,7 @@
 """What all sources have in common: the rows that were asked for, and no more in memory."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,6 +113,23 @@ def test_what_is_not_needed_is_not_read():
     source.take(np.array([3, 40]))
     assert (tap.calls, tap.closed) == (2, 2)
     assert tap.given == n_chunks + 2
+
+
+def test_chunks_that_share_their_memory():
+    """As of a reader that fills one buffer again and again."""
+    buffer, labels = np.empty((20, 6), np.float32), np.empty(20)
+
+    def read():
+        for start in range(0, N, 20):
+            buffer[:], labels[:] = X[start : start + 20], start
+            yield buffer, labels
+
+    source, y, _ = open_rows(read, None)
+    np.testing.assert_array_equal(y, np.arange(N) // 20 * 20)
+    blocks = row_blocks(source, None, parts_of(N, 20))
+    for part, block in zip(parts_of(N, 20), blocks, strict=True):
+        time.sleep(0.01)  # in which the next chunk is read
+        np.testing.assert_array_equal(block, X[part])
 
 
 class Handle:
