@@ -39,6 +39,22 @@ def take_rows(X, rows, dtype=None):
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
 
 
+def weigh(engine, block, weights, dtype):
+    """Rows on the device times the weights of their features, in `dtype`: a new array.
+
+    In the order of `block`, which is never written to: it may be the user's own.
+    """
+    return engine.xp.multiply(block, engine.to_device(weights), dtype=dtype)
+
+
+def arriving(engine, layer, block):
+    """Rows on the device as they meet the units: in the layer's dtype, times its weights."""
+    dtype = layer.units.dtype
+    if layer.weights is None:
+        return take_rows(block, slice(None), dtype)
+    return weigh(engine, block, layer.weights, dtype)
+
+
 def row_blocks(X, rows, parts):
     """Rows of X part by part; of a source in one pass, the next ones read ahead.
 
@@ -63,22 +79,6 @@ def row_blocks(X, rows, parts):
             return
     for part in parts:
         yield take_rows(X, part if rows is None else rows[part])
-
-
-def weigh(engine, block, weights, dtype):
-    """Rows on the device times the weights of their features, in `dtype`: a new array.
-
-    In the order of `block`, which is never written to: it may be the user's own.
-    """
-    return engine.xp.multiply(block, engine.to_device(weights), dtype=dtype)
-
-
-def arriving(engine, layer, block):
-    """Rows on the device as they meet the units: in the layer's dtype, times its weights."""
-    dtype = layer.units.dtype
-    if layer.weights is None:
-        return take_rows(block, slice(None), dtype)
-    return weigh(engine, block, layer.weights, dtype)
 
 
 @dataclass(frozen=True)
