@@ -241,6 +241,17 @@ def test_passes_over_the_rows(rows, estimator, n_passes, max_memory):
     assert tap.calls == 1 + n_passes + 2
 
 
+def test_weights_made_of_rows_take_one_pass(rows, monkeypatch):
+    """However many tiles there are."""
+    X, y, _ = rows
+    model = TanhClassifier(60, weights="class_informed", alpha=1.0, **SMALL)
+    monkeypatch.setattr("sklearn_fsvc.units.weights.rows._TILE_BYTES", 5000)
+    tap = Tap(X, y)
+    found = model.fit(tap).components_
+    assert tap.calls == 1 + 3
+    np.testing.assert_array_equal(found, model.fit(X, y).components_)
+
+
 @pytest.mark.parametrize("selection", ["per_class", "global"])
 def test_novelty_does_not_read_a_file_for_each_block(rows, selection):
     """Nor for each radius that it tries: as many rows as fit wait in memory."""
