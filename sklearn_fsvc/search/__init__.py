@@ -15,7 +15,7 @@ from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
-from sklearn.utils import check_consistent_length, indexable
+from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
@@ -190,7 +190,6 @@ class HiddenSizeSearchCV(GridSearchCV):
                 "X is a source of rows, and the steps before the network would need all of them "
                 "in memory; search the network alone, or give X as an array."
             )
-        check_consistent_length(range(len(X)), y)
         return X, y, params if weight is None else params | {"sample_weight": weight}
 
     # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
