@@ -206,6 +206,12 @@ def test_shapes_of_files(shape, error):
         TanhClassifier(20, **SMALL).fit(Shelf(np.zeros(shape)), np.arange(shape[0]) % 2)
 
 
+def test_tables_without_features(rows):
+    _, y, _ = rows
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        TanhClassifier(20, **SMALL).fit(batches(np.empty((N, 0)), label=y), "label")
+
+
 def test_names_of_features(rows):
     X, y, _ = rows
     classifier = TanhClassifier(20, **SMALL).fit(batches(X, label=y), "label")

@@ -7,6 +7,9 @@ import numpy as np
 
 from .base import as_taken, check_finite
 
+# What may come along with rows, in the order in which tuples hold it.
+BELONGINGS = ("y", "sample_weight")
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
@@ -19,15 +22,14 @@ class Chunk:
         Number of its first row.
     columns : list or None
         Those of the table that are features; None of an array.
-    y, weight : ndarray or None
-        Of these rows.
+    belongings : dict
+        "y" and "sample_weight" -> those of these rows, where they came along.
     """
 
     X: Any
     first: int
-    columns: list | None = None
-    y: np.ndarray | None = None
-    weight: np.ndarray | None = None
+    columns: list | None
+    belongings: dict
 
     @classmethod
     def of(cls, given, first, named):
@@ -46,45 +48,34 @@ class Chunk:
                 f"{_at(first)} is a tuple of {len(parts)}; give X, (X, y) or (X, y, weight)."
             )
         X, *more = parts
-        y, weight = ([None if part is None else np.array(part) for part in more] + [None] * 2)[:2]
         columns = _columns(X)
-        if named and (more or columns is None):
-            name, column = next(iter(named.items()))
-            raise ValueError(
-                f"{_at(first)} is no table, and {name}={column!r} would be the name of a column; "
-                f"give chunks (X, y, weight), or {name} of all rows."
-            )
-        for name, column in named.items():
-            if column not in columns:
-                raise ValueError(
-                    f"{_at(first)} has no column {name}={column!r}; its columns are {columns!r}."
-                )
+        belongings = dict(zip(BELONGINGS, more, strict=False))
         if named:
-            y, weight = (
-                np.array(X[named[name]]) if name in named else None
-                for name in ("y", "sample_weight")
-            )
-            columns = [name for name in columns if name not in named.values()]
-        chunk = cls(np.asarray(X) if columns is None else X, first, columns, y, weight)
-        chunk._check()
-        return chunk
+            _check_named(named, None if more else columns, first)
+            belongings = {name: X[column] for name, column in named.items()}
+            columns = [column for column in columns if column not in named.values()]
+        elif columns is None:
+            X = np.asarray(X)
+            if X.ndim != 2:
+                raise ValueError(
+                    f"{_at(first)} has shape {X.shape}, and rows have two dimensions; give X, "
+                    "(X, y), (X, y, weight), or a table."
+                )
+        return cls(X, first, columns, belongings)
 
     def __len__(self):
         return len(self.X)
 
-    def _check(self):
-        shape = self.X.shape if self.columns is None else (len(self.X), len(self.columns))
-        if len(shape) != 2:
+    def own(self, name):
+        """y or the weights of these rows, a new array; None where they did not come along."""
+        if self.belongings.get(name) is None:
+            return None
+        value = np.array(self.belongings[name])
+        if value.shape[:1] != (len(self),):
             raise ValueError(
-                f"{_at(self.first)} has shape {shape}, and rows have two dimensions; give X, "
-                "(X, y), (X, y, weight), or a table."
+                f"{_at(self.first)} has {len(self)} rows, and its {name} has shape {value.shape}."
             )
-        for name, value in (("y", self.y), ("sample_weight", self.weight)):
-            if value is not None and value.shape[:1] != shape[:1]:
-                raise ValueError(
-                    f"{_at(self.first)} has {shape[0]} rows, and its {name} has shape "
-                    f"{value.shape}."
-                )
+        return value
 
     @property
     def names(self):
@@ -104,7 +95,7 @@ class Chunk:
             columns = [np.asarray(self.X[name]) for name in self.columns]
             for name, column in zip(self.columns, columns, strict=True):
                 as_taken(column.dtype, f"{_at(self.first)}: column {name!r}")
-            dtype = as_taken(np.result_type(*columns), "X")
+            dtype = as_taken(np.result_type(*columns or [float]), "X")
             rows = np.empty((len(self), len(columns)), dtype)
             for j, column in enumerate(columns):
                 rows[:, j] = column
@@ -114,6 +105,20 @@ class Chunk:
 
 def _at(first):
     return f"The chunk of X that begins at row {first}"
+
+
+def _check_named(named, columns, first):
+    """Raise if y or weights are no columns of a chunk; `columns` is None if it is no table."""
+    for name, column in named.items():
+        if columns is None:
+            raise ValueError(
+                f"{_at(first)} is no table, and {name}={column!r} would be the name of a column; "
+                f"give chunks (X, y, weight), or {name} of all rows."
+            )
+        if column not in columns:
+            raise ValueError(
+                f"{_at(first)} has no column {name}={column!r}; its columns are {columns!r}."
+            )
 
 
 def _columns(X):

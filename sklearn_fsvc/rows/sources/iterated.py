@@ -7,7 +7,7 @@ import numpy as np
 
 from ..tiling import check_fits
 from .base import ENOUGH, Source
-from .chunks import Chunk
+from .chunks import BELONGINGS, Chunk
 
 
 class Iterated(Source):
@@ -29,7 +29,7 @@ class Iterated(Source):
     @classmethod
     def open(cls, function, limit, y, sample_weight):
         """The source, y and the weights, after the first pass: see `open_rows`."""
-        given = {"y": y, "sample_weight": sample_weight}
+        given = dict(zip(BELONGINGS, (y, sample_weight), strict=True))
         named = {name: value for name, value in given.items() if isinstance(value, str)}
         source = cls(function, named)
         found = source._first_pass(limit)
@@ -45,7 +45,7 @@ class Iterated(Source):
 
     def _first_pass(self, limit):
         """Look at all chunks: how many rows, of what, and what belongs to them."""
-        own, n_rows = {"y": [], "sample_weight": []}, 0
+        own, n_rows = {name: [] for name in BELONGINGS}, 0
         for chunk in self._chunks():
             rows = chunk.rows()
             if self.shape is None:
@@ -55,13 +55,8 @@ class Iterated(Source):
             # What was given, its rows in one array, and those of the chunk before.
             self.read_bytes = max(self.read_bytes, 3 * rows.nbytes)
             check_fits(f"a chunk of {len(rows)} rows of X", self.read_bytes, limit)
-            for name, value in (("y", chunk.y), ("sample_weight", chunk.weight)):
-                if n_rows and (value is None) != (not own[name]):
-                    raise ValueError(
-                        f"Some chunks of X have {name}, and others have none: see the one that "
-                        f"begins at row {n_rows}."
-                    )
-                own[name] += [] if value is None else [value]
+            for name, parts in own.items():
+                _collect(chunk, name, parts)
             n_rows += len(rows)
         if self.shape is None:
             raise ValueError("X() gave no rows.")
@@ -125,3 +120,15 @@ class Iterated(Source):
                 f"The chunk of X that begins at row {first} is taken as {rows.dtype}, and the "
                 f"first one as {self.dtype}; convert all to one dtype."
             )
+
+
+def _collect(chunk, name, parts):
+    """Add y or the weights of a chunk to those of the chunks before, if they have some."""
+    value = chunk.own(name)
+    if chunk.first and (value is None) != (not parts):
+        raise ValueError(
+            f"Some chunks of X have {name}, and others have none: see the one that begins at row "
+            f"{chunk.first}."
+        )
+    if value is not None:
+        parts.append(value)
