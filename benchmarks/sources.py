@@ -83,7 +83,9 @@ def sources(folder):
     file = h5py.File(folder / "X.h5")
 
     def batches():
-        return pyarrow.parquet.ParquetFile(folder / "X.parquet").iter_batches(CHUNK)
+        # Else Arrow keeps what it has read until the end of the pass.
+        file = pyarrow.parquet.ParquetFile(folder / "X.parquet", pre_buffer=False)
+        return file.iter_batches(CHUNK)
 
     return {
         "memmap": np.load(folder / "X.npy", mmap_mode="r"),
