@@ -19,12 +19,15 @@ matplotlib.use("Agg")  # pictures go to files, so no screen is needed
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 
 
-def parse_args():
+def parse_args(**more):
+    """The options of all examples, and `more` of this one: name -> what argparse wants."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip) or a table")
     parser.add_argument("--fetch", action="store_true", help="download MNIST from OpenML")
     parser.add_argument("--output", type=Path, default=Path("pictures"), help="for the pictures")
     parser.add_argument("--quick", action="store_true", help="less of everything")
+    for name, options in more.items():
+        parser.add_argument(f"--{name}", **options)
     # A gallery or a notebook has arguments of its own.
     args, _ = parser.parse_known_args()
     args.output.mkdir(parents=True, exist_ok=True)

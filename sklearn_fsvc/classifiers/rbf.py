@@ -3,16 +3,11 @@
 import numpy as np
 
 from ..estimators.classifier import HiddenLayerClassifier
-from ..estimators.current import Current
+from ..estimators.published import PublishedReadouts
 from ..estimators.rbf import RBFUnits
-from ..parameters import check_choice, check_count, check_positive_or_auto, is_word
-from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.solution import Solution
-
-READOUTS = ("ridge", "lms", "none")
 
 
-class RBFClassifier(RBFUnits, HiddenLayerClassifier):
+class RBFClassifier(PublishedReadouts, RBFUnits, HiddenLayerClassifier):
     """Classifier with a hidden layer of RBF units on selected training rows.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
@@ -215,37 +210,8 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_choice("readout", self.readout, READOUTS)
-        if self.probability and self.readout != "ridge":
-            raise ValueError(
-                f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
-                'use readout="ridge", or probability=False.'
-            )
-        if self.readout != "ridge" and is_word(self.feature_weights, "learned"):
-            raise ValueError(
-                f'feature_weights="learned" is judged by the ridge readout; with '
-                f"readout={self.readout!r} use None or an array."
-            )
-        if self.readout != "ridge" and self.layer is not None:
-            raise ValueError(
-                f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
-            )
-        check_count("max_iter", self.max_iter)
-        check_positive_or_auto("learning_rate", self.learning_rate)
-
     _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
     _may_be_auto = True
-    n_iter_ = Current()
-
-    @property
-    def _is_tried(self):
-        return self.readout == "ridge"
-
-    def _why_no_stream(self):
-        why = f'readout={self.readout!r} keeps no sums; with partial_fit use "ridge".'
-        return super()._why_no_stream() if self.readout == "ridge" else why
 
     @property
     def _part_of_natural(self):
@@ -263,10 +229,6 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
             raise AttributeError("n_support_ counts the centres of each class of one output.")
         return self._targets_of_labels().counts
 
-    def _keep_readout(self, W, b, dtype):
-        super()._keep_readout(W, b, dtype)
-        self.n_iter_ = self.max_iter if self.readout == "lms" else 1
-
     def _targets_of_units(self):
         return self._labels.scores_of(self._targets_of_labels().matrix())
 
@@ -275,24 +237,3 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         columns = np.reshape(self.center_labels_, (len(self.center_labels_), -1)).T
         pairs = zip(self._labels.each, columns, strict=True)
         return self._labels.targets(np.column_stack([np.searchsorted(k, c) for k, c in pairs]))
-
-    def _train(self, job, layer, samples, trials):
-        if self.readout == "ridge":
-            return self._train_ridge(job, layer, samples, trials)
-        W = untrained(samples.targets, self.support_)
-        weights = self._class_weights(samples.targets.all_codes)
-        if weights is not None:
-            W *= weights[self.support_] / weights.max()
-        if self.readout == "lms":
-            W = job.engine.to_device(W)
-            trainer = LmsTrainer(job, layer, samples)
-            trainer.train(W, self.learning_rate, self.max_iter)
-        return Solution(W, np.zeros(len(W)))
-
-    def _diverged(self):
-        if self.readout == "lms":
-            return (
-                f"learning_rate={self.learning_rate!r} makes the LMS readout diverge; lower it, "
-                'or use learning_rate="auto".'
-            )
-        return super()._diverged()

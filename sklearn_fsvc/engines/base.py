@@ -83,7 +83,7 @@ class Engine(ABC):
 
     def algebra_of(self, array):
         """The algebra for an array of the host or of `xp`: where it lies."""
-        return HOST if isinstance(array, np.ndarray) else self.algebra
+        return self.algebra if isinstance(array, self.xp.ndarray) else HOST
 
     def details(self):
         """What people want to know of it, where it works."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..engines import get_engine
 from ..parameters import unchanged_on_error
 from ..rows.job import Job
+from ..rows.sources import open_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 
@@ -70,9 +71,14 @@ class HiddenLayerEstimator(BaseEstimator):
     def _fit(self, X, y, sample_weight=None):
         with unchanged_on_error(self):
             self._check_parameters()
+            X, y, sample_weight = self._open(X, y, sample_weight)
             with get_engine(self.device, n_synapses(X, self._size)) as engine:
                 self._fit_on(self._job(engine, "fit"), X, y, sample_weight)
         return self
+
+    def _open(self, X, y=None, sample_weight=None):
+        """What the user gave, with X as a `Source` if it is one."""
+        return open_rows(X, self.max_memory, y, sample_weight)
 
     def _job(self, engine, phase):
         what = f"{type(self).__name__} {phase}"
@@ -82,7 +88,7 @@ class HiddenLayerEstimator(BaseEstimator):
     def _asked(self, X, phase):
         """What it takes to answer for rows: a job with its engine, the layer, clean rows."""
         check_is_fitted(self)
-        layer = self._layer()
+        layer, (X, *_) = self._layer(), self._open(X)
         with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
             X = check_rows(self, engine, X, reset=False)
             yield self._job(engine, phase), suited(layer, X), X

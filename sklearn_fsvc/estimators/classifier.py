@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
+from ..rows.out import check_holds, check_out, write
 from .class_stream import ClassStream
 from .labels import Labels
 
@@ -21,20 +22,27 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         super()._check_parameters()
         check_flag("probability", self.probability)
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
             A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
             array of CuPy, torch or another library of DLPack on it; so may y.
+
+            A source is never in memory as a whole. It is a data set of h5py, an array of
+            zarr, or anything else with `shape`, `dtype` and slices; or a function without
+            arguments that returns, each time, a fresh iterable of chunks of rows:
+            ``X``, ``(X, y)``, ``(X, y, sample_weight)``, or tables of Arrow, pandas or polars.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Class labels, of two classes or more. With several columns each is an output of
-            its own; of 0 and 1 alone, each says whether the row has a label.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows in the readout. A row of weight 0 is as good as absent.
+            its own; of 0 and 1 alone, each says whether the row has a label. None where the
+            chunks of X hold it; of tables, the name of its column.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+            Weights of the rows in the readout. A row of weight 0 is as good as absent. Of
+            tables, the name of a column. Other columns are features.
 
         Returns
         -------
@@ -96,7 +104,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
 
         Returns
         -------
@@ -111,40 +119,61 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     def _answers(self, scores):
         return self._labels.decode(self._labels.codes_of(scores))
 
-    def predict(self, X):
+    def predict(self, X, out=None):
         """The class with the largest score, the first one of equals.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
+            As of `fit`; y in chunks of a function is not looked at.
+        out : array-like of the shape of y, optional
+            Where the answers go: an array, a ``numpy.memmap``, or a data set of h5py or zarr.
+            After an error it may hold some of them.
 
         Returns
         -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
         """
         with self._asked(X, "predict") as (job, layer, X):
-            codes = np.empty((len(X), len(self._labels.each)), np.intp)
+            labels = self._labels
+            codes = np.empty((len(X), len(labels.each)), np.intp) if out is None else None
+            if out is not None:
+                self._check_labels_fit(out, len(X))
 
             def decide(part, scores):
-                codes[part] = self._labels.codes_of(scores)
+                if out is None:
+                    codes[part] = labels.codes_of(scores)
+                else:
+                    write(out, part, labels.decode(labels.codes_of(scores)))
 
             self._stream_scores(job, layer, X, decide)
-        return self._labels.decode(codes)
+        return labels.decode(codes) if out is None else out
 
-    def score(self, X, y, sample_weight=None):
+    def _check_labels_fit(self, out, n_rows):
+        """Raise if `out` has no room for a class."""
+        some = self._labels.decode(np.zeros((1, len(self._labels.each)), np.intp))
+        check_out(out, (n_rows, *some.shape[1:]))
+        for classes in self._labels.each:
+            check_holds(out, classes)
+
+    def score(self, X, y=None, sample_weight=None):
         """The part of the rows that are answered right, in all outputs if there are several.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
+        X : array-like of shape (n_samples, n_features), or source of rows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+            As of `fit`.
+        sample_weight : array-like of shape (n_samples,) or str, optional
 
         Returns
         -------
         float
         """
-        answers = self.predict(X)
+        X, y, sample_weight = self._open(X, y, sample_weight)
+        return self._score_of(self.predict(X), y, sample_weight)
+
+    def _score_of(self, answers, y, sample_weight):
         if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
             y = y.toarray() if issparse(y) else np.asarray(y)
             if y.shape != answers.shape:
@@ -171,7 +200,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
 
         Returns
         -------
@@ -188,7 +217,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
 
         Returns
         -------

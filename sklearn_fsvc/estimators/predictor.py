@@ -14,6 +14,7 @@ from ..readouts.linear import LinearReadout
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
 from ..readouts.solution import warn_of
+from ..rows.sources import Source
 from ..rows.streaming import Consumer, stream
 from ..rows.validation import check_rows, is_elsewhere, to_host
 from .base import HiddenLayerEstimator
@@ -51,9 +52,14 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
 
     def _clean(self, engine, X, y):
         """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
-        if not is_elsewhere(X):
+        if not (is_elsewhere(X) or isinstance(X, Source)):
             return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
         X = check_rows(self, engine, X, reset=True)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None; pass y of all rows, or give chunks (X, y)."
+            )
         y = _check_y(to_host(y), multi_output=True, estimator=self)
         check_consistent_length(range(len(X)), y)
         return X, y
@@ -161,6 +167,10 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         for name in self._unit_attributes:
             setattr(model, name, getattr(self, name)[:n_units])
         return model
+
+    @abstractmethod
+    def _score_of(self, answers, y, sample_weight):
+        """`score` of rows with these answers."""
 
     @abstractmethod
     def _answers(self, scores):

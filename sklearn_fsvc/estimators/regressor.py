@@ -2,11 +2,13 @@
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
 from ..readouts.posterior import Deviations
+from ..rows.out import check_out, write
 from ..rows.samples import Samples
 from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
@@ -24,20 +26,27 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         super()._check_parameters()
         check_flag("uncertainty", self.uncertainty)
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
             A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
             array of CuPy, torch or another library of DLPack on it; so may y.
+
+            A source is never in memory as a whole. It is a data set of h5py, an array of
+            zarr, or anything else with `shape`, `dtype` and slices; or a function without
+            arguments that returns, each time, a fresh iterable of chunks of rows:
+            ``X``, ``(X, y)``, ``(X, y, sample_weight)``, or tables of Arrow, pandas or polars.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers of any dtype; they are taken in float64. Neither their unit nor their
-            origin makes a difference.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows in the readout. A row of weight 0 is as good as absent.
+            origin makes a difference. None where the chunks of X hold it; of tables, the
+            name of its column.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+            Weights of the rows in the readout. A row of weight 0 is as good as absent. Of
+            tables, the name of a column. Other columns are features.
 
         Returns
         -------
@@ -152,18 +161,22 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
     def _answers(self, scores):
         return scores.reshape(len(scores), *self.target_mean_.shape)
 
-    def predict(self, X, return_std=False):
+    def predict(self, X, return_std=False, out=None):
         """The numbers that the readout foretells.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
+            As of `fit`; y in chunks of a function is not looked at.
         return_std : bool, default=False
             Whether to return standard deviations too; only with ``uncertainty=True``.
+        out : array-like of the shape of y, optional
+            Where y goes: an array, a ``numpy.memmap``, or a data set of h5py or zarr. After
+            an error it may hold some of it.
 
         Returns
         -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         y_std : ndarray of the same shape, float64
             Standard deviation of a new y around the answer, its noise included: the readout
             as a Bayesian linear model of the hidden layer, with the noise that leave-one-out
@@ -173,12 +186,37 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         if return_std and not hasattr(self, "posterior_"):
             self._refuse_deviations()
         with self._asked(X, "predict") as (job, layer, X):
-            values = np.empty((len(X), len(self.readout_coef_)))
-            deviations = np.empty_like(values) if return_std else None
+            shape = len(X), *self.target_mean_.shape
+            values = np.empty(shape) if out is None else out
+            check_out(values, shape, np.float64)
+            deviations = np.empty((len(X), len(self.readout_coef_))) if return_std else None
             also = self._meter(job, layer, deviations) if return_std else None
-            self._stream_scores(job, layer, X, values.__setitem__, also)
-        values = self._answers(values)
+
+            def take(part, scores):
+                write(values, part, self._answers(scores))
+
+            self._stream_scores(job, layer, X, take, also)
         return (values, self._answers(deviations)) if return_std else values
+
+    def score(self, X, y=None, sample_weight=None):
+        """R^2 of the answers, the mean over outputs: as of scikit-learn's regressors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or source of rows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+            As of `fit`.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        float
+        """
+        X, y, sample_weight = self._open(X, y, sample_weight)
+        return self._score_of(self.predict(X), y, sample_weight)
+
+    def _score_of(self, answers, y, sample_weight):
+        return r2_score(y, answers, sample_weight=sample_weight)
 
     def _meter(self, job, layer, deviations):
         """The `Consumer` that fills in standard deviations."""

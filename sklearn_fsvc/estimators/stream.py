@@ -102,6 +102,10 @@ class StreamingPredictor(SummingPredictor):
 
     def _arriving(self, X, y, sample_weight, classes=None, is_first=False):
         """Clean `Samples` on the host."""
+        if callable(X):
+            raise TypeError(
+                f"X={X!r} returns chunks of rows; give partial_fit and forget one chunk at a time."
+            )
         X, y = validate_data(
             self, to_host(X), to_host(y), dtype=list(DTYPES), multi_output=True, reset=is_first
         )

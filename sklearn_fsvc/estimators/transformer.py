@@ -1,12 +1,15 @@
 """A hidden layer as a transformer: rows of X to rows of H."""
 
 from abc import abstractmethod
+from functools import wraps
 
+import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..readouts.held_out import Trials
+from ..rows.out import check_out, write
 from ..rows.samples import Samples
-from ..rows.streaming import stream_into
+from ..rows.streaming import Consumer, stream, stream_into
 from ..rows.validation import check_rows, to_host
 from .base import HiddenLayerEstimator
 from .targets import class_targets
@@ -34,10 +37,13 @@ class HiddenLayerTransformer(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
-        y : array-like of shape (n_samples,), optional
-            Class labels, where the choice of the layer uses them.
+            A source is, as for `RBFClassifier`, a data set of h5py or zarr, or a function
+            that returns a fresh iterable of chunks.
+        y : array-like of shape (n_samples,), or str, optional
+            Class labels, where the choice of the layer uses them. None where the chunks of X
+            hold them; of tables, the name of a column, which is no feature.
 
         Returns
         -------
@@ -56,25 +62,36 @@ class HiddenLayerTransformer(
         trials.leave(self)
         self.device_ = job.engine.name
 
-    def transform(self, X):
+    def transform(self, X, out=None):
         """The hidden layer's output for each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or source of rows
+            As of `fit`; y in chunks of a function is not looked at.
+        out : array-like of shape (n_samples, n_components), optional
+            Where H goes: an array, a ``numpy.memmap``, or a data set of h5py or zarr. It is
+            returned as it is, whatever ``set_output`` says. After an error it may hold
+            some of H.
 
         Returns
         -------
-        H : array of shape (n_samples, n_components)
+        H : array of shape (n_samples, n_components), or `out`
             float64 if X or the layer is, else float32. A CuPy array where X is on a GPU,
             else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
             where H is computed.
         """
         with self._asked(X, "transform") as (job, layer, X):
-            xp = job.engine.algebra_of(X).xp
-            H = xp.empty((len(X), layer.n_units), layer.hidden_dtype)
-            stream_into(job, layer, X, H)
-        return H
+            shape, dtype = (len(X), layer.n_units), layer.hidden_dtype
+            if out is None:
+                out = job.engine.algebra_of(X).xp.empty(shape, dtype)
+            check_out(out, shape, dtype)
+            if _is_written_to_directly(out, dtype):
+                stream_into(job, layer, X, out)
+            else:
+                to_host = job.engine.to_host
+                stream(job, layer, X, Consumer(lambda part, H: write(out, part, to_host(H))))
+        return out
 
     @property
     def _n_features_out(self):
@@ -84,3 +101,27 @@ class HiddenLayerTransformer(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _is_written_to_directly(out, dtype):
+    """Whether an engine can leave H in `out`: a plain array, here or on its device."""
+    if not hasattr(out, "flags"):
+        return False
+    is_aligned = not isinstance(out, np.ndarray) or out.flags.aligned
+    return out.dtype == dtype and out.flags.c_contiguous and is_aligned
+
+
+def _bare_with_out(wrapped):
+    """`transform` in the container of ``set_output``; but what the user gives stays bare."""
+
+    @wraps(wrapped)
+    def transform(self, X, out=None):
+        if out is None:
+            return wrapped(self, X)
+        return wrapped.__wrapped__(self, X, out)
+
+    return transform
+
+
+# scikit-learn wraps methods as their class is made; it would read all of a file into a table.
+HiddenLayerTransformer.transform = _bare_with_out(HiddenLayerTransformer.transform)

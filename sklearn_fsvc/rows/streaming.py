@@ -1,13 +1,15 @@
 """Rows flow: X -> tile -> engine -> H of the tile -> consumer -> forgotten."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..engines.base import Sink
 from .job import Job
+from .sink import ConsumerSink
+from .sources import Source, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
 
@@ -32,8 +34,11 @@ def n_synapses(X, n_units):
 def take_rows(X, rows, dtype=None):
     """Rows of X (a slice or an index array) as a C-ordered, aligned array of `dtype`.
 
-    X may be an array of the host or of an engine's namespace; so is what comes back.
+    X may be an array of the host or of an engine's namespace; so is what comes back. Of a
+    source it is one of the host, gathered slice by slice.
     """
+    if isinstance(X, Source):
+        return X.take(np.arange(*rows.indices(len(X))) if isinstance(rows, slice) else rows, dtype)
     if isinstance(X, np.ndarray):
         return np.require(X[rows], dtype, ["C_CONTIGUOUS", "ALIGNED"])
     return X[rows].astype(dtype or X.dtype, order="C", copy=False)
@@ -63,6 +68,32 @@ def arriving(engine, layer, block):
     if layer.weights is None:
         return take_rows(block, slice(None), dtype)
     return weigh(engine, block, layer.weights, dtype)
+
+
+def row_blocks(X, rows, parts):
+    """Rows of X part by part; of a source in one pass, the next ones read ahead.
+
+    Parameters
+    ----------
+    X : array-like or Source
+    rows : ndarray of int or None
+        Row numbers; None for all rows in order.
+    parts : list of slice
+        Of the row numbers, one after the other, all but the last of one length.
+
+    Yields
+    ------
+    array
+        As of `take_rows`, in the dtype of X.
+    """
+    if isinstance(X, Source) and parts:
+        wanted = range(len(X)) if rows is None else rows
+        wanted = wanted[parts[0].start : parts[-1].stop]
+        if rows is None or (np.diff(wanted) > 0).all():
+            yield from read_ahead(X.blocks(wanted, parts[0].stop - parts[0].start))
+            return
+    for part in parts:
+        yield take_rows(X, part if rows is None else rows[part])
 
 
 @dataclass(frozen=True)
@@ -100,13 +131,14 @@ def stream(job, layer, X, consumer, rows=None):
         Its memory is for all that is allocated here and by the consumer.
     layer : RBFLayer or TanhLayer
     X : array-like of shape (n_rows, n_features)
-        NumPy array or memmap, or an array of ``engine.xp``. Only the rows of one tile are
-        copied, and only if they are not C-ordered. They travel in their own dtype.
+        NumPy array or memmap, an array of ``engine.xp``, or a `Source`. Only the rows of one
+        tile are copied, and only if they are not C-ordered. They travel in their own dtype.
+        Of a source, the rows of two tiles are in memory: the next one is read meanwhile.
     consumer : Consumer
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """
-    _Flow(job, layer, X, rows).into(_ConsumerSink(job.engine.xp, layer, consumer), consumer)
+    _Flow(job, layer, X, rows).into(ConsumerSink(job.engine.xp, layer, consumer), consumer)
 
 
 def stream_into(job, layer, X, out):
@@ -209,14 +241,15 @@ class _Flow:
         start = 0
         while start < self.n_rows:
             try:
-                for part, block in self._blocks(start, tile):
-                    progress.lap("copy in")
-                    evaluate(engine, prepared, basic, block, sink.buffer(part))
-                    progress.lap("layer")
-                    sink.put(part)
-                    progress.lap(sink.stage)
-                    progress.advance(part.stop - part.start)
-                    start = part.stop
+                with closing(self._blocks(start, tile)) as blocks:
+                    for part, block in blocks:
+                        progress.lap("copy in")
+                        evaluate(engine, prepared, basic, block, sink.buffer(part))
+                        progress.lap("layer")
+                        sink.put(part)
+                        progress.lap(sink.stage)
+                        progress.advance(part.stop - part.start)
+                        start = part.stop
             except MemoryError as error:
                 if tile == 1 or isinstance(error, _TileIsLost):
                     raise
@@ -228,51 +261,30 @@ class _Flow:
     def _tile_rows(self, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
-        preferred = consumer.tile_rows
+        preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
+            if is_source:
+                preferred = min(preferred, self.X.tile_rows)
         # Rows wait in their own dtype, the next ones too, and are widened or weighted.
-        ahead_bytes = engine.n_ahead * self.X.dtype.itemsize
+        n_ahead, read_bytes = engine.n_ahead, 0
+        if is_source and engine.xp is np:  # else they wait elsewhere
+            n_ahead, read_bytes = n_ahead + 1, self.X.read_bytes
+        ahead_bytes = n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
         row_bytes = n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)
         return rows_per_tile(
             self.n_rows, row_bytes + consumer.row_bytes,
-            engine.prepared_bytes(layer) + consumer.fixed_bytes, self.job.memory_limit, preferred,
+            engine.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
+            self.job.memory_limit, preferred,
         )  # fmt: skip
 
     def _blocks(self, start, tile):
         """(part, rows of X as they meet the units) from `start` on."""
-        X, rows, stop = self.X, self.rows, self.n_rows
+        X, engine, stop = self.X, self.job.engine, self.n_rows
         parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
-        picked = (take_rows(X, part if rows is None else rows[part]) for part in parts)
-        blocks = self.job.engine.uploads(picked) if isinstance(X, np.ndarray) else picked
-        for part, block in zip(parts, blocks, strict=True):
-            yield part, arriving(self.job.engine, self.layer, block)
-
-
-class _ConsumerSink(Sink):
-    """A sink that hands each tile over and uses its memory again."""
-
-    n_buffers, stage = 1, "readout"
-
-    def __init__(self, xp, layer, consumer):
-        self._xp, self._layer, self._consumer = xp, layer, consumer
-        self._memory = self._H = None
-
-    def buffer(self, part):
-        n_rows = part.stop - part.start
-        if self._memory is None or len(self._memory) < n_rows:
-            self._memory = None
-            self._memory = self._xp.empty((n_rows, self._layer.n_units), self._layer.hidden_dtype)
-        self._H = self._memory[:n_rows]
-        return self._H
-
-    def put(self, part):
-        self._consumer.take(part, self._H)
-
-    def free(self):
-        self._memory = self._H = None
-
-    def close(self):
-        pass
+        with closing(row_blocks(X, self.rows, parts)) as picked:
+            blocks = picked if isinstance(X, engine.xp.ndarray) else engine.uploads(picked)
+            for part, block in zip(parts, blocks, strict=True):
+                yield part, arriving(engine, self.layer, block)

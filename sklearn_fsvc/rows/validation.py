@@ -1,4 +1,4 @@
-"""Input that lives on another device already: arrays of CuPy, torch and others, by DLPack."""
+"""Input that scikit-learn does not check: sources, and arrays on another device by DLPack."""
 
 import numpy as np
 from sklearn.externals import array_api_compat
@@ -6,6 +6,7 @@ from sklearn.utils.validation import _check_n_features, validate_data
 
 from ..engines import Engine, known_engines
 from ..layers import DTYPES
+from .sources import Source
 
 
 def is_elsewhere(X):
@@ -25,8 +26,14 @@ def _name_of(dlpack_type):
 def check_rows(estimator, engine, X, *, reset):
     """X as scikit-learn's validate_data leaves it, or on the engine's device if it is there.
 
-    float32, float64 and uint8 stay as they are, other numbers become float64.
+    float32, float64 and uint8 stay as they are, other numbers become float64. The numbers
+    of a source are looked at as they are read.
     """
+    if isinstance(X, Source):
+        _check_shape(estimator, X)
+        names = X if X.names is None else X.names
+        validate_data(estimator, names, skip_check_array=True, reset=reset)
+        return X
     if not is_elsewhere(X):
         return validate_data(estimator, X, dtype=list(DTYPES), reset=reset)
     there = X.__dlpack_device__()[0]
@@ -54,8 +61,10 @@ def check_rows(estimator, engine, X, *, reset):
 
 def _check_shape(estimator, X):
     name = type(estimator).__name__
-    if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X.shape={X.shape}.")
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"Expected 2D array, got {len(X.shape)}D array instead: X.shape={X.shape}."
+        )
     for size, what in zip(X.shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise ValueError(

@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from ..parameters import unchanged_on_error
+from ..rows.sources import Source, open_rows
 from .groups import NETWORKS, group_candidates, last_step
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .shared import Task, fit_split, fit_splits
@@ -132,8 +133,10 @@ class HiddenSizeSearchCV(GridSearchCV):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        X : array-like of shape (n_samples, n_features), or source of rows
+            A source is read in its own order: with splitters that keep it, such as KFold.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+            As of `RBFClassifier.fit`.
         **params : dict
             `sample_weight`, `groups` and other metadata, as for `GridSearchCV`.
 
@@ -157,7 +160,7 @@ class HiddenSizeSearchCV(GridSearchCV):
                 f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
                 "a Pipeline that ends in one; use scikit-learn's GridSearchCV."
             )
-        X, y = indexable(X, y)
+        X, y, params = self._open(X, y, params)
         findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)))
 
         def on_split():
@@ -176,6 +179,19 @@ class HiddenSizeSearchCV(GridSearchCV):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
         _warn(findings)
+
+    def _open(self, X, y, params):
+        """X as a `Source` if it is one, y, and the parameters of fit."""
+        network = last_step(self.estimator)
+        X, y, weight = open_rows(X, network.max_memory, y, params.get("sample_weight"))
+        if not isinstance(X, Source):
+            return *indexable(X, y), params
+        if network is not self.estimator:
+            raise ValueError(
+                "X is a source of rows, and the steps before the network would need all of them "
+                "in memory; search the network alone, or give X as an array."
+            )
+        return X, y, params if weight is None else params | {"sample_weight": weight}
 
     # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
     # their numbers, and come out without them, but with their share of the time.

@@ -11,10 +11,11 @@ from itertools import product
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.metrics._scorer import _Scorer
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
+from ..rows.sources import Source, some_rows
 from .groups import last_step
 from .networks import Fitted, key_of
 
@@ -58,7 +59,7 @@ class Findings:
 
     def rows(self, numbers):
         """The rows with these numbers."""
-        return _safe_indexing(self.X, numbers)
+        return some_rows(self.X, numbers)
 
     def problems(self):
         """The parameters of candidates whose equations were ill-conditioned on some split."""
@@ -157,7 +158,7 @@ class Candidate(BaseEstimator):
             weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
             return self.estimator_.score(self.findings.rows(rows), y, **weighted, **params)
         # By the answers of the candidate, which looks them up.
-        return type(self._network).score(self, rows, y, sample_weight)
+        return self._network._score_of(self.predict(rows), y, sample_weight)
 
 
 class _OfUser:
@@ -197,11 +198,15 @@ class UserSplitter(_OfUser):
         super().__init__(original)
         self.findings, self.on_split = findings, on_split
 
+    def _rows(self, numbers):
+        """What the splitter meets; of a source, the numbers of the rows are enough."""
+        return numbers if isinstance(self.findings.X, Source) else self.findings.X
+
     def get_n_splits(self, rows=None, y=None, **params):
-        return self.original.get_n_splits(self.findings.X, y, **params)
+        return self.original.get_n_splits(self._rows(rows), y, **params)
 
     def split(self, rows, y=None, **params):
-        splits = self.original.split(self.findings.X, y, **params)
+        splits = self.original.split(self._rows(rows), y, **params)
         self.findings.splits = [(rows[train], rows[test]) for train, test in splits]
         self.on_split()
         return self.findings.splits

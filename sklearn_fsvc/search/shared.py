@@ -15,6 +15,7 @@ from ..readouts.held_out import FEW, Trials, parts_to_hold_out
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
+from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses
 from ..rows.validation import check_rows
 from .groups import Group
@@ -43,7 +44,7 @@ class Task:
         """X, y and fit parameters of the training rows of a split."""
         train = self.splits[split][0]
         return (
-            _safe_indexing(self.X, train),
+            some_rows(self.X, train),
             _safe_indexing(self.y, train),
             _check_method_params(self.X, params=self.fit_params, indices=train),
         )
@@ -144,7 +145,7 @@ class _Pass:
         return replace(fitted, scores=scores, score_time=score_time)
 
     def _scores(self, split, rows, fitted):
-        X = _safe_indexing(self.task.X, rows)
+        X = some_rows(self.task.X, rows)
         X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
         X = check_rows(self.network, self.job.engine, X, reset=False)
         job = self._named(self.job, f"{self.task.name(split)}, scores")

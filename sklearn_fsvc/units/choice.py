@@ -16,6 +16,8 @@ from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
 from ..rows.samples import Samples
+from ..rows.sources import Source
+from ..rows.tiling import check_fits
 from .feature_weights import learn
 from .novelty import Presentation
 from .radius import typical_distance
@@ -114,7 +116,14 @@ class _Probe:
     @classmethod
     def of(cls, job, samples, random, trials):
         kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
-        return cls(job, samples.in_order(random.permutation(kept)), kept, held, trials)
+        order = random.permutation(kept)
+        if isinstance(samples.X, Source):  # its rows are met dozens of times: read them once
+            rows = np.sort(np.concatenate([kept, held]))
+            samples = samples.taken(rows)
+            check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
+            job = job.reserving(samples.X.nbytes)
+            kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
+        return cls(job, samples.in_order(order), kept, held, trials)
 
     def better_weights(self, request, seed):
         """Learned feature weights, or those of the request where these do no worse.

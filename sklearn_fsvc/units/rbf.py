@@ -161,9 +161,12 @@ def fit_layer(request, job, samples, groups=None):
     """
     X, order = samples.X, samples.order
     request, dtype = request.of_rows(len(order)), request.dtype(X)
+    ahead = X
+    if request.selection != "random":
+        ahead, job = job.anticipating(X, order, groups)
     room = _Room.of(job, len(order), X.shape[1], dtype.itemsize)
     room.check(job, request.n_units, X.shape[1])
-    shown = Presentation(job.engine, X, order, groups, dtype, room.block_rows, request.weights)
+    shown = Presentation(job.engine, ahead, order, groups, dtype, room.block_rows, request.weights)
     search = _Search(request, shown, room.most, job.verbose)
     at_random = request.selection == "random"
     rows, selection_radius = search.random_rows() if at_random else search.novel_rows()

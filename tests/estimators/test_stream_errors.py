@@ -276,3 +276,11 @@ def test_nothing_is_left_of_what_another_readout_knew():
         model.partial_fit(X, Y)
     for stale in ("alphas_", "loo_errors_", "temperature_"):
         assert not hasattr(model, stale)
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "forget"])
+def test_a_function_that_returns_chunks_is_refused(method):
+    X = np.random.default_rng(0).random((30, 3))
+    model = TanhRegressor(5, random_state=0).partial_fit(X, X[:, 0])
+    with pytest.raises(TypeError, match="one chunk at a time"):
+        getattr(model, method)(lambda: [X], X[:, 0])

@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
 
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.sources import open_rows
+from sklearn_fsvc.rows.streaming import take_rows
+from sourced import Tap
 
 
 def test_a_job_with_less_memory():
@@ -12,3 +16,19 @@ def test_a_job_with_less_memory():
     assert less.max_memory == "1MB"  # as the user wrote it
     half = engine.memory()[0] // 2
     assert Job(engine).memory_limit == pytest.approx(half, rel=0.2)
+
+
+def test_rows_that_are_anticipated(rng):
+    """A quarter of the memory is for them, group by group; each part of them is one pass."""
+    X, groups, order = rng.random((100, 4)), np.arange(100) % 2, rng.permutation(100)
+    tap, job = Tap(X), Job(get_engine("jit"), 4 * 50 * 32)
+    source, left = job.anticipating(open_rows(tap, None)[0], order, groups)
+    assert left.memory_limit == 3 * 50 * 32
+    for group in (0, 1):
+        rows = order[groups[order] == group]
+        for part in (rows[:20], rows[20:]):
+            np.testing.assert_array_equal(take_rows(source, part), X[part])
+    assert tap.calls == 1 + 2
+    array, same = job.anticipating(X, order)
+    assert array is X
+    assert same is job

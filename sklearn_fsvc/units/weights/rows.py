@@ -3,13 +3,14 @@
 Which rows, and with which signs, is drawn on the host; the sums are made where X lies.
 """
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...rows.job import Job
-from ...rows.streaming import take_rows
+from ...rows.streaming import row_blocks, take_rows
 from ...rows.tiling import rows_per_tile
 
 # Bytes of a tile of rows beyond which nothing is gained; on a GPU, where every call costs
@@ -79,8 +80,10 @@ def signed_sums(data, n_units, seed):
     """
     sums = _SignedSums(data, n_units, seed)
     tile_bytes = _TILE_BYTES * (1 if data.xp is np else 4)
-    for part in data.tiles(len(data.rows), sums.row_bytes, sums.fixed_bytes, tile_bytes):
-        sums.add(part)
+    parts = data.tiles(len(data.rows), sums.row_bytes, sums.fixed_bytes, tile_bytes)
+    with closing(row_blocks(data.X, data.rows, parts)) as blocks:
+        for part, block in zip(parts, blocks, strict=True):
+            sums.add(part, block)
     return sums.result()[:n_units]
 
 
@@ -112,10 +115,9 @@ class _SignedSums:
         item, hidden_item = self._data.X.dtype.itemsize, self._sums.itemsize
         return 2 * n_features * (item + hidden_item) + n_each * (4 + hidden_item)
 
-    def add(self, part):
+    def add(self, part, block):
         """Take in a slice of the rows; the slices follow one another."""
         data, codes = self._data, self._codes[part]
-        block = take_rows(data.X, data.rows[part])
         words = data.xp.asarray(self._signs.next_words(len(codes)))
         for k in range(self._sums.shape[1]):
             picked = np.flatnonzero(codes == k)

@@ -1,0 +1,146 @@
+"""What all sources of rows are."""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import numpy as np
+
+from ...layers import DTYPES
+
+# Bytes beyond which nothing is gained by reading more at a time.
+ENOUGH = 2**23
+
+
+class Source(ABC):
+    """Rows that are read a few at a time.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n_rows, n_features)
+    dtype : dtype
+        Of the rows that it gives: float32, float64 or uint8.
+    names : object
+        An empty table whose columns are the features, where they have names; else None.
+    read_bytes : int
+        That reading takes beside the rows that are asked for.
+    tile_rows : int
+        Rows in a tile beyond which it is better to begin with the work.
+    """
+
+    names = None
+
+    def __len__(self):
+        return self.shape[0]
+
+    @abstractmethod
+    def pieces(self, rows):
+        """(number of the first row, some rows) of consecutive pieces that hold all of `rows`.
+
+        Parameters
+        ----------
+        rows : range or ndarray of int
+            Ascending, one at least.
+
+        Yields
+        ------
+        first : int
+        piece : ndarray of shape (n, n_features), checked, of any dtype of numbers
+        """
+
+    def take(self, rows, dtype=None):
+        """Rows in any order, as one C-ordered array of `dtype`."""
+        rows = np.asarray(rows)
+        order = np.argsort(rows, kind="stable")
+        ascending, done = rows[order], 0
+        block = np.empty((len(rows), self.shape[1]), dtype or self.dtype)
+        for first, piece in self.pieces(ascending) if len(rows) else ():
+            stop = bisect_left(ascending, first + len(piece), lo=done)
+            block[order[done:stop]] = piece[ascending[done:stop] - first]
+            done = stop
+        return block
+
+    def blocks(self, rows, n):
+        """`n` of the rows at a time, in one pass; fewer the last time.
+
+        Parameters
+        ----------
+        rows : range or ndarray of int
+            Ascending, none twice.
+        n : int
+
+        Yields
+        ------
+        block : ndarray of shape (n, n_features)
+            C-ordered, of the source's dtype. Not to be written to.
+        """
+        done = start = 0
+        block = None
+        with closing(self.pieces(rows)) as pieces:
+            for first, piece in pieces:
+                stop = bisect_left(rows, first + len(piece), lo=done)
+                while done < stop:
+                    if block is None:
+                        start, size = done, min(n, len(rows) - done)
+                    end = min(stop, start + size)
+                    some = piece[_within(rows[done:end], first)]
+                    if end - done == size:  # all at once
+                        block = np.require(some, self.dtype, ["C_CONTIGUOUS", "ALIGNED"])
+                    else:
+                        if block is None:
+                            block = np.empty((size, self.shape[1]), self.dtype)
+                        block[done - start : end - start] = some
+                    done = end
+                    if done - start == size:
+                        yield block
+                        block = some = None
+
+
+def _within(rows, first):
+    """Where rows are in a piece that begins at row `first`; a slice if they are neighbours."""
+    if rows[-1] - rows[0] == len(rows) - 1:
+        return slice(rows[0] - first, rows[-1] + 1 - first)
+    return np.asarray(rows) - first
+
+
+def read_ahead(blocks):
+    """The blocks of a generator; the next one is read in a thread while one is used.
+
+    Errors of the reader are raised here. The thread ends with this generator, whatever
+    ends it.
+    """
+    with closing(blocks), ThreadPoolExecutor(1, "sklearn_fsvc_reader") as reader:
+        following = reader.submit(next, blocks, None)
+        while True:
+            block = following.result()
+            if block is None:
+                return
+            following = reader.submit(next, blocks, None)
+            yield block
+            del block  # before the one after the next is read
+
+
+def as_taken(dtype, what):
+    """The dtype that rows of a dtype are given in, as for arrays."""
+    if dtype.kind not in "biuf":
+        raise ValueError(f"{what} has dtype {dtype}; it must be of real numbers.")
+    return dtype if dtype in DTYPES else np.dtype(np.float64)
+
+
+def check_finite(rows, first):
+    """Raise for a NaN or an infinity, and name the first row that has one."""
+    if rows.dtype.kind != "f":
+        return
+    with np.errstate(all="ignore"):
+        if np.isfinite(rows.sum()):  # one pass, without an array of the same size
+            return
+    is_bad = ~np.isfinite(rows)
+    if is_bad.any():
+        row, column = np.argwhere(is_bad)[0]
+        what = "NaN" if np.isnan(rows[row, column]) else "infinity"
+        raise ValueError(
+            f"Input X contains {what} in row {first + row}, column {column}; remove or impute "
+            "such values."
+        )

@@ -1,0 +1,135 @@
+"""Answers that go into arrays and files."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+
+from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector, TanhRegressor
+from sourced import Shelf, Tap
+
+N = 600
+SMALL = {"random_state": 0, "device": "jit"}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, N)
+    X = rng.random((N, 5), np.float32) + y[:, None].astype(np.float32) / 3
+    return X, y, rng.integers(0, 3, N) / 2
+
+
+def test_rows_that_no_unit_answers(rows):
+    """They come once more, by their numbers, and go to their places in `out`."""
+    X, y, _ = rows
+    far = X.copy()
+    far[[5, 6, 99, 300]] += 50
+    how = {"radius": 0.1, "alpha": 1.0, "kernel": "triangular", "feature_weights": None}
+    classifier = RBFClassifier(40, **how, **SMALL).fit(X, y)
+    expected = classifier.predict(far)
+    np.testing.assert_array_equal(classifier.predict(Shelf(far)), expected)
+    out = np.full(N, -1)
+    assert classifier.predict(Tap(far), out=out) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.fixture
+def file(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "out.h5", "w") as file:
+        yield file
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Shelf])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_transform_into_a_file(rows, file, kind, dtype):
+    X, _, _ = rows
+    projector = RBFProjector(30, max_memory="1MB", **SMALL).fit(X)
+    H = projector.transform(X)
+    out = file.create_dataset("H", H.shape, dtype)
+    assert projector.transform(kind(X), out=out) is out
+    np.testing.assert_array_equal(out[:], H)
+
+
+@pytest.mark.parametrize("make", [
+    lambda shape: np.empty(shape, "f4"), lambda shape: np.empty(shape, "f8"),
+    lambda shape: np.empty(shape, "f4", order="F"), lambda shape: np.empty(shape[::-1], "f4").T,
+])  # fmt: skip
+def test_transform_into_an_array(rows, make):
+    X, _, _ = rows
+    projector = TanhProjector(30, **SMALL).fit(X)
+    out = make((N, 30))
+    assert projector.transform(X, out=out) is out
+    np.testing.assert_array_equal(out, projector.transform(X))
+
+
+def test_transform_into_a_memmap(rows, tmp_path):
+    X, _, _ = rows
+    projector = TanhProjector(30, **SMALL).fit(X)
+    out = np.lib.format.open_memmap(tmp_path / "H.npy", "w+", "f4", (N, 30))
+    assert projector.transform(Tap(X), out=out) is out
+    np.testing.assert_array_equal(np.load(tmp_path / "H.npy"), projector.transform(X))
+
+
+def test_out_is_bare_whatever_set_output_says(rows, file):
+    X, _, _ = rows
+    projector = TanhProjector(3, **SMALL).fit(X).set_output(transform="pandas")
+    out = file.create_dataset("H", (N, 3), "f4")
+    assert projector.transform(X, out=out) is out
+    frame = projector.transform(Shelf(X))
+    assert list(frame.columns) == [f"tanhprojector{j}" for j in range(3)]
+    np.testing.assert_array_equal(frame, out[:])
+    with config_context(transform_output="polars"):
+        assert TanhProjector(3, **SMALL).fit(X).transform(X, out=out) is out
+
+
+@pytest.mark.parametrize("labels", [[3, 4, 5], ["a", "b", "longer"]])
+def test_predict_into_out(rows, labels, file):
+    X, y, _ = rows
+    y = np.array(labels)[y]
+    classifier = TanhClassifier(20, **SMALL).fit(X, y)
+    expected = classifier.predict(X)
+    out = np.empty(N, expected.dtype)
+    assert classifier.predict(Shelf(X), out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    if y.dtype.kind == "i":
+        out = file.create_dataset("y", N, "u1")
+        assert classifier.predict(X, out=out) is out
+        np.testing.assert_array_equal(out[:], expected)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_numbers_into_out(rows, file, n_outputs):
+    X, y, _ = rows
+    Y = y.astype(float) if n_outputs == 1 else np.stack([y, y * 2.0], axis=1)
+    regressor = TanhRegressor(20, uncertainty=True, **SMALL).fit(X, Y)
+    mean, deviation = regressor.predict(X, return_std=True)
+    out = file.create_dataset("y", Y.shape, "f4")
+    found = regressor.predict(Shelf(X), return_std=True, out=out)
+    assert found[0] is out
+    np.testing.assert_allclose(out[:], mean, rtol=1e-6)
+    np.testing.assert_array_equal(found[1], deviation)
+
+
+@pytest.mark.parametrize(
+    ("labels", "out", "error"),
+    [
+        ([0, 1, 300], np.empty(N, "u1"), "out has dtype uint8, which cannot hold all of"),
+        (["a", "b", "longer"], np.empty(N, "U3"), "cannot hold all of"),
+        (["a", "b", "c"], np.empty(N, int), "out has dtype int64, which cannot hold all of"),
+        ([0, 1, 2], np.empty((N, 1), int), r"out has shape \(600, 1\), and the answers"),
+    ],
+)
+def test_out_that_cannot_hold_the_classes(rows, labels, out, error):
+    X, y, _ = rows
+    classifier = TanhClassifier(20, **SMALL).fit(X, np.array(labels)[y])
+    with pytest.raises(ValueError, match=error):
+        classifier.predict(X, out=out)
+
+
+def test_out_of_another_shape(rows):
+    X, y, _ = rows
+    with pytest.raises(ValueError, match=r"out has shape \(600, 5\), and the answers have"):
+        TanhProjector(6, **SMALL).fit(X).transform(X, out=np.empty((N, 5)))
+    with pytest.raises(ValueError, match="out has dtype int64, and the answers are float64"):
+        TanhRegressor(6, **SMALL).fit(X, y).predict(X, out=np.empty(N, int))

@@ -1,0 +1,77 @@
+"""Sources of rows for tests: strict ones, and those of real libraries."""
+
+import numpy as np
+
+CHUNK = 37
+
+
+class Shelf:
+    """Gives slices of some rows at most, and refuses all else."""
+
+    def __init__(self, X, most=np.inf, chunks=None):
+        self._X, self._most = X, most
+        self.shape, self.dtype, self.chunks = X.shape, X.dtype, chunks
+        self.asked = []
+
+    def __getitem__(self, key):
+        assert isinstance(key, slice), f"indexed by {key!r}"
+        start, stop, step = key.indices(len(self._X))
+        assert 0 < stop - start <= self._most, f"{stop - start} rows at a time"
+        assert step == 1
+        self.asked.append((start, stop))
+        return self._X[start:stop].copy()
+
+    def __array__(self, dtype=None, copy=None):
+        raise AssertionError("read whole")
+
+    def __iter__(self):
+        raise AssertionError("read row by row")
+
+
+class Tap:
+    """Gives chunks in each call, and counts calls, their ends, and chunks."""
+
+    def __init__(self, *arrays, chunk=CHUNK):
+        self._arrays, self._chunk = arrays, chunk
+        self.calls = self.closed = self.given = 0
+
+    def __call__(self):
+        self.calls += 1
+        try:
+            for start in range(0, len(self._arrays[0]), self._chunk):
+                parts = tuple(a[start : start + self._chunk] for a in self._arrays)
+                self.given += 1
+                yield parts if len(parts) > 1 else parts[0]
+        finally:
+            self.closed += 1
+
+
+def batches(X, **columns):
+    """A function that gives Arrow record batches with the features x0, x1, ... and others."""
+    import pyarrow
+
+    table = {f"x{j}": column for j, column in enumerate(X.T)} | columns
+
+    def read():
+        for start in range(0, len(X), CHUNK):
+            part = {name: column[start : start + CHUNK] for name, column in table.items()}
+            yield pyarrow.RecordBatch.from_pydict(part)
+
+    return read
+
+
+def written(library, path, X):
+    """X in a file of a library, in chunks of `CHUNK` rows."""
+    if library == "zarr":
+        import zarr
+
+        file = zarr.create_array(path / "X.zarr", shape=X.shape, dtype=X.dtype, chunks=(CHUNK, 3))
+        file[:] = X
+        return file
+    import h5py
+
+    chunks = (CHUNK, 3) if library == "h5py chunked" else None
+    return h5py.File(path / "X.h5", "w").create_dataset("X", data=X, chunks=chunks)
+
+
+LIBRARIES = ["h5py", "h5py chunked", "zarr"]
