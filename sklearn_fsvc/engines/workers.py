@@ -14,9 +14,9 @@ _numbers = count()
 
 def dask_worker():
     """The Dask worker whose task calls, None outside of any."""
-    if "distributed" not in sys.modules:
+    if "distributed.worker" not in sys.modules:
         return None
-    from distributed import get_worker
+    from distributed.worker import get_worker
 
     try:
         return get_worker()
