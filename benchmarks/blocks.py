@@ -11,7 +11,7 @@ import numpy as np
 
 from _report import arguments, report
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.engines.threads import n_threads
 from sklearn_fsvc.timing import medians
 from sklearn_fsvc.tuning import example
 

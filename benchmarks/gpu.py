@@ -27,7 +27,7 @@ from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.engines.threads import n_threads
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.rows.streaming import basic_layer
 from sklearn_fsvc.timing import medians

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from _report import arguments, report
 from sklearn_fsvc import TanhProjector
 from sklearn_fsvc.engines import ENGINES, get_engine
-from sklearn_fsvc.engines.host import n_threads
+from sklearn_fsvc.engines.threads import n_threads
 from sklearn_fsvc.kernels import KERNELS
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.timing import medians

@@ -6,7 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from .engines import CPU, accelerator, get_engine, known_engines, profiles
-from .engines.host import host_memory, n_threads
+from .engines.memory import host_memory
+from .engines.threads import n_threads
 from .rows.tiling import format_bytes
 from .version import __version__
 

@@ -20,13 +20,13 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """One thread for each library of a worker, and for those of the programs it starts.
+    """One thread for each BLAS of a worker, and for those of the programs it starts.
 
     Workers share the cores. What the engines do with threads of their own stays as it is.
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-        threadpool_limits(1)
+        threadpool_limits(1, user_api="blas")
 
 
 def usable(name, config):

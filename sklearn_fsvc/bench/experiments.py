@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from ..engines import get_engine
-from ..engines.host import n_threads, processor
+from ..engines.host import processor
+from ..engines.threads import n_threads
 from ..rows.streaming import basic_layer, take_rows
 from ..rows.tiling import BasicLayer, format_bytes
 from ..tuning import example

@@ -10,7 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from ..engines.host import HostStopwatch, n_threads
+from ..engines.host import HostStopwatch
+from ..engines.threads import n_threads
 from ..kernels import K
 from ..timing import medians
 from ..tuning import example

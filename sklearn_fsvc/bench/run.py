@@ -5,7 +5,7 @@ from functools import cached_property
 
 from ..engines import known_engines
 from ..engines.blas import ProductEngine
-from ..engines.host import n_threads
+from ..engines.threads import n_threads
 from .methods import Refused, ours, paper_kernel, paper_loop
 from .results import Results
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .base import CANCELLATION
-from .host import HostEngine, host_identity, map_rows, n_threads
+from .host import HostEngine, host_identity, map_rows
+from .threads import n_threads
 
 # Bytes of the temporary arrays of one thread, small enough for its cache.
 _BLOCK_BYTES = 2**18

@@ -1,4 +1,4 @@
-"""What all engines on the host share: its memory and its cores."""
+"""What all engines on the host share: their arrays, and rows that threads divide up."""
 
 import os
 import platform
@@ -7,84 +7,20 @@ from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, partial
 
-import joblib
 import numpy as np
 
 from ..version import __version__
 from . import activities, gradients
 from .base import Engine, Sink, Stopwatch
+from .memory import host_memory
+from .threads import n_cores, n_threads
 
-# Where the system does not say how much memory it has.
-_ASSUMED_TOTAL = 4 * 2**30
 # Slopes that one thread makes at a time, few enough for its cache.
 _SLOPES = 2**15
 # Squared gradients of fewer synapses than these are worth no second thread.
 _SERIAL = 2**21
 # Outputs that one thread adds up at a time, for its cache, and how many are worth a second one.
 _OUTPUTS, _SERIAL_SUMS = 2**16, 2**17
-
-
-def host_memory():
-    """(free, total) bytes. Free is what may be taken without swapping, where known."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        total = _ASSUMED_TOTAL
-    try:
-        with open("/proc/meminfo") as lines:
-            kib = dict(line.split(":") for line in lines)["MemAvailable"].split()[0]
-    except (OSError, KeyError):
-        return total // 2, total
-    free = int(kib) * 1024
-    limit = _control_group_limit()
-    return (min(free, limit), min(total, limit)) if limit else (free, total)
-
-
-def _control_group_limit():
-    try:
-        with open("/sys/fs/cgroup/memory.max") as file:
-            text = file.read().strip()
-    except OSError:
-        return None
-    return None if text == "max" else int(text)
-
-
-def n_cores():
-    """Physical cores of this process, in a worker too."""
-    return _count_cores(True, *_what_cores_depend_on())
-
-
-def _what_cores_depend_on():
-    """What may change while a process runs; a quota of its control group is read once."""
-    mask = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    return os.getpid(), mask, os.environ.get("LOKY_MAX_CPU_COUNT")
-
-
-@cache
-def _count_cores(only_physical, *depends_on):
-    """joblib reads files to count: a quarter of the time in which one row is answered."""
-    return joblib.cpu_count(only_physical_cores=only_physical)
-
-
-def n_threads():
-    """Threads worth starting: the physical cores of this process, or its share of them.
-
-    Inside a joblib worker process the share is what joblib set in OMP_NUM_THREADS.
-    """
-    return allowed_threads(n_cores())
-
-
-def thread_choices():
-    """Numbers of threads worth measuring, the physical cores first."""
-    cores, logical = n_cores(), _count_cores(False, *_what_cores_depend_on())
-    powers = (2**i for i in range(logical.bit_length()))
-    return tuple(dict.fromkeys((cores, *powers, logical)))
-
-
-def allowed_threads(n):
-    """`n` threads, or a worker's share of the cores where that is less."""
-    share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return min(n, int(share)) if share.isdigit() and int(share) > 0 else n
 
 
 @cache

@@ -7,14 +7,8 @@ from importlib.metadata import version
 import numpy as np
 
 from ..formulas import EXP
-from .host import (
-    HostEngine,
-    allowed_threads,
-    host_identity,
-    map_rows,
-    n_cores,
-    thread_choices,
-)
+from .host import HostEngine, host_identity, map_rows
+from .threads import allowed_threads, n_cores, thread_choices
 
 # More cores than these want larger layers, for it takes longer to wake their threads.
 _FEW_CORES = 4
@@ -50,9 +44,21 @@ class JitEngine(HostEngine):
 
     def why_unavailable(self):
         try:
-            import numba  # noqa: F401  (imported here because it takes 0.2 s)
+            import numba  # here because it takes 0.2 s
         except ImportError as error:
             return f"numba cannot be imported ({error}); pip install --upgrade numba"
+        if numba.config.DISABLE_JIT:
+            return (
+                "NUMBA_DISABLE_JIT turns numba's compiler off; unset the variable before Python "
+                'starts, or use device="blas"'
+            )
+        try:
+            _try_a_kernel()
+        except RuntimeError as error:
+            return str(error).rstrip(".")
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            return f"numba does not work here ({why}); pip install --upgrade numba"
         return None
 
     def details(self):
@@ -143,6 +149,12 @@ def _compiler():
     return f"numba {version('numba')}, llvmlite {version('llvmlite')}"
 
 
+@cache
+def _try_a_kernel():
+    """Do once in a process what every fit and predict does: compile or load, and run."""
+    _byte_sums(np.zeros((1, 1), np.uint8))
+
+
 def _run(prepared, X, out, units):
     lanes = prepared.panels.shape[2]
     _call(
@@ -160,9 +172,10 @@ def _call(kernel, *args):
         raise
     except Exception as error:
         folder = kernel.stats.cache_path
+        remedy = f" If the cache is corrupt, delete {folder}." if folder else ""
         raise RuntimeError(
             f"a kernel of the jit engine cannot be compiled or read from numba's cache "
-            f"({type(error).__name__}: {error}). If the cache is corrupt, delete {folder}."
+            f"({type(error).__name__}: {error}).{remedy}"
         ) from error
 
 

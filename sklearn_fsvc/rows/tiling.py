@@ -3,30 +3,40 @@
 import re
 from dataclasses import dataclass
 from itertools import product
+from numbers import Integral
 
-_UNITS = {"": 1, "B": 1}
-_UNITS |= {f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")}
-_UNITS |= {f"{p}iB": 1024 ** (i + 1) for i, p in enumerate("KMGT")}
+# Bytes of each unit: powers of 1000, with or without the B, and of 1024.
+_UNITS = {"": 1, "B": 1, "k": 1000, "kB": 1000}
+for _power, _prefix in enumerate("KMGT", 1):
+    _UNITS |= dict.fromkeys((_prefix, f"{_prefix}B"), 1000**_power)
+    _UNITS[f"{_prefix}iB"] = 1024**_power
 
 
 def parse_memory(value, free):
     """`max_memory` in bytes; None means half of the `free` bytes.
 
-    >>> parse_memory("2GiB", free=0), parse_memory(1000, free=0), parse_memory(None, free=10)
-    (2147483648, 1000, 5)
+    "1G" is "1GB", as the SI has it. Some tools mean 1 GiB by it: a limit that keeps to the smaller
+    of the two is kept in either meaning.
+
+    >>> parse_memory("2GiB", free=0), parse_memory("2G", free=0), parse_memory(None, free=10)
+    (2147483648, 2000000000, 5)
     """
     if value is None:
         return free // 2
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value)
         if match is None or match[2] not in _UNITS:
-            raise ValueError(f'max_memory={value!r} is not a size; write bytes, or "2GiB".')
+            units = ", ".join(unit for unit in _UNITS if unit.endswith("B"))
+            raise ValueError(
+                f"max_memory={value!r} is not a size; write a number of bytes, or a number and one "
+                f"of {units}, where k, K, M, G or T alone mean kB, MB, GB or TB."
+            )
         value = int(float(match[1]) * _UNITS[match[2]])
-    elif isinstance(value, bool) or not isinstance(value, int):
+    elif isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f'max_memory={value!r} must be bytes as an int, or a str like "2GiB".')
     if value <= 0:
         raise ValueError(f"max_memory={value!r} must be greater than 0.")
-    return value
+    return int(value)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """The array library of a GPU, where there is one."""
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from conftest import usable
+from sklearn_fsvc.engines import threads
 
 
 @pytest.fixture
@@ -19,3 +21,21 @@ def cupy(request):
 def digits():
     X, y = load_digits(return_X_y=True)
     return X.astype(np.uint8), y
+
+
+@pytest.fixture
+def sixteen_threads(monkeypatch):
+    """8 cores with two threads each, and no limit that is set."""
+
+    def cpu_count(only_physical_cores=False):
+        return 8 if only_physical_cores else 16
+
+    monkeypatch.setattr(joblib, "cpu_count", cpu_count)
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    # They have read the variables as they were loaded.
+    monkeypatch.setattr(threads, "_openmp_effective_n_threads", lambda **kwargs: 16)
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 16)
+    threads._count_cores.cache_clear()
+    yield
+    threads._count_cores.cache_clear()

@@ -1,9 +1,8 @@
-import os
 import threading
 
 import pytest
 
-from sklearn_fsvc.engines.host import map_rows, n_cores
+from sklearn_fsvc.engines.host import map_rows
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])
@@ -29,16 +28,3 @@ def test_an_error_in_a_thread_is_raised():
 
     with pytest.raises(ValueError, match=r"\d"):
         map_rows(fail, 100, 3)
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no masks of processors here")
-def test_cores_are_counted_again_where_the_mask_changes(monkeypatch):
-    mask, before = os.sched_getaffinity(0), n_cores()
-    try:
-        os.sched_setaffinity(0, {min(mask)})
-        assert n_cores() == 1
-    finally:
-        os.sched_setaffinity(0, mask)
-    assert n_cores() == before
-    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
-    assert n_cores() == 1

@@ -1,13 +1,11 @@
 """What a profile changes: the settings of an engine that is entered, and no output."""
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine, host, profiles
-from sklearn_fsvc.engines.host import allowed_threads
+from sklearn_fsvc.engines import get_engine, profiles
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.tuning import KINDS, example
 
@@ -126,34 +124,8 @@ def test_an_estimator_works_beside_a_corrupt_profile(estimator, digits):
     assert len(caught) == 1
 
 
-@pytest.fixture
-def eight_cores(monkeypatch):
-    """8 cores with two threads each."""
-
-    def cpu_count(only_physical_cores=False):
-        return 8 if only_physical_cores else 16
-
-    monkeypatch.setattr(joblib, "cpu_count", cpu_count)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    host._count_cores.cache_clear()
-    yield
-    host._count_cores.cache_clear()
-
-
-SHARES = [(None, 16, 16), ("1", 16, 1), ("3", 16, 3), ("3", 2, 2), ("8", 16, 8), ("16", 16, 16)]
-
-
-@pytest.mark.parametrize(("share", "measured", "used"), SHARES)
-def test_a_worker_takes_no_more_threads_than_its_share(
-    eight_cores, monkeypatch, share, measured, used
-):
-    if share:
-        monkeypatch.setenv("OMP_NUM_THREADS", share)
-    assert allowed_threads(measured) == used
-
-
 @pytest.mark.parametrize(("share", "used"), [("", 16), ("1", 1)])
-def test_threads_of_a_profile_are_those_of_a_worker(eight_cores, monkeypatch, share, used):
+def test_threads_of_a_profile_are_those_of_a_worker(sixteen_threads, monkeypatch, share, used):
     monkeypatch.setenv("OMP_NUM_THREADS", share)
     tune_by_hand(threads=16)
     with get_engine("jit") as engine:

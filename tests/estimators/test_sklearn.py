@@ -240,7 +240,7 @@ def test_processes_and_threads_at_the_same_time(digits):
 
 
 def test_a_worker_process_takes_its_share_of_the_cores():
-    from sklearn_fsvc.engines.host import n_threads
+    from sklearn_fsvc.engines.threads import n_threads
 
     counts = joblib.Parallel(2)(joblib.delayed(n_threads)() for _ in range(2))
     assert max(counts) <= max(1, joblib.cpu_count() // 2)

@@ -29,15 +29,22 @@ def test_the_error_says_what_would_do():
 
 @pytest.mark.parametrize(
     ("text", "n"),
-    [("2GiB", 2 * 2**30), ("1.5 MB", 1_500_000), (" 7 ", 7), ("3KiB", 3072), (5, 5)],
-)
+    [
+        ("2GiB", 2 * 2**30), ("1.5 MB", 1_500_000), (" 7 ", 7), ("3KiB", 3072), (5, 5),
+        ("1G", 10**9), ("500M", 500_000_000), ("10k", 10_000), ("10K", 10_000), ("2kB", 2000),
+        ("2T", 2 * 10**12), (np.int64(5), 5), (np.uint8(200), 200),
+    ],
+)  # fmt: skip
 def test_sizes(text, n):
-    assert parse_memory(text, free=1) == n
+    parsed = parse_memory(text, free=1)
+    assert parsed == n
+    assert type(parsed) is int  # numbers of NumPy overflow
 
 
-@pytest.mark.parametrize("text", ["two", "2 GIB", "-1", "", "1e9", "2GiBs"])
+@pytest.mark.parametrize("text", ["two", "2 GIB", "-1", "", "1e9", "2GiBs", "2Gi", "2g"])
 def test_not_a_size(text):
-    with pytest.raises(ValueError, match=r"max_memory='.*' is not a size"):
+    known = "B, kB, KB, KiB, MB, MiB, GB, GiB, TB, TiB, where k, K, M, G or T alone mean kB"
+    with pytest.raises(ValueError, match=rf"max_memory='.*' is not a size; .* {known}"):
         parse_memory(text, free=1)
 
 
@@ -47,7 +54,7 @@ def test_too_small(value):
         parse_memory(value, free=1)
 
 
-@pytest.mark.parametrize("value", [1.5, True, [1]])
+@pytest.mark.parametrize("value", [1.5, True, np.True_, [1], np.float64(5), np.ones(1, int)])
 def test_wrong_type(value):
     with pytest.raises(TypeError, match="max_memory"):
         parse_memory(value, free=1)

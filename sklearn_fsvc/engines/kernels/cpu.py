@@ -1,7 +1,8 @@
 """Compiled loops of the `jit` engine: rows x units, block by block.
 
 The arguments are those of a block in `simd`, with the panels to walk over and the tile in
-which to do so. Every kernel releases the GIL, allocates next to nothing and is cached on disk.
+which to do so. Every kernel releases the GIL, allocates next to nothing and is kept on disk: see
+`compiling`.
 
 A kernel serves one dtype, and X is always given as read-only, so that each has but one
 signature. numba numbers the signatures of a function in its cache, and two processes that
@@ -15,10 +16,9 @@ from types import FunctionType
 import numpy as np
 from numba import njit
 
+from .compiling import jit
 from .simd import block
 from .target import CHUNK
-
-jit = njit(nogil=True, cache=True)
 
 # The rows of a block, and the block: every kernel has its own.
 ROWS, BLOCK = 1, None

@@ -7,7 +7,7 @@ vectors add up. As in `cpu`, each dtype has a function of its own with one signa
 import numpy as np
 from numba import njit
 
-from .cpu import jit
+from .compiling import jit
 
 
 # fastmath lets LLVM reorder the sums, and so use vectors.

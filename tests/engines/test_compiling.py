@@ -1,0 +1,163 @@
+"""Kernels of `jit` where numba can keep them, where it cannot, and where it does not compile."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sklearn_fsvc
+from sklearn_fsvc import TanhProjector
+from sklearn_fsvc.engines import get_engine, jit
+from sklearn_fsvc.engines.kernels import compiling, cpu
+from sklearn_fsvc.layers import RBFLayer
+
+PACKAGE = Path(sklearn_fsvc.__file__).parent
+# What an unpickled model does, and what it warns of.
+PREDICT = """
+import pickle, sys, warnings
+path, model = sys.argv[1:]
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with open(model, "rb") as file:
+        model, X, H = pickle.load(file)
+    assert abs(model.transform(X) - H).max() < 1e-6
+    model.transform(X.astype("f4"))
+import sklearn_fsvc
+assert sklearn_fsvc.__file__.startswith(path), sklearn_fsvc.__file__
+for warning in caught:
+    print(warning.category.__name__, warning.message)
+"""
+
+
+def run(path, *args, **environment):
+    """Run Python with the package at `path`, without a home."""
+    inherited = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"}
+    environment = {"HOME": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"} | environment
+    done = subprocess.run(
+        [sys.executable, *map(str, args)], capture_output=True, text=True, cwd="/",
+        env=inherited | {"PYTHONPATH": str(path)} | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def model(tmp_path, rng):
+    X = rng.random((20, 4))
+    projector = TanhProjector(5, random_state=0, device="jit").fit(X)
+    path = tmp_path / "model"
+    path.write_bytes(pickle.dumps((projector, X, np.asarray(projector.transform(X)))))
+    return path
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder with the package, in which numba cannot write: modes would not stop root."""
+    target = tmp_path / "site" / "sklearn_fsvc"
+    shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("__pycache__"))
+    (target / "engines" / "kernels" / "__pycache__").touch()
+    return target.parent
+
+
+@pytest.fixture
+def zipped(tmp_path):
+    target = tmp_path / "package.zip"
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in PACKAGE.rglob("*.py"):
+            archive.write(path, path.relative_to(PACKAGE.parent))
+    return target
+
+
+@pytest.mark.parametrize("where", ["read_only", "zipped"])
+def test_a_model_answers_where_kernels_cannot_be_kept(request, model, where):
+    path = request.getfixturevalue(where)
+    said = run(path, "-c", PREDICT, path, model, NUMBA_CACHE_DIR="/dev/null").splitlines()
+    assert len(said) == 1, said
+    assert said[0].startswith("RuntimeWarning The kernels of the jit engine cannot be kept on disk")
+    assert "Set NUMBA_CACHE_DIR to a folder that can be written; a package in a zip" in said[0]
+
+
+def test_kernels_of_changed_sources_are_compiled_anew(read_only, tmp_path, model):
+    """numba itself looks for changes in the file of the function alone."""
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(read_only, "-c", PREDICT, read_only, model, **kept) == ""
+    before = set((tmp_path / "cache").rglob("*.nbc"))
+    assert before
+    assert run(read_only, "-c", PREDICT, read_only, model, **kept) == ""
+    assert set((tmp_path / "cache").rglob("*.nbc")) == before
+    terms = read_only / "sklearn_fsvc" / "engines" / "kernels" / "terms.py"
+    terms.write_text(terms.read_text() + "# changed\n")
+    run(read_only, "-c", PREDICT, read_only, model, **kept)
+    assert len(set((tmp_path / "cache").rglob("*.nbc"))) == 2 * len(before)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A folder for what is compiled from here on, and kernels that are not compiled yet."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiling, "_warned", False)
+
+    cpu.kernel.cache_clear()
+    yield tmp_path / "cache"
+    cpu.kernel.cache_clear()
+
+
+def distances():
+    """By a kernel that no other test here has compiled."""
+    X = np.array([[0.0, 0.0], [3.0, 4.0]])
+    engine, layer = jit.JitEngine(), RBFLayer(X, metric="sqeuclidean", kernel="distance")
+    return engine.prepare(layer), lambda prepared: engine.hidden(prepared, X)
+
+
+def test_a_cache_folder_may_go_away(cache):
+    prepared, evaluate = distances()
+    shutil.rmtree(cache)
+    cache.touch()
+    with pytest.warns(RuntimeWarning, match="cannot be kept on disk .*Set NUMBA_CACHE_DIR"):
+        np.testing.assert_array_equal(evaluate(prepared)[0] > 0, [False, True])
+    evaluate(prepared)
+
+
+def test_kernels_that_cannot_be_read_are_compiled(cache):
+    prepared, evaluate = distances()
+    expected = evaluate(prepared)
+    for index in cache.rglob("*.nbi"):
+        index.unlink()
+        index.mkdir()
+    cpu.kernel.cache_clear()
+    prepared, evaluate = distances()
+    with pytest.warns(RuntimeWarning, match="cannot be kept on disk"):
+        np.testing.assert_array_equal(evaluate(prepared), expected)
+
+
+def test_numba_that_may_not_compile():
+    said = run(PACKAGE.parent, "-m", "sklearn_fsvc", "info", NUMBA_DISABLE_JIT="1")
+    assert "  jit     no: NUMBA_DISABLE_JIT turns numba's compiler off; unset the variable" in said
+
+
+def test_info_tries_what_fit_will_do(monkeypatch):
+    """Once: what works is not tried again."""
+    jit._try_a_kernel.cache_clear()
+    calls = []
+
+    def fail(X):
+        calls.append(X)
+        raise RuntimeError("no memory may be executed.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jit, "_byte_sums", fail)
+        with pytest.raises(
+            RuntimeError, match=r"'cpu' cannot be used: no memory may be executed.$"
+        ):
+            get_engine("cpu")
+        assert len(calls) == 1
+    assert jit.JitEngine().why_unavailable() is None
+    monkeypatch.setattr(jit, "_byte_sums", fail)
+    assert jit.JitEngine().why_unavailable() is None
+    assert len(calls) == 1
