@@ -25,10 +25,10 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
     Parameters
     ----------
     n_hidden : int or None, default=None
-        Largest number of hidden units; more than there are rows are as many as the rows,
-        with a warning. A number is filled as far as possible, and never passed, by the
-        selection radius under which one pass over all rows ends there. None is three
-        quarters of the rows, at most 4000; with a number for `radius` or
+        Number of hidden units: the first novel rows at a selection radius that makes few
+        more of them novel. Where fewer rows differ, they are as many as those, with a
+        warning. With a number for `selection_radius` it is the largest number. None is
+        three quarters of the rows, at most 4000; with a number for `radius` or
         `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" takes the one with the least

@@ -6,7 +6,6 @@ statistics into networks and scores, behind the `steps` of a pipeline; `look_up`
 to GridSearchCV, which does the rest. The order of imports is the other way round.
 """
 
-import warnings
 from copy import copy
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
+from ..cautions import warn
 from ..parameters import unchanged_on_error
 from .groups import NETWORKS, group_candidates, last_step
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
@@ -152,7 +152,7 @@ class HiddenSizeSearchCV(GridSearchCV):
         return self
 
     def _fit(self, X, y, params):
-        if type(last_step(self.estimator)) not in NETWORKS:
+        if not isinstance(last_step(self.estimator), NETWORKS):
             raise TypeError(
                 f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
                 "a Pipeline that ends in one; use scikit-learn's GridSearchCV."
@@ -256,17 +256,15 @@ def _warn(findings):
     if problems:
         named = "; ".join(f"{p}" for p in problems[:_NAMED])
         more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        warnings.warn(
+        warn(
             f"{len(problems)} of {len(findings.candidates)} candidates are ill-conditioned, and "
             f"directions were left out of their ridge readouts: {named}{more}. Raise alpha, or "
             "use fewer or narrower units.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     not_shared = [error for name, error in findings.errors.items() if name in findings.alone]
     if not_shared:
-        warnings.warn(
+        warn(
             f"{len(findings.errors)} candidates could not share their work and were fitted one by "
-            f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}",
-            stacklevel=4,
+            f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}"
         )
