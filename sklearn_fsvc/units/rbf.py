@@ -202,7 +202,8 @@ class _Search:
 
     def searched_sizes(self, n):
         """How many novel rows a search for `n` may end with: at most, and at least."""
-        part = self.request.filled
+        # An automatic size is about that, and its radius makes no more rows novel.
+        part = FILLED if self.request.n_units is None else self.request.filled
         return (ceil(n / FILLED), n) if part is None else (n, max(1, int(part * n)))
 
     def warn_of(self, n_found):
