@@ -77,9 +77,9 @@ class RBFClassifier(RBFUnits, HiddenLayerClassifier):
         In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
-        the least log-loss on leave-one-out decision values. They take one more pass over
-        the rows, two with ``alpha="auto"`` and none with "loo", and no more fits. Only with
-        the ridge readout.
+        the least log-loss on leave-one-out decision values; rows that are equal are left
+        out together. They take one more pass over the rows, two with ``alpha="auto"`` and
+        none with "loo", and no more fits. Only with the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
