@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
+from ..rows.validation import to_host
 from .class_stream import ClassStream
 from .labels import Labels
 
@@ -144,7 +145,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         -------
         float
         """
-        answers = self.predict(X)
+        answers, y, sample_weight = self.predict(X), to_host(y), to_host(sample_weight)
         if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
             y = y.toarray() if issparse(y) else np.asarray(y)
             if y.shape != answers.shape:

@@ -55,7 +55,9 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _clean(self, engine, X, y):
         """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
         if not is_elsewhere(X):
-            return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
+            return validate_data(
+                self, to_host(X), to_host(y), dtype=list(DTYPES), multi_output=True
+            )
         X = check_rows(self, engine, X, reset=True)
         y = _check_y(to_host(y), multi_output=True, estimator=self)
         check_consistent_length(range(len(X)), y)
@@ -66,7 +68,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         if sample_weight is None and factors is None:
             return None
         weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+            to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
         )
         if factors is not None:
             weight *= factors
