@@ -6,6 +6,7 @@ statistics into networks and scores, behind the `steps` of a pipeline; `look_up`
 to GridSearchCV, which does the rest. The order of imports is the other way round.
 """
 
+import warnings
 from copy import copy
 
 import numpy as np
@@ -111,6 +112,9 @@ class HiddenSizeSearchCV(GridSearchCV):
 
     Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
 
+    Callbacks of scikit-learn 1.9 are told of the tasks of the search, as `GridSearchCV` has
+    them, and not of steps of a pipeline within.
+
     The decision values of all candidates are kept until the search is over: 4 bytes (8 for
     float64, and for regressors) for each test row, class or output, and candidate.
 
@@ -172,7 +176,9 @@ class HiddenSizeSearchCV(GridSearchCV):
             check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings, on_split
         )
         inner.scoring = scoring_of(self.scoring)
-        with parallel_config("threading"):
+        with parallel_config("threading"), warnings.catch_warnings():
+            # Callbacks are told of the tasks of the search; a look-up has none of its own.
+            warnings.filterwarnings("ignore", f"The estimator {Candidate.__name__} does not supp")
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
         _warn(findings)
@@ -180,9 +186,13 @@ class HiddenSizeSearchCV(GridSearchCV):
     # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
     # their numbers, and come out without them, but with their share of the time.
 
-    def _run_search(self, evaluate_candidates):
-        candidates = self._findings.candidates
-        evaluate_candidates({**p, "candidate": i} for i, p in enumerate(candidates))
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
+        def evaluate(grid, **context):
+            evaluate_candidates(({**p, "candidate": i} for i, p in enumerate(grid)), **context)
+
+        # Callbacks came with scikit-learn 1.9.
+        context = {} if callback_ctx is None else {"callback_ctx": callback_ctx}
+        super()._run_search(evaluate, **context)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         candidates, out = self._findings.candidates, self._findings.with_shared_times(out)
