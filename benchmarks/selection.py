@@ -83,7 +83,7 @@ def searched(shown):
     """The selection radius that gives about `CENTERS`."""
     start = TRIANGULAR.natural_radius(typical_distance(shown, "manhattan"))
     growth = GROWTH if shown.groups is None else GROWTH_BY_GROUP
-    radius, _ = search_radius(
+    radius, *_ = search_radius(
         lambda radius: novel_rows(shown, rule_at(radius), CENTERS),
         0.9 * start, CENTERS, len(shown), growth, least_novel(shown, 1.0),
     )  # fmt: skip

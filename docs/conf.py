@@ -17,7 +17,6 @@ numpydoc_show_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": r"_data\.py",
 }
 
 # The pictures of paper.rst, from the numbers that are kept.

@@ -8,24 +8,44 @@ models are ordinary scikit-learn estimators, so that ``GridSearchCV`` does all t
 ends in a logistic regression.
 """
 
+import argparse
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, NullLocator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from _data import BLUE, GREEN, VERMILION, load_digits_or_mnist, log_scale, parse_args, save
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
+from sklearn_fsvc.demo import load_images
 
-args = parse_args()
-X_train, y_train, X_test, y_test, image_shape, name = load_digits_or_mnist(args)
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
+X_train, y_train, X_test, y_test, image_shape = load_images(args.data)
+name = "8 x 8 digits" if args.data is None else "MNIST"
 # A few thousand rows show the shape of the curves.
 X_train, y_train = X_train[:4000], y_train[:4000]
 if X_train.dtype == np.uint8:
     # The logistic regression wants small numbers, and the other models do not mind.
     X_train, X_test = X_train / np.float32(255), X_test / np.float32(255)
 sizes = [25, 100, 400] if args.quick else [12, 25, 50, 100, 200, 400, 800]
+
+
+def log_scale(axis):
+    """A logarithmic axis with plain numbers: 1, 2, 5, 10, and so on."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
 
 # %%
 # The searches
@@ -96,4 +116,4 @@ fastest = min(results, key=lambda label: results[label]["mean_fit_time"][-1])
 fit_time = results[fastest]["mean_fit_time"][-1]
 right.set_title(f"{fastest} is the fastest, {sizes[-1]} units in {fit_time:.2f} s")
 fig.suptitle(f"{name}: {len(X_train)} training rows")
-save(fig, args, "hidden_size.png")
+fig.savefig("hidden_size.png", dpi=120)

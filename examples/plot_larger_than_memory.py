@@ -7,6 +7,7 @@ block by block, the classifier reads it tile by tile, and its answers go into th
 ``--rows 1000000`` is the real thing: 256 MB, read with 64 MB of memory.
 """
 
+import argparse
 import tempfile
 import threading
 import time
@@ -16,13 +17,35 @@ from pathlib import Path
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, NullLocator
 
-from _data import BLUE, GREEN, VERMILION, log_scale, parse_args, save, seconds
 from sklearn_fsvc import TanhClassifier
 
-args = parse_args(rows={"type": int, "default": 200_000, "help": "rows to learn from"})
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=200_000, help="rows to learn from")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
 n_rows = 60_000 if args.quick else args.rows
 n_test, n_features, block = 10_000, 64, 10_000
+
+
+def seconds(function, *arguments):
+    """What the call returns, and the seconds it took."""
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start
+
+
+def log_scale(axis):
+    """A logarithmic axis with plain numbers: 1, 2, 5, 10, and so on."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
 
 # %%
 # The file
@@ -125,6 +148,6 @@ right.set(xlabel="training rows", ylabel="accuracy on other rows")
 right.set_title("What rows are good for")
 for ax in (left, right):
     ax.grid(alpha=0.3)
-save(fig, args, "larger_than_memory.png")
+fig.savefig("larger_than_memory.png", dpi=120)
 file.close()
 folder.cleanup()

@@ -7,20 +7,36 @@ hidden layer: the RBF units sit on training images that were novel when they cam
 tanh units have random weights. Only the linear readout is fitted, in one pass.
 
 Without arguments the digits are those that scikit-learn bundles. For MNIST, download its
-four files and name their folder with ``--data``, or give ``--fetch``.
+four files and name their folder with ``--data``.
 """
+
+import argparse
+from pathlib import Path
+from time import perf_counter
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-from _data import load_digits_or_mnist, parse_args, save, seconds
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.demo import load_images
 
-args = parse_args()
-X_train, y_train, X_test, y_test, image_shape, name = load_digits_or_mnist(args)
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
+X_train, y_train, X_test, y_test, image_shape = load_images(args.data)
+name = "8 x 8 digits" if args.data is None else "MNIST"
 n_hidden = min(4096, len(X_train) // 3)
 print(f"{name}: {len(X_train)} training and {len(X_test)} test images\n")
+
+
+def seconds(function, *arguments):
+    """What the call returns, and the seconds it took."""
+    start = perf_counter()
+    result = function(*arguments)
+    return result, perf_counter() - start
+
 
 # %%
 # Accuracy and time
@@ -90,7 +106,7 @@ for ax in (left, right):
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
 fig.suptitle(f"{name}: an RBF unit is an image with a class, a tanh unit is noise")
-save(fig, args, "mnist_hidden_units.png")
+fig.savefig("mnist_hidden_units.png", dpi=120)
 
 # %%
 # Which digits are taken for which
@@ -123,7 +139,7 @@ for ax, (label, answer) in zip(axes, answers.items(), strict=True):
     plot_confusions(ax, answer, largest)
     ax.set_title(f"{label}: {np.sum(answer != y_test)} of {len(y_test)} wrong")
 fig.suptitle(f"{name}: the networks find the same digits hard, {by_both} are mistaken by both")
-save(fig, args, "mnist_confusions.png")
+fig.savefig("mnist_confusions.png", dpi=120)
 
 # %%
 # The worst mistakes
@@ -153,4 +169,4 @@ fig = plt.figure(figsize=(11, 3.8), layout="constrained")
 fig.suptitle(f"{name}: the most confident mistakes ('4 as 9' is a 4 taken for a 9)")
 for part, label in zip(fig.subfigures(1, 2, wspace=0.05), models, strict=True):
     plot_mistakes(part, label)
-save(fig, args, "mnist_worst_mistakes.png")
+fig.savefig("mnist_worst_mistakes.png", dpi=120)

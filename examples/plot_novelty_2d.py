@@ -8,6 +8,8 @@ plane one unit covers: the smaller it is, the more rows are novel, and the close
 between the classes follows the data.
 """
 
+import argparse
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -15,10 +17,14 @@ from matplotlib.patches import Polygon
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from _data import BLUE, VERMILION, parse_args, save
 from sklearn_fsvc import RBFClassifier
 
-args = parse_args()
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION = "#0072B2", "#D55E00"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
 
 # %%
 # Two noisy spirals
@@ -93,4 +99,4 @@ fig.suptitle(
     "are enough\n"
     "large dots: centres; crosses and diamonds: four units and their extent"
 )
-save(fig, args, "novelty_2d.png")
+fig.savefig("novelty_2d.png", dpi=120)

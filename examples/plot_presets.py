@@ -9,27 +9,29 @@ within each class. The default of this package is a ridge readout, with a kernel
 a penalty that have the least error on rows that were held out.
 """
 
+import argparse
+from pathlib import Path
+from time import perf_counter
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, NullLocator
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances
 from threadpoolctl import threadpool_limits
 
-from _data import (
-    BLUE,
-    GREEN,
-    PURPLE,
-    VERMILION,
-    load_digits_or_mnist,
-    log_scale,
-    parse_args,
-    save,
-    seconds,
-)
 from sklearn_fsvc import RBFClassifier
+from sklearn_fsvc.demo import load_images
 
-args = parse_args()
-X_train, y_train, X_test, y_test, image_shape, name = load_digits_or_mnist(args)
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
+X_train, y_train, X_test, y_test, image_shape = load_images(args.data)
+name = "8 x 8 digits" if args.data is None else "MNIST"
 # A few thousand rows show the shape of the curves.
 X_train, y_train = X_train[:4000], y_train[:4000]
 
@@ -41,6 +43,22 @@ presets = {
     ),
     "default (ridge)": RBFClassifier(random_state=0),
 }
+
+
+def seconds(function, *arguments):
+    """What the call returns, and the seconds it took."""
+    start = perf_counter()
+    result = function(*arguments)
+    return result, perf_counter() - start
+
+
+def log_scale(axis):
+    """A logarithmic axis with plain numbers: 1, 2, 5, 10, and so on."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
 
 # %%
 # A range of radii
@@ -111,4 +129,4 @@ log_scale(right.yaxis)
 right.set_ylabel("fit time (s)")
 right.set_title("LMS takes ten passes; the default looks for its width first")
 fig.suptitle(f"{name}: {len(X_train)} training rows")
-save(fig, args, "presets.png")
+fig.savefig("presets.png", dpi=120)

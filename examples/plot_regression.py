@@ -10,16 +10,24 @@ With ``--data DIR``, where DIR or a folder in it holds california_housing.npz (a
 and y), the right side shows prices of houses instead.
 """
 
+import argparse
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import norm
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.model_selection import train_test_split
 
-from _data import BLUE, VERMILION, parse_args, save
 from sklearn_fsvc import RBFRegressor, make_tabular_pipeline
 
-args = parse_args()
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION = "#0072B2", "#D55E00"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", type=Path, help="folder with california_housing.npz")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
 
 # So many standard deviations to both sides hold 90 % of a normal distribution.
 REACH = norm.ppf(0.95)
@@ -122,7 +130,7 @@ right.legend(loc="upper left", frameon=False)
 for ax in (left, right):
     ax.spines[["top", "right"]].set_visible(False)
 fig.suptitle("A band of 90% opens where there is no data, and holds about what it should elsewhere")
-save(fig, args, "regression.png")
+fig.savefig("regression.png", dpi=120)
 
 # %%
 # Several outputs
@@ -148,4 +156,4 @@ for row, halves, label in zip(axes, (lower_test, completed), ("true", "completed
         ax.spines[:].set_visible(False)
     row[0].set_ylabel(label)
 fig.suptitle("Test digits: what is under the line is foretold from what is above it")
-save(fig, args, "regression_digits.png")
+fig.savefig("regression_digits.png", dpi=120)

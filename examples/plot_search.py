@@ -9,19 +9,38 @@ larger one, and with a kernel given, distances serve every radius: all sizes, ra
 penalties share one pass over the rows in each fold.
 """
 
+import argparse
+from pathlib import Path
+from time import perf_counter
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullLocator
 from sklearn.model_selection import GridSearchCV
 
-from _data import BLUE, GREEN, PURPLE, VERMILION, load_digits_or_mnist, parse_args, save, seconds
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
+from sklearn_fsvc.demo import load_images
 
-args = parse_args()
-X_train, y_train, X_test, y_test, image_shape, name = load_digits_or_mnist(args)
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
+X_train, y_train, X_test, y_test, image_shape = load_images(args.data)
+name = "8 x 8 digits" if args.data is None else "MNIST"
 # A few thousand rows show the shape of the curves, and GridSearchCV can do them.
 X_train, y_train = X_train[:4000], y_train[:4000]
 sizes = [25, 100, 400] if args.quick else [25, 50, 100, 200, 300, 400, 600, 800]
+
+
+def seconds(function, *arguments):
+    """What the call returns, and the seconds it took."""
+    start = perf_counter()
+    result = function(*arguments)
+    return result, perf_counter() - start
+
 
 # %%
 # The grid
@@ -100,4 +119,4 @@ for ax in axes:
     ax.set_xlabel("hidden units")
     ax.grid(alpha=0.3)
 fig.suptitle(f"{name}: {len(X_train)} training rows")
-save(fig, args, "search.png")
+fig.savefig("search.png", dpi=120)

@@ -9,23 +9,25 @@ kind.
 With MNIST, all rows and up to 4096 units take about two minutes on two cores.
 """
 
+import argparse
+from pathlib import Path
+from time import perf_counter
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-from _data import (
-    BLUE,
-    GREEN,
-    PURPLE,
-    VERMILION,
-    load_digits_or_mnist,
-    parse_args,
-    save,
-    seconds,
-)
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier, TanhProjector
+from sklearn_fsvc.demo import load_images
 
-args = parse_args()
-X_train, y_train, X_test, y_test, image_shape, name = load_digits_or_mnist(args)
+# Colours that colour-blind readers can tell apart (Okabe and Ito).
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
+parser.add_argument("--quick", action="store_true", help="less of everything")
+args, _ = parser.parse_known_args()  # a gallery or a notebook has arguments of its own
+X_train, y_train, X_test, y_test, image_shape = load_images(args.data)
+name = "8 x 8 digits" if args.data is None else "MNIST"
 largest = 64 if args.quick else 4096 if name == "MNIST" else 1024
 sizes = [largest >> k for k in (4, 3, 2, 1, 0)]
 kinds = {
@@ -34,6 +36,14 @@ kinds = {
     "class_informed": (GREEN, "^"),
     "constrained": (PURPLE, "D"),
 }
+
+
+def seconds(function, *arguments):
+    """What the call returns, and the seconds it took."""
+    start = perf_counter()
+    result = function(*arguments)
+    return result, perf_counter() - start
+
 
 # %%
 # The weights as images
@@ -57,7 +67,7 @@ for row, kind in zip(axes, kinds, strict=True):
 axes[0, 0].set_title("the whole image", loc="left")
 axes[0, 9].set_title("receptive fields", loc="left")
 fig.suptitle(f"{name}: weights of eight hidden units (blue: positive, red: negative)")
-save(fig, args, "weights.png")
+fig.savefig("weights.png", dpi=120)
 
 # %%
 # Accuracy against hidden size
@@ -98,4 +108,4 @@ left.set_title("the whole image")
 right.set_title("receptive fields")
 right.legend(loc="lower right")
 fig.suptitle(f"{name}: {len(y_train)} training rows")
-save(fig, args, "weights_accuracy.png")
+fig.savefig("weights_accuracy.png", dpi=120)

@@ -101,6 +101,16 @@ def check_flag(name, value):
     return bool(value)
 
 
+def check_level(name, value):
+    """`value` as an int, if it is a flag or a whole number of at least 0."""
+    message = f"{name}={value!r} must be a whole number of 0 or more, True or False."
+    if not isinstance(value, (bool, np.bool_, Integral)):
+        raise TypeError(message)
+    if value < 0:
+        raise ValueError(message)
+    return int(value)
+
+
 def check_count(name, value):
     """`value` as an int, if it is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -15,7 +15,7 @@ class RBFProjector(RBFUnits, HiddenLayerTransformer):
     Parameters
     ----------
     n_components : int or None, default=100
-        Largest number of units, as for `RBFClassifier`. None keeps every row that is novel
+        Number of units, as `n_hidden` of `RBFClassifier`. None keeps every row that is novel
         at the selection radius; where no radius is given, it is a quarter of the rows, or
         three quarters with learned feature weights, at most 4000.
     radius : float or "auto", default="auto"
@@ -93,7 +93,8 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         receives around its bias a standard deviation of ``0.39 N ** (1 / (d + 4))``, for N
         rows (the sum of their weights) that vary in d directions (the participation ratio
         of their variances). That is Scott's rule for the width of kernels [1]_; neither
-        the unit of X nor its offset matters. Measured on at most 1000 rows.
+        the unit of X nor its offset matters. Measured on at most 1000 rows, without those
+        that are 30 times as far from the median row as is usual.
     weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
         Orthogonal weights are Gaussian ones with orthogonal directions within each group
         of n_features units [2]_. Class-informed weights are sums of all training rows of

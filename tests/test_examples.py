@@ -1,6 +1,7 @@
-"""Each example runs without a warning and saves pictures."""
+"""Each example, downloaded alone, runs without a warning and saves pictures."""
 
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,9 +19,13 @@ def test_example(path, tmp_path, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(path.parent)
-    monkeypatch.setattr(sys, "argv", [str(path), "--quick", "--output", str(tmp_path)])
-    runpy.run_path(str(path), run_name="__main__")
+    alone = shutil.copy(path, tmp_path)
+    # No file beside it, of the examples or of the benchmarks, can be imported.
+    elsewhere = [p for p in sys.path if Path(p).name not in ("examples", "benchmarks")]
+    monkeypatch.setattr(sys, "path", elsewhere)
+    monkeypatch.delitem(sys.modules, "_data", raising=False)
+    monkeypatch.setattr(sys, "argv", [alone, "--quick"])
+    runpy.run_path(alone, run_name="__main__")
     plt.close("all")
     pictures = list(tmp_path.glob("*.png"))
     assert pictures

@@ -20,10 +20,10 @@ class RBFClassifier(PublishedReadouts, RBFUnits, HiddenLayerClassifier):
     Parameters
     ----------
     n_hidden : int or None, default=None
-        Largest number of hidden units; more than there are rows are as many as the rows,
-        with a warning. A number is filled as far as possible, and never passed, by the
-        selection radius under which one pass over all rows ends there. None is three
-        quarters of the rows, at most 4000; with a number for `radius` or
+        Number of hidden units: the first novel rows at a selection radius that makes few
+        more of them novel. Where fewer rows differ, they are as many as those, with a
+        warning. With a number for `selection_radius` it is the largest number. None is
+        three quarters of the rows, at most 4000; with a number for `radius` or
         `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" takes the one with the least
@@ -72,9 +72,9 @@ class RBFClassifier(PublishedReadouts, RBFUnits, HiddenLayerClassifier):
         In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     probability : bool, default=False
         Whether to have `predict_proba`: a softmax of decision values, whose temperature has
-        the least log-loss on leave-one-out decision values. They take one more pass over
-        the rows, two with ``alpha="auto"`` and none with "loo", and no more fits. Only with
-        the ridge readout.
+        the least log-loss on leave-one-out decision values; rows that are equal are left
+        out together. They take one more pass over the rows, two with ``alpha="auto"`` and
+        none with "loo", and no more fits. Only with the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.

@@ -16,6 +16,8 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
+from ..cautions import warn
+
 # Number of the layout of the file.
 FORMAT = 1
 # The variable that names another folder.
@@ -95,11 +97,10 @@ def _value(value):
 
 def warn_of(identity, why):
     """Warn that the profile, or a part of it, is ignored."""
-    warnings.warn(
+    warn(
         f"{path_of(identity)} is ignored: {why}. Measure again by "
         f"`python -m sklearn_fsvc tune --device {identity['engine']}`, or delete the file.",
         RuntimeWarning,
-        stacklevel=2,
     )
 
 

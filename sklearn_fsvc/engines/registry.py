@@ -5,10 +5,10 @@ estimator carries no engine. A device that was asked for by name is used or refu
 """
 
 import math
-import warnings
 from functools import cache
 from importlib.metadata import entry_points
 
+from ..cautions import warn
 from .base import Engine
 
 # Name -> class, in the order in which they were registered.
@@ -80,10 +80,9 @@ def _load_entry_points():
         try:
             register(point.load())
         except Exception as error:  # another package's mistake must not stop this one
-            warnings.warn(
+            warn(
                 f"The engine {point.value} is ignored ({type(error).__name__}: {error}).",
                 RuntimeWarning,
-                stacklevel=3,
             )
 
 

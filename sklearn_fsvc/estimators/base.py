@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..engines import get_engine
-from ..parameters import unchanged_on_error
+from ..parameters import check_level, unchanged_on_error
 from ..rows.job import Job
 from ..rows.sources import open_rows
 from ..rows.streaming import n_synapses, suited
@@ -54,6 +54,7 @@ class HiddenLayerEstimator(BaseEstimator):
     def _check_parameters(self):
         """Raise for a constructor parameter that cannot be used."""
         self._check_layer()
+        check_level("verbose", self.verbose)
 
     def _present(self, samples):
         """The samples with the order of their presentation, if it matters."""

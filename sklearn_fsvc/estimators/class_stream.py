@@ -1,5 +1,6 @@
 """Rows that come and go, with classes: what y is made of is told before all of it is seen."""
 
+import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 
@@ -107,4 +108,11 @@ class ClassStream(StreamingPredictor):
         """The weight that its classes give each row; None where they give none."""
         if self.class_weight is None:
             return None
-        return compute_sample_weight(self.class_weight, self._labels.decode(codes))
+        weights = compute_sample_weight(self.class_weight, self._labels.decode(codes))
+        is_weight = np.isfinite(weights) & (weights >= 0)
+        if not is_weight.all():
+            raise ValueError(
+                f"class_weight={self.class_weight!r} gives rows the weight "
+                f"{weights[~is_weight][0]}; give each class a finite number of 0 or more."
+            )
+        return weights

@@ -19,6 +19,9 @@ from ..rows.streaming import Consumer, stream
 from ..rows.validation import check_rows, is_elsewhere, to_host
 from .base import HiddenLayerEstimator
 
+# Sums of weights that the sums of a readout can be multiplied by in float32.
+_LEAST_SUM, _MOST_SUM = 1e-30, 1e30
+
 
 class HiddenLayerPredictor(HiddenLayerEstimator):
     """One hidden layer that is not trained, and a linear readout of it.
@@ -53,7 +56,9 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _clean(self, engine, X, y):
         """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
         if not (is_elsewhere(X) or isinstance(X, Source)):
-            return validate_data(self, X, to_host(y), dtype=list(DTYPES), multi_output=True)
+            return validate_data(
+                self, to_host(X), to_host(y), dtype=list(DTYPES), multi_output=True
+            )
         X = check_rows(self, engine, X, reset=True)
         if y is None:
             raise ValueError(
@@ -69,13 +74,15 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         if sample_weight is None and factors is None:
             return None
         weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+            to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
         )
         if factors is not None:
             weight *= factors
         if not weight.any():
             which = "leaves" if factors is None else "and class_weight leave"
             raise ValueError(f"sample_weight {which} no row a weight above 0.")
+        given = {"sample_weight": sample_weight, "class_weight": factors}
+        _check_sum(weight.sum(), [name for name, value in given.items() if value is not None])
         return weight
 
     def _answer_outside(self, job, layer, X, rows, consume):
@@ -198,3 +205,12 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         row_bytes = readout.row_bytes + others.row_bytes
         stream(job, layer, X, Consumer(take, others.fixed_bytes, row_bytes))
         self._answer_outside(job, layer, X, readout.outside, consume)
+
+
+def _check_sum(total, names):
+    """Raise for weights so large or so small that sums of rows with them are no numbers."""
+    if not _LEAST_SUM <= total <= _MOST_SUM:
+        raise ValueError(
+            f"The weights of the rows, by {' and '.join(names)}, add up to {total:g}, and must add "
+            f"up to {_LEAST_SUM:g} or more and {_MOST_SUM:g} at most; divide all by their mean."
+        )

@@ -8,7 +8,8 @@ from ..parameters import feature_weights, is_word
 from ..rows.streaming import Consumer, stream, suited
 from ..units.automatic import PART_OF_NATURAL
 from ..units.choice import UNITS, Wishes, choose, weighted
-from ..units.rbf import RBFRequest, fit_layer, presentation_order
+from ..units.rbf import fit_layer, presentation_order
+from ..units.request import RBFRequest
 from .given import centers_of, check_features, lender_of
 
 

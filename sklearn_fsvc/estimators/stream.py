@@ -1,11 +1,11 @@
 """Predictors whose rows come and go: `partial_fit`, `forget`, `merge`."""
 
-import warnings
 from abc import abstractmethod
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..cautions import warn
 from ..engines import get_engine
 from ..layers import DTYPES
 from ..parameters import check_positive, is_word, unchanged_on_error
@@ -77,11 +77,10 @@ class StreamingPredictor(SummingPredictor):
         """The first `Samples`: they choose the layer, and the penalty where it is "auto"."""
         is_new = "readout_coef_" not in vars(self)
         if not is_new:
-            warnings.warn(
+            warn(
                 f"This {type(self).__name__} was trained by fit, which keeps no sums of its rows: "
                 "it forgets them, and learns anew in the same hidden layer. To have their sums, "
-                "call partial_fit for the first rows as well.",
-                stacklevel=4,
+                "call partial_fit for the first rows as well."
             )
         with get_engine(self.device, n_synapses(X, self._size)) as engine:
             samples = self._arriving(X, y, sample_weight, classes, is_first=is_new)

@@ -14,6 +14,7 @@ from ..rows.tiling import check_fits
 from .posterior import Posterior
 from .ridge import gather
 from .statistics import RidgeStatistics
+from .twins import find_twins
 
 # 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
 # without it. Of the order of the rounding of a leverage.
@@ -32,7 +33,7 @@ class PressResult(NamedTuple):
     scorer : PressScorer or None
         That has met all rows.
     scores : ndarray of shape (n_alphas, n_rows, n_outputs) or None
-        Outputs for each row without itself, in the dtype of H.
+        Outputs for each row without itself and the rows equal to it, in the dtype of H.
     outside : ndarray of int
         Rows of which H is 0, where `scores` were asked for.
     """
@@ -118,15 +119,17 @@ def press(job, layer, samples, statistics, alphas, keep_scores):
         keep_scores = keep_scores and kept_bytes <= limit // 4
         needed += keep_scores * kept_bytes
     kept = _Kept(engine, shape, dtype) if keep_scores else None
+    twins = find_twins(engine, samples) if keep_scores else None
 
     def score(part, H):
         is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
         Y = samples.targets.matrix(part, engine.xp)
-        scores = scorer.scores(H, Y, samples.weight_of(part))
+        together = twins and twins.of(part, engine.xp)
+        scores = scorer.scores(H, Y, samples.weight_of(part), together)
         if keep_scores:
             kept.add(part, scores, is_outside)
 
-    row_bytes = m * dtype.itemsize + 8 * (4 * shape[2] + 2) * len(alphas)
+    row_bytes = m * dtype.itemsize + 8 * (6 * shape[2] + 3) * len(alphas)
     stream(job, layer, samples.X, Consumer(score, needed, row_bytes))
     errors = engine.to_host(scorer.errors)
     if not keep_scores:
@@ -152,8 +155,10 @@ class PressScorer:
 
     A row that is left out changes its own score alone, and by a known amount: with the
     leverage ``s = w (1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` the score without
-    it is ``y - (y - score) / (1 - s)`` (the PRESS formula). The hidden layer stays as it
-    is, centres among the rows too.
+    it is ``y - (y - score) / (1 - s)`` (the PRESS formula). Rows that are equal are one row
+    to the equations, of the sum of their weights and the mean of their targets: with these for w
+    and y it is the score without all of them. The hidden layer stays as it is, centres among
+    the rows too.
 
     Parameters
     ----------
@@ -197,10 +202,11 @@ class PressScorer:
         whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
         return whitening + n_units * n_units * itemsize
 
-    def scores(self, H, Y, weight=None):
+    def scores(self, H, Y, weight=None, together=None):
         """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
-        Adds to `errors`. H is overwritten.
+        Adds to `errors`. H is overwritten. With `together`, the weights and mean targets of the
+        rows that are equal to each, scores are those without all of them; errors are as before.
         """
         xp = self.xp
         H -= self._mean_h
@@ -208,6 +214,11 @@ class PressScorer:
         scores = (U @ self._readouts).astype(np.float64).reshape(len(H), -1, Y.shape[1])
         scores += self._mean_y
         leverage = (xp.multiply(U, U, out=U) @ self._scale).astype(np.float64) + 1 / self._n
+        without = None
+        if together is not None:
+            weights, means = together
+            left = xp.maximum(1 - leverage * weights[:, None], _LEAST[self.dtype])
+            without = means[:, None, :] - (means[:, None, :] - scores) / left[:, :, None]
         if weight is not None:
             leverage *= xp.asarray(weight)[:, None]
         left = xp.maximum(1 - leverage, _LEAST[self.dtype])
@@ -217,7 +228,7 @@ class PressScorer:
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
         self.noise += xp.tensordot(weight, kept, 1) / self._n
         self.errors += xp.tensordot(weight, (residual**2).sum(axis=2), 1) / self._n
-        return xp.subtract(Y[:, None, :], residual, out=residual)
+        return xp.subtract(Y[:, None, :], residual, out=residual) if without is None else without
 
     def posterior(self, k):
         """The `Posterior` at penalty k, by all rows.

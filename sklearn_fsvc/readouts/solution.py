@@ -1,9 +1,10 @@
 """What the equations of a ridge readout give, and a warning where they were bad."""
 
-import warnings
 from typing import Any, NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
+
+from ..cautions import warn
 
 
 class Solution(NamedTuple):
@@ -44,4 +45,4 @@ class Whitening(NamedTuple):
 def warn_of(problem):
     """Warn of a `Solution.problem`, if there is one."""
     if problem:
-        warnings.warn(problem, ConvergenceWarning, stacklevel=2)
+        warn(problem, ConvergenceWarning)

@@ -35,7 +35,7 @@ def check_rows(estimator, engine, X, *, reset):
         validate_data(estimator, names, skip_check_array=True, reset=reset)
         return X
     if not is_elsewhere(X):
-        return validate_data(estimator, X, dtype=list(DTYPES), reset=reset)
+        return validate_data(estimator, to_host(X), dtype=list(DTYPES), reset=reset)
     there = X.__dlpack_device__()[0]
     if there != engine.dlpack_type:
         raise TypeError(
@@ -74,5 +74,14 @@ def _check_shape(estimator, X):
 
 
 def to_host(X):
-    """A host array, also from another device."""
-    return np.asarray(array_api_compat.to_device(X, "cpu")) if is_elsewhere(X) else X
+    """A NumPy array of an array of any library and device; what is no array as it is.
+
+    scikit-learn does so, too, but not with ``array_api_dispatch=True``.
+    """
+    if is_elsewhere(X):
+        X = array_api_compat.to_device(X, "cpu")
+    return np.asarray(X) if hasattr(X, "__dlpack_device__") and not _is_numpy(X) else X
+
+
+def _is_numpy(X):
+    return isinstance(X, (np.ndarray, np.generic))

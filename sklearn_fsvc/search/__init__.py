@@ -20,6 +20,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
+from ..cautions import warn
 from ..parameters import unchanged_on_error
 from ..rows.sources import Source, open_rows
 from .groups import NETWORKS, group_candidates, last_step
@@ -112,6 +113,9 @@ class HiddenSizeSearchCV(GridSearchCV):
 
     Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
 
+    Callbacks of scikit-learn 1.9 are told of the tasks of the search, as `GridSearchCV` has
+    them, and not of steps of a pipeline within.
+
     The decision values of all candidates are kept until the search is over: 4 bytes (8 for
     float64, and for regressors) for each test row, class or output, and candidate.
 
@@ -155,7 +159,7 @@ class HiddenSizeSearchCV(GridSearchCV):
         return self
 
     def _fit(self, X, y, params):
-        if type(last_step(self.estimator)) not in NETWORKS:
+        if not isinstance(last_step(self.estimator), NETWORKS):
             raise TypeError(
                 f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
                 "a Pipeline that ends in one; use scikit-learn's GridSearchCV."
@@ -175,7 +179,9 @@ class HiddenSizeSearchCV(GridSearchCV):
             check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings, on_split
         )
         inner.scoring = scoring_of(self.scoring)
-        with parallel_config("threading"):
+        with parallel_config("threading"), warnings.catch_warnings():
+            # Callbacks are told of the tasks of the search; a look-up has none of its own.
+            warnings.filterwarnings("ignore", f"The estimator {Candidate.__name__} does not supp")
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
         _warn(findings)
@@ -196,9 +202,13 @@ class HiddenSizeSearchCV(GridSearchCV):
     # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
     # their numbers, and come out without them, but with their share of the time.
 
-    def _run_search(self, evaluate_candidates):
-        candidates = self._findings.candidates
-        evaluate_candidates({**p, "candidate": i} for i, p in enumerate(candidates))
+    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
+        def evaluate(grid, **context):
+            evaluate_candidates(({**p, "candidate": i} for i, p in enumerate(grid)), **context)
+
+        # Callbacks came with scikit-learn 1.9.
+        context = {} if callback_ctx is None else {"callback_ctx": callback_ctx}
+        super()._run_search(evaluate, **context)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         candidates, out = self._findings.candidates, self._findings.with_shared_times(out)
@@ -272,17 +282,15 @@ def _warn(findings):
     if problems:
         named = "; ".join(f"{p}" for p in problems[:_NAMED])
         more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        warnings.warn(
+        warn(
             f"{len(problems)} of {len(findings.candidates)} candidates are ill-conditioned, and "
             f"directions were left out of their ridge readouts: {named}{more}. Raise alpha, or "
             "use fewer or narrower units.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     not_shared = [error for name, error in findings.errors.items() if name in findings.alone]
     if not_shared:
-        warnings.warn(
+        warn(
             f"{len(findings.errors)} candidates could not share their work and were fitted one by "
-            f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}",
-            stacklevel=4,
+            f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}"
         )

@@ -1,5 +1,7 @@
 """Radii from data: one that selects about as many rows as asked for, one from distances."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..kernels import DISTANCE
@@ -13,14 +15,32 @@ GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
 # The search for a selection radius ends with at least this part of the units asked for.
 FILLED = 0.97
 _MAX_PASSES = 24
-# Where the radius falls by this factor, in logarithms, and finds no more rows, there are no
-# more that differ.
+# Where the radius falls by this factor, in logarithms, and finds no more rows, there seem to be
+# no more that differ.
 _PLATEAU = 3.0
-# Nor are there at a radius so much smaller than the one that the search began with.
-_SMALLEST = 40.0
+# There are none if there are none at a radius so much smaller than the one that the search
+# began with.
+_SMALLEST = 30.0
 
 
-def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, filled=FILLED):
+class FoundRadius(NamedTuple):
+    """What `search_radius` finds.
+
+    Attributes
+    ----------
+    radius : float
+    found : ndarray of int
+        What the pass at that radius found.
+    beyond : float or None
+        The largest radius that was seen to make more rows novel than wanted.
+    """
+
+    radius: float
+    found: np.ndarray
+    beyond: float | None
+
+
+def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, enough=None):
     """The selection radius under which about `wanted` rows are novel, and never more.
 
     The number of centres falls with the radius, roughly as a power of it, so the search
@@ -39,18 +59,18 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, fille
         What is novel at any radius.
     growth : float
         The power of the rows with which the count grows.
-    filled : float
-        The part of `wanted` that is enough.
+    enough : int, optional
+        How many will do; 0.97 of `wanted` by default.
 
     Returns
     -------
-    radius : float
-    found : ndarray of int
-        What the pass at that radius found.
+    FoundRadius
+        Of fewer than `enough` rows where the count jumps past them, or no more rows differ.
     """
-    enough = max(1, int(filled * wanted))
+    enough = max(1, int(FILLED * wanted)) if enough is None else enough
     above, below = None, None  # (log radius, log count): too many, few enough
     best, log_radius = None, np.log(start)
+    smallest = log_radius - _SMALLEST
     for n_passes in range(_MAX_PASSES):
         found, n_seen = count_at(np.exp(log_radius))
         count = len(found)
@@ -62,13 +82,17 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, fille
             below = log_radius, np.log(count)
             if best is None or count > len(best[1]):
                 best = np.exp(log_radius), found
-            if count >= enough or is_all or (n_rows <= wanted and count == n_rows):
+            if count >= min(enough, n_rows) or log_radius == smallest:
                 break
+            if is_all:  # or so it seems: rows may lie in tight heaps
+                log_radius = smallest
+                continue
         target = np.log((enough + wanted) / 2)
         log_radius, settled = _next_log_radius(above, below, target, 2**n_passes)
-        if settled or log_radius < np.log(start) - _SMALLEST:
+        log_radius = max(log_radius, smallest)
+        if settled:
             break
-    return best
+    return FoundRadius(*best, None if above is None else float(np.exp(above[0])))
 
 
 def _is_plateau(above, below, log_radius, count):
@@ -91,6 +115,22 @@ def _next_log_radius(above, below, target, stride):
     part = (above[1] - target) / max(above[1] - below[1], 1e-12)
     part = min(max(part, 0.1), 0.9)
     return low + part * (high - low), high - low < 1e-4
+
+
+def check_squares(shown, metric):
+    """Raise where squares of distances between rows are too small or too large for their dtype."""
+    if metric == "manhattan":
+        return
+    block = shown.block(slice(_SAMPLE))
+    numbers = np.finfo(block.dtype)
+    extent = float((block.max(axis=0) - block.min(axis=0)).max())
+    least, most = 10 * float(numbers.tiny) ** 0.5, (float(numbers.max) / block.shape[1]) ** 0.5
+    if extent and not least < extent < most / 2:
+        raise ValueError(
+            f"metric={metric!r} squares the distances between rows of X, and no feature spans more "
+            f"than {extent:g}: squares of such numbers are not held by {block.dtype}. Scale the "
+            'features of X, or use metric="manhattan".'
+        )
 
 
 def typical_distance_bytes(X):

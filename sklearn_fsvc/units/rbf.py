@@ -1,16 +1,14 @@
 """An RBF layer from data: which rows become centres, and how wide the units are."""
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from math import ceil
 
-import numpy as np
 from sklearn.utils import check_random_state
 
-from ..kernels import METRICS, Kernel, check_adds_up, kernel_of
-from ..layers import RBFLayer, hidden_dtype
-from ..parameters import check_choice, check_count, check_positive, check_positive_or_auto
+from ..cautions import warn
+from ..kernels import kernel_of
+from ..layers import RBFLayer
 from ..rows.streaming import take_in_any_order
 from ..rows.tiling import rows_per_tile
 from .automatic import (
@@ -27,109 +25,20 @@ from .novelty import (
     novel_rows,
     selection_bytes,
 )
-from .radius import FILLED, GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
-
-SELECTIONS = ("per_class", "global", "random")
+from .radius import (
+    FILLED,
+    GROWTH,
+    GROWTH_BY_GROUP,
+    check_squares,
+    search_radius,
+    typical_distance,
+)
+from .request import RBFRequest
 
 # Part of the natural radius at which the search for a selection radius begins.
 _START = 0.9
 # Rows of a block under which little memory is no reason to go.
 _LEAST_BLOCK = 64
-
-
-@dataclass(frozen=True)
-class RBFRequest:
-    """What the user asked of an RBF layer.
-
-    Parameters
-    ----------
-    size_name : str
-        Name of the parameter that `n_units` is.
-    n_units : int or None
-    radius, selection_radius, overlap, selection, metric, shuffle, random_state
-        As of `RBFClassifier`.
-    kernel : Kernel or str
-        That of the rule of novelty.
-    weights : ndarray of shape (n_features,), optional
-        Rows are compared multiplied by them.
-    is_tried : bool
-        Whether ``radius="auto"`` is found later, by held-out error.
-    part_of_natural : float
-        How far it goes else from the selection radius to the natural radius.
-    filled : float
-        The part of `n_units` with which a search for a selection radius may end.
-    """
-
-    size_name: str
-    n_units: int | None
-    radius: float | str
-    selection_radius: float | None
-    overlap: float
-    selection: str
-    metric: str
-    kernel: Kernel | str
-    shuffle: bool
-    random_state: Any
-    weights: np.ndarray | None = None
-    is_tried: bool = False
-    part_of_natural: float = 0.0
-    filled: float = FILLED
-
-    def check(self):
-        """Raise for what cannot be used."""
-        check_choice("selection", self.selection, SELECTIONS)
-        if self.selection != "random":
-            check_adds_up(self.kernel)
-        if self.n_units is not None:
-            check_count(self.size_name, self.n_units)
-        elif self.selection == "random" and not self.has_automatic_size:
-            raise ValueError(
-                f'{self.size_name}=None needs novelty; with selection="random" give a number.'
-            )
-        check_choice("metric", self.metric, METRICS)
-        check_positive("overlap", self.overlap)
-        check_positive_or_auto("radius", self.radius)
-        if self.selection_radius is not None:
-            check_positive("selection_radius", self.selection_radius)
-
-    @property
-    def is_auto(self):
-        """Whether the radius is read off the data."""
-        return isinstance(self.radius, str)
-
-    @property
-    def has_one_radius(self):
-        """Whether the radius selects and shapes the units alike."""
-        is_free = self.n_units is None and self.selection_radius is None
-        return is_free and not (self.is_auto and self.is_tried)
-
-    @property
-    def has_automatic_size(self):
-        """Whether neither a number nor a radius says how many centres."""
-        return self.n_units is None and self.selection_radius is None and self.is_auto
-
-    @property
-    def given_selection_radius(self):
-        """The radius to select at; None where it has to be searched."""
-        if self.has_one_radius:
-            return None if self.is_auto else self.radius
-        return self.selection_radius
-
-    def dtype(self, X):
-        """dtype in which rows are compared."""
-        is_as_it_is = self.metric == "manhattan" and self.weights is None
-        return X.dtype if is_as_it_is else hidden_dtype(X.dtype)
-
-    def of_rows(self, n_rows):
-        """The request for so many rows: no more units than those."""
-        if self.n_units is None or self.n_units <= n_rows:
-            return self
-        warnings.warn(
-            f"{self.size_name}={self.n_units} is more than the {n_rows} rows that centres are "
-            f"chosen from; there will be {n_rows} units.",
-            stacklevel=2,
-        )
-        return replace(self, n_units=n_rows)
 
 
 def presentation_order(samples, shuffle, random_state):
@@ -167,6 +76,7 @@ def fit_layer(request, job, samples, groups=None):
     room = _Room.of(job, len(order), X.shape[1], dtype.itemsize)
     room.check(job, request.n_units, X.shape[1])
     shown = Presentation(job.engine, ahead, order, groups, dtype, room.block_rows, request.weights)
+    check_squares(shown, request.metric)
     search = _Search(request, shown, room.most, job.verbose)
     at_random = request.selection == "random"
     rows, selection_radius = search.random_rows() if at_random else search.novel_rows()
@@ -276,17 +186,36 @@ class _Search:
         return self.shown.order[first_novel_rows(self.shown, self.rule(radius), n)]
 
     def searched(self, n):
-        """About `n` novel rows, and the selection radius under which they are all."""
+        """The first `n` novel rows at a radius that makes few more novel, and the radius."""
         start, least = _START * self.natural, least_novel(self.shown, self.request.overlap)
         if n < least:
             # No radius ends a pass so early: the first n that are novel.
             return self.first_novel(n, start), start
         growth = GROWTH if self.shown.groups is None else GROWTH_BY_GROUP
-        radius, found = search_radius(
-            lambda radius: self.count_at(radius, n), start, n, len(self.shown), growth, least,
-            self.request.filled,
+        most, enough = self.searched_sizes(n)
+        radius, found, beyond = search_radius(
+            lambda radius: self.count_at(radius, most), start, most, len(self.shown), growth,
+            least, enough,
         )  # fmt: skip
-        return self.shown.order[found], float(radius)
+        if len(found) < enough:
+            if beyond is not None:  # the count jumps past `n`
+                return self.first_novel(n, beyond), beyond
+            self.warn_of(len(found))
+        return self.shown.order[found[:n]], float(radius)
+
+    def searched_sizes(self, n):
+        """How many novel rows a search for `n` may end with: at most, and at least."""
+        # An automatic size is about that, and its radius makes no more rows novel.
+        part = FILLED if self.request.n_units is None else self.request.filled
+        return (ceil(n / FILLED), n) if part is None else (n, max(1, int(part * n)))
+
+    def warn_of(self, n_found):
+        """Say that rows do not suffice for what was asked for."""
+        if self.request.n_units is not None and self.request.filled is None:
+            warn(
+                f"{self.request.size_name}={self.request.n_units}, and only {n_found} rows differ "
+                f"enough to be centres; there will be {n_found} units."
+            )
 
     def count_at(self, radius, n):
         """What one pass of the search finds, and how many rows it saw."""

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..layers import TanhLayer, hidden_dtype
-from ..parameters import check_choice, check_count, check_positive_or_auto
+from ..parameters import check_choice, check_count, check_flag, check_positive_or_auto
 from ..rows.validation import to_host
 from .weights.chance import gaussian, orthogonal
 from .weights.fields import Fields, check_image, read_fields
@@ -43,6 +43,7 @@ class TanhRequest:
         check_count(size_name, self.n_units)
         check_choice("weights", self.weights, WEIGHTS)
         check_positive_or_auto("scale", self.scale)
+        check_flag("bias", self.bias)
         read_fields(self.image_shape, self.patch_size)
 
     @property

@@ -38,8 +38,13 @@ def cases():
         yield cls, {size: "many"}, TypeError, f"{size}='many' must be a whole number"
         yield cls, {"device": "gpu"}, ValueError, "device='gpu' is not known; choose one of"
         yield cls, {"max_memory": "lots"}, ValueError, "max_memory='lots' is not a size"
+        yield cls, {"verbose": "x"}, TypeError, "verbose='x' must be a whole number of 0 or more"
+        yield cls, {"verbose": -1}, ValueError, "verbose=-1 must be a whole number of 0 or more"
         yield cls, {"max_memory": 10}, ValueError, "max_memory=10 bytes is too small"
+    for cls in TANH:
+        yield cls, {"bias": "no"}, TypeError, "bias='no' must be True or False"
     for cls in RBF:
+        yield cls, {"shuffle": "no"}, TypeError, "shuffle='no' must be True or False"
         yield cls, {"radius": 0}, ValueError, "radius=0 must be finite and greater than 0"
         yield cls, {"radius": np.nan}, ValueError, "radius=nan must be finite"
         yield cls, {"radius": "big"}, TypeError, "radius='big' must be a number"
@@ -291,3 +296,35 @@ def test_constrained_weights_of_one_class():
 def test_class_weight_for_no_class():
     with pytest.raises(ValueError, match="class_weight leave no row a weight above 0"):
         RBFClassifier(5, class_weight={0: 0, 1: 0, 2: 0}).fit(X, Y)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+def test_class_weights_that_are_none(cls, bad):
+    with pytest.raises(ValueError, match=f"class_weight=.*gives rows the weight {bad}; give each"):
+        cls(5, class_weight={0: bad, 1: 1, 2: 1}).fit(X, Y)
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e36, 1e-60])
+@pytest.mark.parametrize("cls", CLASSIFIERS + REGRESSORS)
+def test_weights_whose_sums_are_no_numbers(cls, weight):
+    with pytest.raises(ValueError, match=r"by sample_weight, add up to .*divide all by"):
+        cls(5).fit(X, Y, np.full(30, weight))
+
+
+def test_class_weights_whose_sums_are_no_numbers():
+    with pytest.raises(ValueError, match=r"by class_weight, add up to .*divide all by"):
+        TanhClassifier(5, class_weight={0: 1e300, 1: 1, 2: 1}).fit(X, Y)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("factor", [1e-30, 1e-20, 1e25])
+@pytest.mark.parametrize("selection", ["global", "random"])
+def test_rows_whose_squares_are_no_numbers(metric, factor, selection):
+    rows = (X * factor).astype(np.float32)
+    model = RBFProjector(5, metric=metric, selection=selection, random_state=0)
+    with pytest.raises(ValueError, match=f"metric='{metric}'.*Scale the features of X, or use"):
+        model.fit(rows)
+    assert RBFProjector(5, random_state=0).fit(rows).transform(rows).any()
+    held = model.fit(rows.astype(np.float64)).transform(rows.astype(np.float64))
+    np.testing.assert_allclose(held, model.fit(X.astype("f")).transform(X.astype("f")), atol=1e-5)

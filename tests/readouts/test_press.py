@@ -52,6 +52,39 @@ def test_each_row_is_scored_without_itself(
         np.testing.assert_allclose(H @ W.T + b, H @ expected_W.T + expected_b, atol=tolerance)
 
 
+def without_its_twins(H, Y, groups, alpha, weight):
+    """Scores of each row by a readout trained on all rows that are not equal to it."""
+    scores = np.empty(Y.shape)
+    for group in np.unique(groups):
+        rows = groups == group
+        W, b = naive.ridge(H[~rows], Y[~rows], alpha, None if weight is None else weight[~rows])
+        scores[rows] = H[rows] @ W.T + b
+    return scores
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
+@pytest.mark.parametrize("rows", [None, 7])
+def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monkeypatch, rng):
+    X, _ = rows_of(3)
+    groups = rng.permutation(np.arange(60) % 25)  # twice or three times
+    X, y = X[groups], rng.permutation(np.arange(60) % 3)  # and not always of the same class
+    X[X < -2] = 0.0
+    X[::2][X[::2] == 0] = -0.0
+    weight = some_weights() if weighted else None
+    if rows is not None:
+        monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda *_: rows)
+        monkeypatch.setattr("sklearn_fsvc.readouts.twins._NUMBERS", rows)
+    clf = network.fit(X, y, sample_weight=weight)
+    found = press_of(clf, X, y, alphas, weight)
+    H, Y = hidden_of(clf, X), np.eye(3)[y]
+    for k, alpha in enumerate(alphas):
+        expected = without_its_twins(H, Y, groups, alpha, weight)
+        np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=1e-7)
+        alone = without_each_row(H, Y, alpha, weight)
+        np.testing.assert_allclose(found.errors[k], error_of(alone, Y, weight), rtol=1e-7)
+
+
 class Numbers:
     """Targets that are no classes: several numbers for each row."""
 

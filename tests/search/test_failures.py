@@ -214,3 +214,31 @@ def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
     with pytest.raises(KeyboardInterrupt):
         search.fit(*wine)
     assert vars(search) == before
+
+
+class Wide(TanhClassifier):
+    """Other values to begin with, and a method of its own: what ours does is as it was."""
+
+    def __init__(self, n_hidden=20, *, alpha=1.0, random_state=0):
+        super().__init__(n_hidden, alpha=alpha, random_state=random_state)
+
+    def twice(self, X):
+        return 2 * self.decision_function(X)
+
+
+class Reversed(TanhClassifier):
+    """Answers in another way."""
+
+    def decision_function(self, X):
+        return -super().decision_function(X)
+
+    def predict(self, X):
+        return self.classes_[self.decision_function(X).argmax(axis=1)]
+
+
+@pytest.mark.parametrize(("network", "alone"), [(Wide(), 0), (Reversed(random_state=0), 2 * 3)])
+def test_subclasses(wine, network, alone):
+    """They share their work if they do all as ours do, and are fitted one by one if not."""
+    grid = {"n_hidden": [10, 20], "alpha": [1.0]}
+    ours = compare(network, grid, wine, cv=3, alone=alone)
+    assert type(ours.best_estimator_) is type(network)

@@ -17,7 +17,7 @@ from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
 from sklearn_fsvc.units import choice
 from sklearn_fsvc.units.choice import Wishes, choose, weighted
-from sklearn_fsvc.units.rbf import RBFRequest
+from sklearn_fsvc.units.request import RBFRequest
 
 JIT = get_engine("jit")
 TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]

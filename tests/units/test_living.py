@@ -25,7 +25,8 @@ from sklearn_fsvc.units.novelty import (
     selection_bytes,
 )
 from sklearn_fsvc.units.radius import typical_distance
-from sklearn_fsvc.units.rbf import RBFRequest, fit_layer
+from sklearn_fsvc.units.rbf import fit_layer
+from sklearn_fsvc.units.request import RBFRequest
 
 JIT = get_engine("jit")
 RULE = NoveltyRule("manhattan", "triangular", 0.05, 1.0)

@@ -125,3 +125,22 @@ def test_a_unit_that_sees_next_to_nothing_is_not_blown_up(rng):
     # A tenth of the common spread, the root of 3 / 4, is what it counts for.
     np.testing.assert_allclose(unseen[unseen > 0], deviation / np.sqrt(0.75) * 10, rtol=0.05)
     assert unseen.any()
+
+
+@pytest.mark.parametrize("far", [1e4, 1e9, 1e30])
+@pytest.mark.parametrize("place", [0, 100])
+def test_a_row_far_away_leaves_the_others_as_they_are(rng, far, place):
+    X = rng.normal(size=(500, 6))
+    plain = TanhProjector(50, random_state=0, device="jit").fit(X)
+    X[place] = far
+    other = clone(plain).fit(X)
+    rows = np.delete(X, place, axis=0)
+    np.testing.assert_allclose(other.transform(rows), plain.transform(rows), atol=0.01)
+
+
+def test_most_rows_may_coincide(rng):
+    """Then none is far: what varies at all is what the units should see."""
+    X = np.zeros((300, 4))
+    X[:100] = rng.normal(size=(100, 4))
+    sample = Sample.draw(HOST, X, np.arange(300), None, np.random.RandomState(0))
+    assert sample.spread == pytest.approx(np.sqrt(X.var(axis=0).mean()))

@@ -9,13 +9,13 @@ import importlib.util
 import json
 import os
 import uuid
-import warnings
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
+from ...cautions import warn
 from .. import profiles
 from ..kernels import language_name
 
@@ -142,7 +142,7 @@ def _read(path, identity):
         why = "it is not what was written" if is_whole else "it is corrupt"
     except (ValueError, KeyError, TypeError) as error:
         why = f"it is corrupt ({type(error).__name__}: {error})"
-    warnings.warn(f"{path} is ignored and written again: {why}.", RuntimeWarning, stacklevel=2)
+    warn(f"{path} is ignored and written again: {why}.", RuntimeWarning)
     return None
 
 

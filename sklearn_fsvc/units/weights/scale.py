@@ -23,6 +23,10 @@ _OF_SCOTT = 0.39
 # would send it; else a unit that sees almost nothing would be blown up to shout at noise.
 _FLOOR = 0.1
 
+# Rows that are farther from the median row than so many times what is usual do not count: one
+# of them would make all others look alike.
+_FARTHEST = 30
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -48,20 +52,21 @@ class Sample:
 
     @classmethod
     def draw(cls, algebra, X, rows, weight, random_state):
-        """At most 1000 of `rows`."""
+        """At most 1000 of `rows`, and of these the ones that are not far from all others."""
         total = len(rows) if weight is None else weight[rows].sum()
         most = max(2, min(_ROWS, _NUMBERS // X.shape[1]))
         if len(rows) > most:
             rows = random_state.choice(rows, most, replace=False)
         block = take_rows(X, rows).astype(np.float64)
         share = np.ones(len(rows)) if weight is None else weight[rows]
-        share = algebra.xp.asarray(share / share.sum())
-        # From the first row on, so that no rounding is left where a feature is constant.
-        first = block[0].copy()
-        block -= first
+        # From the median on, so that no rounding is left where a feature is constant.
+        middle = algebra.xp.median(block, axis=0)
+        block -= middle
+        share = algebra.xp.asarray(share) * _is_near(block, algebra.xp)
+        share /= share.sum()
         step = share @ block
         block -= step
-        return cls(algebra, block, share, to_host(first + step), total)
+        return cls(algebra, block, share, to_host(middle + step), total)
 
     @property
     def xp(self):
@@ -125,3 +130,10 @@ class Sample:
             w *= (deviation / found)[:, None].astype(W.dtype)
             centre[start : start + step] = w @ mean
         return to_host(centre)
+
+
+def _is_near(block, xp):
+    """Which rows, less the median row, lie where most do: all, where most coincide."""
+    distances = xp.abs(block).max(axis=1)
+    usual = xp.median(distances)
+    return (distances <= _FARTHEST * usual) | (usual == 0)

@@ -1,0 +1,57 @@
+"""As many centres as are asked for, where there are so many rows that differ."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc import RBFClassifier, RBFProjector
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 6))
+    return X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
+
+
+@pytest.mark.parametrize("selection", ["global", "per_class"])
+@pytest.mark.parametrize("n", [7, 100, 699, 700])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_finds_exactly_as_many(rows, selection, n, seed):
+    p = RBFProjector(n, selection=selection, random_state=seed, device="jit").fit(*rows)
+    assert len(np.unique(p.support_)) == len(p.support_) == n
+    given = RBFProjector(
+        n, selection=selection, random_state=seed, device="jit",
+        selection_radius=p.selection_radius_,
+    )  # fmt: skip
+    np.testing.assert_array_equal(given.fit(*rows).support_, p.support_)
+
+
+@pytest.mark.parametrize("values", [np.arange(20), np.arange(20) / 7])
+def test_rows_on_a_grid(values):
+    """The number of novel rows jumps with the radius, past the one that is asked for."""
+    X = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2).astype(np.float32)
+    assert len(RBFProjector(150, random_state=0).fit(X).centers_) == 150
+
+
+def test_rows_in_tight_heaps(rng):
+    """The search meets radii at which only one row of each heap is novel."""
+    X = np.repeat(rng.normal(size=(10, 3)), 50, axis=0) + 1e-6 * rng.normal(size=(500, 3))
+    assert len(RBFProjector(100, random_state=0).fit(X).centers_) == 100
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("n_different", [1, 2, 15])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["triangular", "laplacian", "gaussian"])
+def test_fewer_rows_differ(rng, n_different, dtype, kernel):
+    X = np.repeat(rng.normal(size=(n_different, 5)), 20, axis=0).astype(dtype)
+    n = len(X) - 5
+    with pytest.warns(UserWarning, match=f"n_components={n}, and only {n_different} rows"):
+        p = RBFProjector(n, random_state=0, kernel=kernel).fit(X)
+    assert len(p.centers_) == n_different
+
+
+def test_an_automatic_size_asks_for_nothing(rng, recwarn):
+    X = np.repeat(rng.normal(size=(5, 3)), 40, axis=0)
+    RBFClassifier(feature_weights=None).fit(X, np.arange(200) % 2)
+    assert not [w for w in recwarn if "differ" in str(w.message)]
