@@ -23,5 +23,6 @@ def report(args, title, rows, **machine):
         print(f"{name:{width}}  {value:.4g}")
     if args.json:
         old = json.loads(args.json.read_text()) if args.json.exists() else {}
-        old[title] = dict(rows) | {"machine": processor()} | machine
+        values = {name: float(value) for name, value in rows}
+        old[title] = values | {"machine": processor()} | machine
         args.json.write_text(json.dumps(old, indent=1) + "\n")
