@@ -16,7 +16,8 @@ _name_of.restype, _name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _address_of = ctypes.pythonapi.PyCapsule_GetPointer
 _address_of.restype, _address_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
-_REALS = {np.dtype(np.float32): ("s", ctypes.c_float), np.dtype(np.float64): ("d", ctypes.c_double)}
+# The letter of a dtype in the names of routines, and its type in C.
+REALS = {np.dtype(np.float32): ("s", ctypes.c_float), np.dtype(np.float64): ("d", ctypes.c_double)}
 
 
 @cache
@@ -34,7 +35,7 @@ def call(name, dtype, *args):
     args : str, int, float, ndarray, or an object of ctypes
         Flags, sizes, factors, arrays, and what is written back.
     """
-    letter, real = _REALS[np.dtype(dtype)]
+    letter, real = REALS[np.dtype(dtype)]
     _routine(letter + name)(*[_pointer(arg, real) for arg in args])
 
 

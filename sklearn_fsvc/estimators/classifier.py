@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_flag
 from ..rows.out import check_holds, check_out, write
-from ..rows.validation import to_host
 from .class_stream import ClassStream
 from .labels import Labels
 
@@ -171,8 +170,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         -------
         float
         """
-        X, y, sample_weight = self._open(X, y, sample_weight)
-        return self._score_of(self.predict(X), to_host(y), to_host(sample_weight))
+        return self._scored(X, y, sample_weight)
 
     def _score_of(self, answers, y, sample_weight):
         if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1

@@ -175,6 +175,11 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             setattr(model, name, getattr(self, name)[:n_units])
         return model
 
+    def _scored(self, X, y, sample_weight):
+        """`score` of rows, which may be a source, and may hold their own y."""
+        X, y, sample_weight = self._open(X, y, sample_weight)
+        return self._score_of(self.predict(X), to_host(y), to_host(sample_weight))
+
     @abstractmethod
     def _score_of(self, answers, y, sample_weight):
         """`score` of rows with these answers."""

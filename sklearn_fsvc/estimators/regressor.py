@@ -212,8 +212,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         -------
         float
         """
-        X, y, sample_weight = self._open(X, y, sample_weight)
-        return self._score_of(self.predict(X), y, sample_weight)
+        return self._scored(X, y, sample_weight)
 
     def _score_of(self, answers, y, sample_weight):
         return r2_score(y, answers, sample_weight=sample_weight)

@@ -112,8 +112,10 @@ def test_files(library, rows, tmp_path):
 
 @pytest.mark.parametrize("device", ["jit", "blas", "cpu"])
 @pytest.mark.parametrize("max_memory", [2_000_000, 3_000_000])
-def test_with_little_memory(rows, device, max_memory):
+def test_with_little_memory(rows, device, max_memory, monkeypatch):
     """Tiles are smaller than of an array, and sums rounded otherwise."""
+    # Each thread of a BLAS engine takes memory, and there are few cores or many.
+    monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 1)
     X, y = (np.concatenate([some] * 10) for some in rows[:2])
     how = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
     classifier = TanhClassifier(40, scale=1.0, **how).fit(X, y)

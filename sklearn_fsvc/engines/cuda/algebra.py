@@ -8,9 +8,7 @@ import ctypes
 
 import numpy as np
 
-from ..lapack import layout
-
-_REALS = {np.dtype(np.float32): ("s", ctypes.c_float), np.dtype(np.float64): ("d", ctypes.c_double)}
+from ..lapack import REALS, layout
 
 
 class CuPyAlgebra:
@@ -48,7 +46,7 @@ class CuPyAlgebra:
         import cupy
         from cupy.cuda import cusolver, device
 
-        handle, letter = device.get_cusolver_handle(), _REALS[A.dtype][0]
+        handle, letter = device.get_cusolver_handle(), REALS[A.dtype][0]
         cusolver.setStream(handle, cupy.cuda.get_current_stream().ptr)
         matrix = 0, len(A), A.data.ptr, layout(A)[1]  # 0: the lower triangle
         n_work = getattr(cusolver, f"{letter}potrf_bufferSize")(handle, *matrix)
@@ -81,7 +79,7 @@ def _blas(name, dtype, *args):
     import cupy
     from cupy.cuda import cublas, device
 
-    letter, real = _REALS[dtype]
+    letter, real = REALS[dtype]
     handle = device.get_cublas_handle()
     cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
     mode = cublas.getPointerMode(handle)
