@@ -5,6 +5,7 @@ with contiguous columns or contiguous rows.
 """
 
 import ctypes
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -100,6 +101,20 @@ class HostAlgebra:
     def to_host(array):
         """An array of `xp` as a NumPy array."""
         return array
+
+    @staticmethod
+    def here(array):
+        """An array of the host, or of `xp` on any device, where this thread computes."""
+        return np.asarray(array)
+
+    @staticmethod
+    def at(array):
+        """A context in which the thread computes where an array is."""
+        return nullcontext()
+
+    @staticmethod
+    def finish():
+        """Wait until all that was begun in this thread is done."""
 
     def __reduce__(self):
         return "HOST"  # there is one

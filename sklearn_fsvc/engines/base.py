@@ -52,6 +52,8 @@ class Engine(ABC):
         DLPack's number of the devices whose arrays it takes: 1 is the host, 2 is CUDA.
     packages : tuple of str
         Distributions that it needs, whose versions `info` prints.
+    team : Team or None
+        Those that share work with it, itself first; None where it works alone.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Engine(ABC):
     is_numbered = False
     dlpack_type = 1
     packages = ()
+    team = None
     tuned = MappingProxyType({})
     n_ahead = 1
     block_rows, round_rows, chunk_units = 4096, 256, 256
@@ -70,6 +73,19 @@ class Engine(ABC):
         return self
 
     def __exit__(self, *exception):
+        return None
+
+    @classmethod
+    def count(cls):
+        """How many there are of those that are numbered."""
+        return 1
+
+    def connect(self, members):
+        """Let arrays go from one of these engines to another as fast as may be."""
+        return None
+
+    def finish(self):
+        """Wait until all that was begun in this thread is done."""
         return None
 
     @abstractmethod

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 
 from ..cautions import warn
 from .base import Engine
+from .team import Team
 
 # Name -> class, in the order in which they were registered.
 ENGINES = {}
@@ -92,7 +93,8 @@ def get_engine(device, work=0):
     Parameters
     ----------
     device : str
-        "auto", "cpu" or the name of an engine; "cuda:1" is the second GPU.
+        "auto", "cpu" or the name of an engine; "cuda:1" is the second GPU, "cuda:0,1" are two
+        of them that share the work, and "cuda:all" are all that this process sees.
     work : int
         rows x units x features of the job, for "auto".
 
@@ -122,6 +124,28 @@ def accelerator(work=math.inf):
     return None
 
 
+def _numbers(device, text):
+    """The devices that are named after the colon: [1], [0, 1], or "all"."""
+    if text == "all":
+        return text
+    numbers = text.split(",")
+    if not all(map(str.isdecimal, numbers)):
+        return None
+    numbers = [int(number) for number in numbers]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"device={device!r} names a device twice; name each once.")
+    return numbers
+
+
+def _of_numbers(engine, numbers):
+    """One engine, or a team of several."""
+    if numbers == "all":
+        # Where none works, the first one says why.
+        numbers = [0] if engine().why_unavailable() else range(engine.count())
+    members = [engine(number) for number in numbers]
+    return members[0] if len(members) == 1 else Team(members)
+
+
 def _make(device, work):
     if device == "auto":
         return (accelerator(work) or ENGINES[CPU])()
@@ -132,9 +156,12 @@ def _make(device, work):
     engines = ENGINES if name in ENGINES else known_engines()
     if name in engines and not colon:
         return engines[name]()
-    if name in engines and engines[name].is_numbered and index.isdecimal():
-        return engines[name](int(index))
+    if name in engines and engines[name].is_numbered and (numbers := _numbers(device, index)):
+        return _of_numbers(engines[name], numbers)
     known = ", ".join(map(repr, (*ALIASES, *engines)))
-    numbered = (f"{name}:1" for name, engine in engines.items() if engine.is_numbered)
-    second = "".join(f"; {name!r} is the second one" for name in numbered)
+    numbered = (name for name, engine in engines.items() if engine.is_numbered)
+    second = "".join(
+        f'; "{name}:1" is the second one, "{name}:0,1" two of them, "{name}:all" all'
+        for name in numbered
+    )
     raise ValueError(f"device={device!r} is not known; choose one of {known}{second}.")

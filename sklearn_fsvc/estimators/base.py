@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..engines import get_engine
 from ..parameters import check_level, unchanged_on_error
+from ..rows.blocks import open_all
 from ..rows.job import Job
-from ..rows.sources import open_rows
+from ..rows.sources.base import as_taken
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 
@@ -79,7 +80,11 @@ class HiddenLayerEstimator(BaseEstimator):
 
     def _open(self, X, y=None, sample_weight=None):
         """What the user gave, with X as a `Source` if it is one."""
-        return open_rows(X, self.max_memory, y, sample_weight)
+        return open_all(X, self.device, self.max_memory, y, sample_weight)
+
+    def _hidden_dtype(self, dtype):
+        """dtype of H for rows of a dtype."""
+        return suited(self._layer(), np.empty((0, 0), as_taken(dtype, "X"))).hidden_dtype
 
     def _job(self, engine, phase):
         what = f"{type(self).__name__} {phase}"

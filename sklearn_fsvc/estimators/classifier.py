@@ -11,6 +11,7 @@ from ..parameters import check_flag
 from ..rows.out import check_holds, check_out, write
 from .class_stream import ClassStream
 from .labels import Labels
+from .lazy import lazy_on_dask
 
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 
@@ -64,13 +65,13 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         self.classes_, self.is_indicator_ = labels.classes, labels.is_indicator
         samples = self._of_codes(X, codes, sample_weight)
         if not labels.is_indicator:
-            self._check_classes(codes[samples.present])
+            self._check_classes(codes if samples.weight is None else codes[samples.present])
         self.device_ = engine.name
         return self._present(samples)
 
     def _check_classes(self, codes):
         for output, column in enumerate(codes.T):
-            present = np.unique(column)
+            present = np.flatnonzero(np.bincount(column))
             if len(present) < 2:
                 where = "y" if self._labels.is_single else f"Column {output} of y"
                 raise ValueError(
@@ -99,6 +100,20 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             self._stream_scores(job, layer, X, scores.__setitem__)
         return scores
 
+    def _answers_to_none(self, name, dtype):
+        """What a method gives for no rows of a dtype."""
+        if name == "predict":
+            return self._answers_of_codes(0)
+        scores = np.empty((0, len(self.readout_coef_)), self._hidden_dtype(dtype))
+        if name == "decision_function":
+            return self._labels.told(scores)
+        return self._labels.probabilities(scores, self.temperature_)
+
+    def _answers_of_codes(self, n_rows):
+        """So many answers, all of the first class."""
+        return self._labels.decode(np.zeros((n_rows, len(self._labels.each)), np.intp))
+
+    @lazy_on_dask
     def decision_function(self, X):
         """Scores of the classes.
 
@@ -119,6 +134,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     def _answers(self, scores):
         return self._labels.decode(self._labels.codes_of(scores))
 
+    @lazy_on_dask
     def predict(self, X, out=None):
         """The class with the largest score, the first one of equals.
 
@@ -151,7 +167,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
 
     def _check_labels_fit(self, out, n_rows):
         """Raise if `out` has no room for a class."""
-        some = self._labels.decode(np.zeros((1, len(self._labels.each)), np.intp))
+        some = self._answers_of_codes(1)
         check_out(out, (n_rows, *some.shape[1:]))
         for classes in self._labels.each:
             check_holds(out, classes)
@@ -192,6 +208,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         return True
 
     @available_if(_check_calibrated)
+    @lazy_on_dask
     def predict_proba(self, X):
         """Probabilities of the classes, calibrated on leave-one-out decision values.
 
@@ -211,6 +228,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         return self._labels.probabilities(self._scores(X), self.temperature_)
 
     @available_if(_check_calibrated)
+    @lazy_on_dask
     def predict_log_proba(self, X):
         """Logarithms of `predict_proba`.
 

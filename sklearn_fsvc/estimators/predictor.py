@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from copy import copy
+from threading import Lock
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -14,6 +15,8 @@ from ..readouts.linear import LinearReadout
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
 from ..readouts.solution import warn_of
+from ..rows.blocks import is_dask
+from ..rows.fold import part_of, shares_of, side_by_side
 from ..rows.sources import Source
 from ..rows.streaming import Consumer, stream
 from ..rows.validation import check_rows, is_elsewhere, to_host
@@ -177,8 +180,13 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
 
     def _scored(self, X, y, sample_weight):
         """`score` of rows, which may be a source, and may hold their own y."""
-        X, y, sample_weight = self._open(X, y, sample_weight)
-        return self._score_of(self.predict(X), to_host(y), to_host(sample_weight))
+        if is_dask(X):
+            answers = self.predict(X).compute()
+            _, y, sample_weight = self._open(None, y, sample_weight)
+        else:
+            X, y, sample_weight = self._open(X, y, sample_weight)
+            answers = self.predict(X)
+        return self._score_of(answers, to_host(y), to_host(sample_weight))
 
     @abstractmethod
     def _score_of(self, answers, y, sample_weight):
@@ -191,8 +199,19 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _stream_scores(self, job, layer, X, consume, also=None):
         """``consume(rows, scores)`` until all rows have their scores (rows, n_scores).
 
-        `also`, a `Consumer`, meets each tile of H in the end.
+        `also` makes a `Consumer` for a job, which meets each tile of H in the end.
         """
+        lock = Lock()
+
+        def answer(job, share):
+            outside = self._stream_share(job, layer, part_of(X, share), share, lock, consume, also)
+            return share.start + outside
+
+        outside = side_by_side(job, shares_of(job.engine.team, len(X)), answer)
+        self._answer_outside(job, layer, X, np.concatenate(outside), consume)
+
+    def _stream_share(self, job, layer, X, share, lock, consume, also):
+        """`_stream_scores` of a share of the rows; those of them that no unit answers."""
         readout = LinearReadout(
             job.engine,
             self.readout_coef_,
@@ -200,16 +219,19 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             layer.hidden_dtype,
             self._rows_may_be_outside,
         )
+        others = also(job) if also is not None else Consumer(None)
 
         def take(part, H):
-            consume(part, readout.scores(part, H))
+            scores = readout.scores(part, H)
+            rows = slice(share.start + part.start, share.start + part.stop)
+            with lock:  # a file takes from one thread at a time
+                consume(rows, scores)
             if also is not None:
-                also.take(part, H)
+                others.take(rows, H)
 
-        others = also or Consumer(take)
         row_bytes = readout.row_bytes + others.row_bytes
         stream(job, layer, X, Consumer(take, others.fixed_bytes, row_bytes))
-        self._answer_outside(job, layer, X, readout.outside, consume)
+        return readout.outside
 
 
 def _check_sum(total, names):

@@ -12,6 +12,7 @@ from ..rows.out import check_out, write
 from ..rows.samples import Samples
 from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
+from .lazy import lazy_on_dask
 from .stream import StreamingPredictor
 from .targets import NumberTargets, as_numbers
 
@@ -161,6 +162,12 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
     def _answers(self, scores):
         return scores.reshape(len(scores), *self.target_mean_.shape)
 
+    def _answers_to_none(self, name, dtype, return_std=False):
+        """What a method gives for no rows."""
+        empty = self._answers(np.empty((0, len(self.readout_coef_))))
+        return (empty, empty) if return_std else empty
+
+    @lazy_on_dask
     def predict(self, X, return_std=False, out=None):
         """The numbers that the readout foretells.
 
@@ -190,12 +197,14 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
             values = np.empty(shape) if out is None else out
             check_out(values, shape, np.float64)
             deviations = np.empty((len(X), len(self.readout_coef_))) if return_std else None
-            also = self._meter(job, layer, deviations) if return_std else None
+
+            def meter(job):
+                return self._meter(job, layer, deviations)
 
             def take(part, scores):
                 write(values, part, self._answers(scores))
 
-            self._stream_scores(job, layer, X, take, also)
+            self._stream_scores(job, layer, X, take, meter if return_std else None)
         return (values, self._answers(deviations)) if return_std else values
 
     def score(self, X, y=None, sample_weight=None):

@@ -41,7 +41,7 @@ class ClassTargets:
 
         They would where there are rows of each class.
         """
-        return len(np.unique(self.codes[rows])) == self.n_outputs
+        return bool(np.bincount(self.codes[rows], minlength=self.n_outputs).all())
 
     @property
     def counts(self):

@@ -2,16 +2,20 @@
 
 from abc import abstractmethod
 from functools import wraps
+from threading import Lock
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..readouts.held_out import Trials
+from ..rows.blocks import is_dask
+from ..rows.fold import part_of, shares_of, side_by_side
 from ..rows.out import check_out, write
 from ..rows.samples import Samples
 from ..rows.streaming import Consumer, stream, stream_into
 from ..rows.validation import check_rows, to_host
 from .base import HiddenLayerEstimator
+from .lazy import lazy_on_dask
 from .targets import class_targets
 
 
@@ -62,6 +66,11 @@ class HiddenLayerTransformer(
         trials.leave(self)
         self.device_ = job.engine.name
 
+    def _answers_to_none(self, name, dtype):
+        """What `transform` gives for no rows of a dtype."""
+        return np.empty((0, self._layer().n_units), self._hidden_dtype(dtype))
+
+    @lazy_on_dask
     def transform(self, X, out=None):
         """The hidden layer's output for each row.
 
@@ -86,11 +95,27 @@ class HiddenLayerTransformer(
             if out is None:
                 out = job.engine.algebra_of(X).xp.empty(shape, dtype)
             check_out(out, shape, dtype)
-            if _is_written_to_directly(out, dtype):
-                stream_into(job, layer, X, out)
-            else:
-                to_host = job.engine.to_host
-                stream(job, layer, X, Consumer(lambda part, H: write(out, part, to_host(H))))
+            is_direct, lock = _is_written_to_directly(out, dtype), Lock()
+
+            def transform(job, share):
+                rows, to_host = part_of(X, share), job.engine.to_host
+                if is_direct:
+                    return stream_into(job, layer, rows, out[share])
+
+                def put(part, H):
+                    with lock:  # a file takes from one thread at a time
+                        write(
+                            out,
+                            slice(share.start + part.start, share.start + part.stop),
+                            to_host(H),
+                        )
+
+                stream(job, layer, rows, Consumer(put))
+
+            # Rows that lie on a device are met there.
+            is_on_one = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)
+            team = None if is_on_one else job.engine.team
+            side_by_side(job, shares_of(team, len(X)), transform)
         return out
 
     @property
@@ -116,9 +141,9 @@ def _bare_with_out(wrapped):
 
     @wraps(wrapped)
     def transform(self, X, out=None):
-        if out is None:
+        if out is None and not is_dask(X):
             return wrapped(self, X)
-        return wrapped.__wrapped__(self, X, out)
+        return wrapped.__wrapped__(self, X, out=out)
 
     return transform
 

@@ -52,5 +52,6 @@ def probabilities(temperature, scores):
 
 def _logits(scores):
     """A column for each class, in float64, a new array; of two, one score is the difference."""
-    scores = np.array(scores, np.float64).reshape(len(scores), -1)
+    scores = np.array(scores, np.float64)
+    scores = scores[:, None] if scores.ndim == 1 else scores
     return np.hstack([-scores / 2, scores / 2]) if scores.shape[1] == 1 else scores

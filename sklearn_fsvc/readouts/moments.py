@@ -9,7 +9,7 @@ from ..engines.algebra import HOST
 from .panels import Panels
 
 # Rows of H whose mean is its origin.
-_ORIGIN_ROWS = 1024
+ORIGIN_ROWS = 1024
 
 
 class Moments:
@@ -28,6 +28,10 @@ class Moments:
         What solves, and the namespace of the arrays.
     dtype : dtype, optional
         In which H is multiplied with itself, where it is not wider; by default H's own.
+    origin : array of shape (n_units,), optional
+        By default that of the first rows that are added.
+    gram : Panels, optional
+        All 0; some of the panels will do.
 
     Attributes
     ----------
@@ -38,15 +42,16 @@ class Moments:
         The coarsest machine epsilon among the tiles that were added.
     """
 
-    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=np.float32):
+    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=np.float32, origin=None, gram=None):
         self.algebra, self.dtype = algebra, np.dtype(dtype)
         xp = self.xp
         self.n = 0.0
         self.rounding = np.finfo(np.float64).eps
-        self.origin = xp.zeros(n_units)
+        self._has_origin = origin is not None
+        self.origin = algebra.here(origin).copy() if self._has_origin else xp.zeros(n_units)
         self.h = xp.zeros(n_units)
         self.y, self.yy = xp.zeros(n_outputs), xp.zeros(n_outputs)
-        self.gram = Panels(n_units, algebra)
+        self.gram = gram or Panels(n_units, algebra)
         self.hy = xp.zeros((n_units, n_outputs))
 
     @property
@@ -68,8 +73,8 @@ class Moments:
         n = len(H) if weight is None else float(weight.sum())
         ones = xp.ones(len(H))
         H = H.astype(max(H.dtype, self.dtype), copy=False)
-        is_first = self.n == 0
-        origin = H[:_ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
+        is_first = self.n == 0 and not self._has_origin
+        origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
         H -= origin
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
@@ -89,14 +94,24 @@ class Moments:
         self.yy += (Y * Y).sum(axis=0)
         return self
 
+    def absorb(self, other):
+        """Add the sums of other rows to these, in place."""
+        if self.n == 0:
+            self.origin = self.algebra.here(other.origin).copy()
+        return self._take_in(other, 1)
+
     def _take_in(self, other, sign):
-        """Add the other sums to these, or subtract them, seen from this origin."""
+        """Add the other sums to these, or subtract them, seen from this origin.
+
+        They may lie on another device of the same kind.
+        """
         if other.n == 0:
             return self
+        gram, other = other.gram, other._sums_on(self.algebra)
         step, n = other.origin - self.origin, sign * other.n
         self.y += sign * other.y
         self.yy += sign * other.yy
-        self.gram.add(other.gram, sign)
+        self.gram.add(gram, sign)
         # n step step' + h step' + step h', by rank-one updates.
         self.gram.add_outer(n, step + other.h / other.n)
         self.gram.add_outer(-sign / other.n, other.h)
@@ -121,10 +136,18 @@ class Moments:
 
     def on(self, algebra):
         """The same moments where another algebra has its arrays."""
+        result = self._sums_on(algebra)
+        result.gram = self.gram.on(algebra)
+        return result
+
+    def _sums_on(self, algebra):
+        """The same where another algebra has its arrays, but for the gram."""
         result = self._alike()
-        result.algebra, result.gram = algebra, self.gram.on(algebra)
+        result.algebra = algebra
         for name in ("origin", "h", "y", "yy", "hy"):
-            setattr(result, name, algebra.xp.asarray(self.algebra.to_host(getattr(self, name))))
+            array = getattr(self, name)
+            array = array if algebra is self.algebra else self.algebra.to_host(array)
+            setattr(result, name, algebra.here(array))
         return result
 
     def scaled(self, factor):
@@ -146,10 +169,7 @@ class Moments:
         return empty._take_in(self, 1)
 
     def __add__(self, other):
-        total = self.copy()
-        if self.n == 0:
-            total.origin = other.origin.copy()
-        return total._take_in(other, 1)
+        return self.copy().absorb(other)
 
     def __sub__(self, other):
         return self.copy()._take_in(other, -1)

@@ -6,6 +6,8 @@ at which OpenBLAS crashes as it factorises (14,336 with version 0.3.30 and two t
 
 import numpy as np
 
+from .together import Factorisation
+
 # Columns of a panel.
 WIDTH = 2048
 # Steps of the inverse iteration that estimates an eigenvalue.
@@ -28,22 +30,46 @@ class Panels:
         the diagonal there may be anything.
     """
 
-    def __init__(self, order, algebra, blocks=None):
-        self.order, self.algebra, self.blocks = order, algebra, blocks
+    def __init__(self, order, algebra, blocks=None, team=None):
+        self.order, self.algebra, self.blocks, self.team = order, algebra, blocks, team
         if blocks is None:
             self.blocks = [algebra.xp.zeros(shape, order="F") for shape in _shapes(order)]
 
+    @classmethod
+    def some(cls, order, algebra, number, n):
+        """Every `n`-th panel from a number on; None for the others."""
+        shapes = enumerate(_shapes(order))
+        blocks = [algebra.xp.zeros(s, order="F") if i % n == number else None for i, s in shapes]
+        return cls(order, algebra, blocks)
+
     @staticmethod
-    def nbytes(order):
-        """Bytes of a matrix of that order: 4 order^2, and a little more."""
-        return sum(8 * n * m for n, m in _shapes(order))
+    def nbytes(order, n=1):
+        """Bytes of a matrix of that order: 4 order^2, and a little more; of every `n`-th panel."""
+        return sum(8 * rows * columns for rows, columns in _shapes(order)[::n])
 
     def __iter__(self):
         """(number of its first column, panel) of each."""
-        return ((self.order - len(block), block) for block in self.blocks)
+        return ((self.order - len(block), block) for block in self.blocks if block is not None)
+
+    def __getstate__(self):
+        return vars(self) | {"team": None}
+
+    def _each(self):
+        """As `__iter__`, in a thread that computes where the panel is."""
+        for first, block in self:
+            with self.algebra.at(block):
+                yield first, block
+            self._wait_for(block)
+
+    def _wait_for(self, block):
+        """Others may look at what was written."""
+        if self.team is not None:
+            with self.algebra.at(block):
+                self.algebra.finish()
 
     def copy(self):
-        return Panels(self.order, self.algebra, [block.copy(order="F") for block in self.blocks])
+        blocks = [block.copy(order="F") for _, block in self._each()]
+        return Panels(self.order, self.algebra, blocks, self.team)
 
     def on(self, algebra):
         """The same matrix where another algebra has its arrays."""
@@ -53,27 +79,27 @@ class Panels:
     def leading(self, order):
         """The leading part, as views."""
         blocks = [block[: order - first, : order - first] for first, block in self if first < order]
-        return Panels(order, self.algebra, blocks)
+        return Panels(order, self.algebra, blocks, self.team)
 
     def diagonal(self):
-        return self.algebra.xp.concatenate([block.diagonal() for block in self.blocks])
+        here = self.algebra.here
+        return self.algebra.xp.concatenate([here(block.diagonal()) for block in self.blocks])
 
     def add_to_diagonal(self, number):
-        for block in self.blocks:
+        for _, block in self._each():
             at = self.algebra.xp.arange(block.shape[1])
             block[at, at] += number
 
     def add(self, other, sign=1):
         """Add the other matrix, or subtract it, in place."""
         operation = self.algebra.xp.add if sign > 0 else self.algebra.xp.subtract
-        for block, more in zip(self.blocks, other.blocks, strict=True):
-            operation(block, more, out=block)
+        for (_, block), more in zip(self._each(), other.blocks, strict=True):
+            operation(block, self.algebra.here(more), out=block)
 
     def add_outer(self, factor, v):
         """Add ``factor v v'``, in place."""
-        column = v[:, None]
-        for first, block in self:
-            rows = column[first:]
+        for first, block in self._each():
+            rows = self.algebra.here(v)[first:, None]
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
     def add_gram(self, H):
@@ -82,7 +108,7 @@ class Panels:
         Where there is no memory for it, nothing has been added.
         """
         is_wide = H.dtype == np.float64
-        spare = None if is_wide else self.algebra.xp.zeros(self.blocks[0].size, H.dtype)
+        spare = None if is_wide else self.algebra.xp.zeros(self._largest, H.dtype)
         for first, block in self:
             sums = block if is_wide else spare[: block.size].reshape(block.shape, order="F")
             n = block.shape[1]
@@ -92,6 +118,10 @@ class Panels:
             if not is_wide:
                 block += sums
 
+    @property
+    def _largest(self):
+        return max(block.size for _, block in self)
+
     @staticmethod
     def gram_bytes(order, dtype):
         """Bytes that `add_gram` takes beside its arguments."""
@@ -99,21 +129,22 @@ class Panels:
 
     def quadratic(self, W):
         """The sum of ``w A w'`` over the rows w of W."""
-        total, xp = 0.0, self.algebra.xp
-        for first, block in self:
-            n = block.shape[1]
-            square, below = xp.tril(block[:n], -1), block[n:]
-            part, rest = W[:, first : first + n], W[:, first + n :]
-            total += 2 * ((part @ square.T) * part).sum() + 2 * ((rest @ below) * part).sum()
-            total += (part**2 @ block.diagonal()).sum()
-        return total
+        return sum(self._quadratic(W, first, block) for first, block in self._each())
+
+    def _quadratic(self, W, first, block):
+        """What a panel adds to it."""
+        W, n = self.algebra.here(W), block.shape[1]
+        square, below = self.algebra.xp.tril(block[:n], -1), block[n:]
+        part, rest = W[:, first : first + n], W[:, first + n :]
+        total = 2 * ((part @ square.T) * part).sum() + 2 * ((rest @ below) * part).sum()
+        return float(total + (part**2 @ block.diagonal()).sum())
 
     def full(self):
         """A square with the lower triangle, and zeros above."""
         xp = self.algebra.xp
         square = xp.zeros((self.order, self.order), order="F")
         for first, block in self:
-            n = block.shape[1]
+            block, n = self.algebra.here(block), block.shape[1]
             square[first:, first : first + n] = block
             square[first : first + n, first : first + n] = xp.tril(block[:n])
         return square
@@ -123,18 +154,30 @@ class Panels:
 
         Right-looking: as soon as a panel is done, those after it are rid of its part.
         """
-        algebra = self.algebra
-        for i, (first, block) in enumerate(self):
-            n = block.shape[1]
-            if not algebra.factorise(block[:n]):
+        if self.team is not None:
+            return Factorisation(self).run()
+        blocks = list(self)
+        for i, (first, block) in enumerate(blocks):
+            if not self.factorise_panel(block):
                 return False
-            if n < len(block):
-                algebra.solve_lower(block[:n], block[n:].T)
-            for later, other in list(self)[i + 1 :]:
-                rows, m = block[later - first :], other.shape[1]
-                algebra.syrk(other[:m], rows[:m], -1.0)
-                algebra.gemm(other[m:], rows[m:], rows[:m].T, -1.0)
+            for later, other in blocks[i + 1 :]:
+                self.subtract(other, block[later - first :])
         return True
+
+    def factorise_panel(self, block):
+        """The part of the factor in a panel that is rid of the parts of all before it."""
+        n = block.shape[1]
+        if not self.algebra.factorise(block[:n]):
+            return False
+        if n < len(block):
+            self.algebra.solve_lower(block[:n], block[n:].T)
+        return True
+
+    def subtract(self, block, rows):
+        """Rid a panel of the part of one before it, of which these are the rows."""
+        m = block.shape[1]
+        self.algebra.syrk(block[:m], rows[:m], -1.0)
+        self.algebra.gemm(block[m:], rows[m:], rows[:m].T, -1.0)
 
     def solve_lower(self, right, transposed=False):
         """``L x = right``, or ``L' x = right``, for the factor L: in place of `right`.
@@ -143,7 +186,7 @@ class Panels:
         """
         algebra = self.algebra
         for first, block in reversed(list(self)) if transposed else self:
-            n = block.shape[1]
+            block, n = algebra.here(block), block.shape[1]
             here, below = right[first : first + n], right[first + n :]
             if transposed:
                 algebra.gemm(here, block[n:].T, below, -1.0)
@@ -156,7 +199,7 @@ class Panels:
         """The inverse of the factor L, a square with zeros above the diagonal."""
         inverse = self.algebra.xp.eye(self.order, order="F")
         for first, block in self:
-            n = block.shape[1]
+            block, n = self.algebra.here(block), block.shape[1]
             known = inverse[:, : first + n]  # columns after these are still those of the unit
             here = known[first : first + n]
             self.algebra.solve_lower(block[:n], here)

@@ -4,21 +4,18 @@ PRESS is the predicted residual error sum of squares (D. M. Allen 1974, "The rel
 between variable selection and data augmentation and a method for prediction").
 """
 
-import math
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..rows.fold import fold
 from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
+from .left_out import PressScorer
 from .posterior import Posterior
 from .ridge import gather
-from .statistics import RidgeStatistics
 from .twins import find_twins
-
-# 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
-# without it. Of the order of the rounding of a leverage.
-_LEAST = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 
 
 class PressResult(NamedTuple):
@@ -108,34 +105,77 @@ def press(job, layer, samples, statistics, alphas, keep_scores):
     -------
     PressResult
     """
-    engine, m, dtype = job.engine, layer.n_units, layer.hidden_dtype
-    needed = PressScorer.nbytes(m, dtype.itemsize, engine.algebra)
+    m, dtype = layer.n_units, layer.hidden_dtype
+    needed = PressScorer.nbytes(m, dtype.itemsize, job.engine.algebra)
     limit = job.memory_limit
     check_fits("leave-one-out", needed, limit)
     scorer = PressScorer(statistics, alphas, dtype)
-    shape = len(alphas), len(samples), samples.targets.n_outputs
     if len(alphas) > 1:
-        kept_bytes = dtype.itemsize * math.prod(shape)
+        kept_bytes = dtype.itemsize * len(alphas) * len(samples) * samples.targets.n_outputs
         keep_scores = keep_scores and kept_bytes <= limit // 4
         needed += keep_scores * kept_bytes
-    kept = _Kept(engine, shape, dtype) if keep_scores else None
-    twins = find_twins(engine, samples) if keep_scores else None
+    if keep_scores:
+        samples = replace(samples, twins=find_twins(job, samples))
+    found = fold(job, samples, _LeaveOut(layer, scorer, keep_scores, needed))
+    scorer.take_in(found)
+    scores, outside = (found.scores, found.outside) if keep_scores else (None, np.empty(0, np.intp))
+    return PressResult(scorer.solutions, found.errors, scorer, scores, outside)
 
-    def score(part, H):
-        is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
-        Y = samples.targets.matrix(part, engine.xp)
-        together = twins and twins.of(part, engine.xp)
-        scores = scorer.scores(H, Y, samples.weight_of(part), together)
-        if keep_scores:
-            kept.add(part, scores, is_outside)
 
-    row_bytes = m * dtype.itemsize + 8 * (6 * shape[2] + 3) * len(alphas)
-    stream(job, layer, samples.X, Consumer(score, needed, row_bytes))
-    errors = engine.to_host(scorer.errors)
-    if not keep_scores:
-        return PressResult(scorer.solutions, errors, scorer, None, np.empty(0, np.intp))
-    outside = np.concatenate(kept.outside)
-    return PressResult(scorer.solutions, errors, scorer, kept.scores, outside)
+@dataclass
+class _LeftOut:
+    """What rows say that were left out one by one; of several parts of the rows it adds up."""
+
+    errors: np.ndarray
+    noise: np.ndarray
+    scores: np.ndarray | None
+    outside: np.ndarray
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class _LeaveOut:
+    """The pass of `press` as work for `fold`."""
+
+    layer: Any
+    scorer: "PressScorer"
+    keep_scores: bool
+    needed: int
+
+    def __call__(self, job, samples, rows=None):
+        engine, m, dtype = job.engine, self.layer.n_units, self.layer.hidden_dtype
+        scorer, keep_scores = self.scorer.on(engine.algebra), self.keep_scores
+        n_alphas, n_outputs = len(scorer.errors), samples.targets.n_outputs
+        kept = _Kept(engine, (n_alphas, len(samples), n_outputs), dtype) if keep_scores else None
+
+        def score(part, H):
+            is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
+            Y = samples.targets.matrix(part, engine.xp)
+            together = samples.twins and samples.twins.of(part, engine.xp)
+            scores = scorer.scores(H, Y, samples.weight_of(part), together)
+            if keep_scores:
+                kept.add(part, scores, is_outside)
+
+        row_bytes = m * dtype.itemsize + 8 * (6 * n_outputs + 3) * n_alphas
+        stream(job, self.layer, samples.X, Consumer(score, self.needed, row_bytes))
+        sums = engine.to_host(scorer.errors), engine.to_host(scorer.noise)
+        if not keep_scores:
+            return _LeftOut(*sums, None, None, len(samples))
+        return _LeftOut(*sums, kept.scores, np.concatenate(kept.outside), len(samples))
+
+    @staticmethod
+    def to_host(found):
+        return found
+
+    @staticmethod
+    def add(some, more):
+        """What both parts of the rows say, one after the other."""
+        scores = outside = None
+        if some.scores is not None:
+            scores = np.concatenate([some.scores, more.scores], axis=1)
+            outside = np.concatenate([some.outside, some.n_rows + more.outside])
+        errors, noise = some.errors + more.errors, some.noise + more.noise
+        return _LeftOut(errors, noise, scores, outside, some.n_rows + more.n_rows)
 
 
 class _Kept:
@@ -148,94 +188,3 @@ class _Kept:
     def add(self, part, scores, is_outside):
         self.scores[:, part] = self._engine.to_host(scores).swapaxes(0, 1)
         self.outside.append(part.start + np.flatnonzero(self._engine.to_host(is_outside)))
-
-
-class PressScorer:
-    """Scores of the training rows by readouts that have not seen them, for some penalties.
-
-    A row that is left out changes its own score alone, and by a known amount: with the
-    leverage ``s = w (1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` the score without
-    it is ``y - (y - score) / (1 - s)`` (the PRESS formula). Rows that are equal are one row
-    to the equations, of the sum of their weights and the mean of their targets: with these for w
-    and y it is the score without all of them. The hidden layer stays as it is, centres among
-    the rows too.
-
-    Parameters
-    ----------
-    statistics : RidgeStatistics
-        Of all rows.
-    alphas : sequence of float
-    dtype : dtype
-        Of H.
-
-    Attributes
-    ----------
-    solutions : list of Solution
-    errors : array of shape (n_alphas,)
-        See `PressResult`; of the rows so far.
-    noise : array of shape (n_alphas, n_outputs)
-        Mean over the rows so far of ``w e e_left``, of their residuals with and without
-        themselves: an estimate of the variance of the noise, see `posterior`.
-    """
-
-    def __init__(self, statistics, alphas, dtype):
-        self.xp, self.dtype = statistics.xp, np.dtype(dtype)
-        basis, scale, problems = statistics.whiten(alphas)
-        target = basis.T @ statistics.right
-        self.solutions = [
-            statistics._solution(basis @ (scale[:, [k]] * target), problem)
-            for k, problem in enumerate(problems)
-        ]
-        readouts = scale[:, :, None] * target[:, None, :]
-        self._basis, self._scale, self._readouts = (
-            self.xp.ascontiguousarray(a, dtype=dtype)
-            for a in (basis, scale, readouts.reshape(len(target), -1))
-        )
-        self._n, self._mean_y = statistics.n, statistics.y / statistics.n
-        self._mean_h = statistics.mean.astype(dtype)
-        self.errors = self.xp.zeros(len(alphas))
-        self.noise = self.xp.zeros((len(alphas), len(statistics.y)))
-
-    @staticmethod
-    def nbytes(n_units, itemsize, algebra):
-        """Bytes that it takes on the engine at most."""
-        whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
-        return whitening + n_units * n_units * itemsize
-
-    def scores(self, H, Y, weight=None, together=None):
-        """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
-
-        Adds to `errors`. H is overwritten. With `together`, the weights and mean targets of the
-        rows that are equal to each, scores are those without all of them; errors are as before.
-        """
-        xp = self.xp
-        H -= self._mean_h
-        U = H @ self._basis
-        scores = (U @ self._readouts).astype(np.float64).reshape(len(H), -1, Y.shape[1])
-        scores += self._mean_y
-        leverage = (xp.multiply(U, U, out=U) @ self._scale).astype(np.float64) + 1 / self._n
-        without = None
-        if together is not None:
-            weights, means = together
-            left = xp.maximum(1 - leverage * weights[:, None], _LEAST[self.dtype])
-            without = means[:, None, :] - (means[:, None, :] - scores) / left[:, :, None]
-        if weight is not None:
-            leverage *= xp.asarray(weight)[:, None]
-        left = xp.maximum(1 - leverage, _LEAST[self.dtype])
-        kept = xp.subtract(Y[:, None, :], scores, out=scores)
-        residual = kept / left[:, :, None]
-        kept *= residual
-        weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
-        self.noise += xp.tensordot(weight, kept, 1) / self._n
-        self.errors += xp.tensordot(weight, (residual**2).sum(axis=2), 1) / self._n
-        return xp.subtract(Y[:, None, :], residual, out=residual) if without is None else without
-
-    def posterior(self, k):
-        """The `Posterior` at penalty k, by all rows.
-
-        Without row i, the variance of what is foretold of it is that of the noise over
-        ``1 - s``: with the noise that makes the squared leave-one-out residuals, each in
-        units of its own variance, 1 on average, the bands are as wide as they must be.
-        """
-        root = self._basis * self.xp.sqrt(self._scale[:, k])
-        return Posterior(root, self._mean_h, self._n, self.xp.sqrt(self.noise[k]))

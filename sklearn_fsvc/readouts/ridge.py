@@ -1,13 +1,21 @@
 """The statistics of ridge readouts, gathered while the rows of layers stream by."""
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
-from ..rows.streaming import Consumer, stream_all
+from ..engines.algebra import HOST
+from ..rows.fold import fold
+from ..rows.streaming import Consumer, stream, stream_all
+from .moments import ORIGIN_ROWS
 from .panels import Panels
 from .statistics import RidgeStatistics
 
 # Elements of a tile, so that offsets in it stay in the range of 32 bits.
 _MOST_ELEMENTS = 2**31 - 1
+# Statistics that take more than this part of the memory of one engine are dealt to its team.
+_MOST_OF_ONE = 0.8
 
 
 def gather(job, layers, samples, rows=None, dtype=None):
@@ -29,26 +37,102 @@ def gather(job, layers, samples, rows=None, dtype=None):
     -------
     list of RidgeStatistics
     """
-    algebra, m, n_outputs = job.engine.algebra, layers[0].n_units, samples.targets.n_outputs
-    dtype = np.dtype(dtype or job.engine.statistics_dtype(layers[0]))
-    fixed_bytes = len(layers) * RidgeStatistics.nbytes(m)
-    statistics = []
+    n_bytes = len(layers) * RidgeStatistics.nbytes(layers[0].n_units)
+    team = job.engine.team
+    if team is not None and len(layers) == 1 and n_bytes > _MOST_OF_ONE * job.memory_limit:
+        return [gather_dealt(job, layers[0], samples, rows, dtype)]
+    found = fold(job, samples, Gather(layers, dtype), rows)
+    algebra = job.engine.algebra
+    found = [each if each.algebra is algebra else each.on(algebra) for each in found]
+    for statistics in found:
+        statistics.room = job.memory_limit - n_bytes
+    return found
 
-    def add(i, part, H):
-        if i == len(statistics):
-            statistics.append(RidgeStatistics(m, n_outputs, algebra, dtype))
-            statistics[i].room = job.memory_limit - fixed_bytes
-        part = part if rows is None else rows[part]
-        statistics[i].update(H, samples.targets.matrix(part, algebra.xp), samples.weight_of(part))
 
-    widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
-    consumer = Consumer(
-        add,
-        fixed_bytes=fixed_bytes + Panels.gram_bytes(m, dtype),
-        row_bytes=40 * n_outputs + widened,
-        # As tall as four times the units: a product adds to all of the statistics, so its
-        # rows should outnumber theirs.
-        tile_rows=max(1024, min(4 * m, _MOST_ELEMENTS // m)),
-    )
-    stream_all(job, layers, samples.X, consumer, rows)
+def gather_dealt(job, layer, samples, rows, dtype):
+    """Statistics that no engine of a team could hold alone: each has some of the panels.
+
+    All evaluate the layer on all rows, and multiply for their own panels. Nothing travels.
+    """
+    team, is_there = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
+    n, m = len(team.members), layer.n_units
+    origin = _origin(job, layer, samples, rows)
+
+    def work(member, number, stop):
+        own = replace(samples, X=member.algebra.here(samples.X)) if is_there else samples
+        some = Gather([layer], dtype, origin, (number, n))
+        return some(replace(job, engine=member, stop=stop), own, rows)[0]
+
+    found = team.each(work, list(range(n)))
+    statistics = found[0]
+    blocks = [found[i % n].gram.blocks[i] for i in range(len(statistics.gram.blocks))]
+    statistics.gram = Panels(m, job.engine.algebra, blocks, team)
+    statistics.room = job.memory_limit - Panels.nbytes(m, n)
     return statistics
+
+
+def _origin(job, layer, samples, rows):
+    """The mean of H over the first rows."""
+    rows, means = np.arange(len(samples)) if rows is None else rows, []
+    mean = Consumer(lambda part, H: means.append(H.mean(axis=0)), tile_rows=ORIGIN_ROWS)
+    stream(job, layer, samples.X, mean, rows[:ORIGIN_ROWS])
+    return means[0]
+
+
+@dataclass(frozen=True)
+class Gather:
+    """`gather` as work for `fold`.
+
+    Parameters
+    ----------
+    layers, dtype
+        As for `gather`.
+    origin : array, optional
+        As of `Moments`.
+    share : (int, int)
+        Of the panels, every so many from a number on: (number, how many).
+    """
+
+    layers: list
+    dtype: np.dtype | None = None
+    origin: Any = None
+    share: tuple = (0, 1)
+
+    def __call__(self, job, samples, rows=None):
+        layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
+        dtype = np.dtype(self.dtype or job.engine.statistics_dtype(layers[0]))
+        algebra, statistics = job.engine.algebra, []
+
+        def add(i, part, H):
+            if i == len(statistics):  # not before it is known that there is room
+                gram = Panels.some(m, algebra, *self.share)
+                new = RidgeStatistics(m, n_outputs, algebra, dtype, self.origin, gram)
+                statistics.append(new)
+            part = part if rows is None else rows[part]
+            Y = samples.targets.matrix(part, algebra.xp)
+            statistics[i].update(H, Y, samples.weight_of(part))
+
+        widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
+        n_bytes = len(layers) * Panels.nbytes(m, self.share[1])
+        consumer = Consumer(
+            add,
+            fixed_bytes=n_bytes + Panels.gram_bytes(m, dtype),
+            row_bytes=40 * n_outputs + widened,
+            # As tall as four times the units: a product adds to all of the statistics, so its
+            # rows should outnumber theirs.
+            tile_rows=max(1024, min(4 * m, _MOST_ELEMENTS // m)),
+        )
+        stream_all(job, layers, samples.X, consumer, rows)
+        return statistics
+
+    @staticmethod
+    def to_host(found):
+        """The same in arrays of the host."""
+        return [statistics.on(HOST) for statistics in found]
+
+    @staticmethod
+    def add(some, more):
+        """The sums of both, in the place of the first ones."""
+        for statistics, others in zip(some, more, strict=True):
+            statistics.absorb(others)
+        return some

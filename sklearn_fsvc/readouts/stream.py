@@ -40,6 +40,9 @@ class _Values:
     def n_outputs(self):
         return self.values.shape[1]
 
+    def taken(self, rows):
+        return _Values(self.values[rows])
+
     def matrix(self, rows=slice(None), xp=np):
         return xp.asarray(self.values[rows])
 

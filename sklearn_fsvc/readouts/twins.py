@@ -1,9 +1,11 @@
 """Rows that are equal: a readout has not seen one of them as long as it has seen another."""
 
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 
+from ..rows.fold import fold
 from ..rows.streaming import row_blocks
 
 # Numbers of X that are looked at in one go.
@@ -27,15 +29,21 @@ class Twins(NamedTuple):
     weight: np.ndarray
     mean: np.ndarray
 
+    def taken(self, rows):
+        """Those of some rows alone."""
+        used, group = np.unique(self.group[rows], return_inverse=True)
+        return Twins(group, self.weight[used], self.mean[used])
+
     def of(self, part, xp):
         """Weights (rows,) and mean targets (rows, n_outputs) of the groups of some rows."""
         group = self.group[part]
         return xp.asarray(self.weight[group]), xp.asarray(self.mean[group])
 
 
-def find_twins(engine, samples):
+def find_twins(job, samples):
     """The `Twins` among the samples; None where all rows differ."""
-    group, n_groups = _groups(engine, samples.X)
+    different, group = np.unique(fold(job, samples, _Digest()), return_inverse=True)
+    n_groups = len(different)
     if n_groups == len(group):
         return None
     weight = np.ones(len(group)) if samples.weight is None else samples.weight
@@ -47,19 +55,32 @@ def find_twins(engine, samples):
     return Twins(group, weights, sums / np.where(weights > 0, weights, 1)[:, None])
 
 
-def _groups(engine, X):
-    """A number for each row, the same for equal rows, and how many there are.
+class _Digest:
+    """64 bits of each row, the same for equal rows, as work for `fold`.
 
-    By 64 bits of each row: of a million rows two that differ are taken for equal once in ten
-    million times.
+    Of a million rows two that differ are taken for equal once in ten million times.
     """
-    digests = np.empty(len(X), np.int64)
-    parts = _parts(*X.shape)
-    for part, block in zip(parts, row_blocks(X, None, parts), strict=True):
-        rows = engine.to_host(block) + X.dtype.type(0)  # -0 is 0
-        digests[part] = [hash(row.tobytes()) for row in rows]
-    different, group = np.unique(digests, return_inverse=True)
-    return group, len(different)
+
+    def __call__(self, job, samples, rows=None):
+        X, digests = samples.X, np.empty(len(samples), np.int64)
+        parts = _parts(*X.shape)
+        for part, block in zip(parts, row_blocks(X, None, parts), strict=True):
+            rows = job.engine.to_host(block) + X.dtype.type(0)  # -0 is 0
+            digests[part] = [_digest(row) for row in rows]
+        return digests
+
+    @staticmethod
+    def to_host(found):
+        return found
+
+    @staticmethod
+    def add(some, more):
+        return np.concatenate([some, more])
+
+
+def _digest(row):
+    """The same in every process."""
+    return int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little", signed=True)
 
 
 def _parts(n_rows, n_columns):

@@ -1,10 +1,12 @@
 """Where work is done, and with how much memory: one object instead of four arguments."""
 
 from dataclasses import dataclass, replace
+from threading import Event
 
 import numpy as np
 
 from ..engines.base import Engine
+from ..engines.team import Stopped
 from .progress import Progress
 from .sources import Anticipated, Source
 from .tiling import parse_memory
@@ -25,6 +27,8 @@ class Job:
         Who works and at what, such as "RBFClassifier fit", for people to read.
     reserved : int
         Bytes of `max_memory` that are taken already.
+    stop : threading.Event, optional
+        Set where others that share the work have failed.
     """
 
     engine: Engine
@@ -32,6 +36,7 @@ class Job:
     verbose: int = 0
     what: str = ""
     reserved: int = 0
+    stop: Event | None = None
 
     @property
     def memory_limit(self):
@@ -45,6 +50,11 @@ class Job:
     def reserving(self, n_bytes):
         """The job with so much less memory."""
         return replace(self, reserved=self.reserved + n_bytes)
+
+    def check_stop(self):
+        """Raise `Stopped` if nobody waits for this work any more."""
+        if self.stop is not None and self.stop.is_set():
+            raise Stopped
 
     def with_rows_on_device(self, X):
         """X where the engine computes, if a quarter of the memory holds it.
@@ -69,7 +79,7 @@ class Job:
         A source reads many of them at a time, and a quarter of the memory is for those that
         wait. With the groups of all rows, they are asked for group by group.
         """
-        if not isinstance(X, Source):
+        if not isinstance(X, Source) or X.is_remote:
             return X, self
         if groups is not None:
             order = order[np.argsort(groups[order], kind="stable")]

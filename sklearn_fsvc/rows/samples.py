@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .fold import part_of, shares_of, side_by_side
 from .streaming import take_rows
 
 
@@ -24,12 +25,18 @@ class Samples:
         On the host. Rows of weight 0 are as good as absent.
     order : ndarray of int, optional
         Row numbers in the order in which they are presented, where there is one.
+    twins : Twins, optional
+        Which rows are equal, where that is known.
+    dealt : dict, optional
+        First row -> the rows of a share, where the engine computes that has this share.
     """
 
     X: Any
     targets: Any = None
     weight: np.ndarray | None = None
     order: np.ndarray | None = None
+    twins: Any = None
+    dealt: dict | None = None
 
     def __len__(self):
         return len(self.X)
@@ -49,13 +56,34 @@ class Samples:
 
     def taken(self, rows, dtype=None):
         """Some of the samples alone, their rows copied, in that of X or another dtype."""
-        targets = None if self.targets is None else self.targets.taken(rows)
-        return Samples(take_rows(self.X, rows, dtype), targets, self.weight_of(rows))
+        return self.with_rows(take_rows(self.X, rows, dtype), rows)
+
+    def with_rows(self, X, rows):
+        """Some of the samples alone, where X is their rows."""
+        targets, twins = (each and each.taken(rows) for each in (self.targets, self.twins))
+        return Samples(X, targets, self.weight_of(rows), twins=twins)
+
+    def share(self, share):
+        """A slice of the samples, not copied."""
+        X = part_of(self.X, share) if self.dealt is None else self.dealt[share.start]
+        return self.with_rows(X, share)
 
     def on_device(self, job):
         """The samples with their rows where the job computes, and the job that is left.
 
-        See `Job.with_rows_on_device`.
+        See `Job.with_rows_on_device`. Engines that share the work have their shares.
         """
-        X, job = job.with_rows_on_device(self.X)
-        return replace(self, X=X), job
+        shares = shares_of(job.engine.team, len(self))
+        if len(shares) == 1:
+            X, job = job.with_rows_on_device(self.X)
+            return replace(self, X=X), job
+
+        def upload(job, share):
+            X = part_of(self.X, share)
+            is_there = isinstance(X, job.engine.xp.ndarray)
+            return job.with_rows_on_device(job.engine.algebra.here(X) if is_there else X)
+
+        found = side_by_side(job, shares, upload)
+        dealt = {share.start: X for share, (X, _) in zip(shares, found, strict=True)}
+        reserved = max(left.reserved for _, left in found)
+        return replace(self, dealt=dealt), replace(job, reserved=reserved)

@@ -243,6 +243,7 @@ class _Flow:
             try:
                 with closing(self._blocks(start, tile)) as blocks:
                     for part, block in blocks:
+                        self.job.check_stop()
                         progress.lap("copy in")
                         evaluate(engine, prepared, basic, block, sink.buffer(part))
                         progress.lap("layer")

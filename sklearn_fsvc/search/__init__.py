@@ -22,7 +22,8 @@ from sklearn.utils.validation import _num_samples
 
 from ..cautions import warn
 from ..parameters import unchanged_on_error
-from ..rows.sources import Source, open_rows
+from ..rows.blocks import open_all
+from ..rows.sources import Source
 from .groups import NETWORKS, group_candidates, last_step
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .shared import Task, fit_split, fit_splits
@@ -189,7 +190,8 @@ class HiddenSizeSearchCV(GridSearchCV):
     def _open(self, X, y, params):
         """X as a `Source` if it is one, y, and the parameters of fit."""
         network = last_step(self.estimator)
-        X, y, weight = open_rows(X, network.max_memory, y, params.get("sample_weight"))
+        weight = params.get("sample_weight")
+        X, y, weight = open_all(X, network.device, network.max_memory, y, weight)
         if not isinstance(X, Source):
             return *indexable(X, y), params
         if network is not self.estimator:

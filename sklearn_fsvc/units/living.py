@@ -66,7 +66,7 @@ class Living:
         self._centers.add(centers)
         n_settled = int(self._xp.count_nonzero(self._window[0] < horizon))
         rest = tuple(part[n_settled:] for part in self._window)
-        self._window = self._survivors(rest, map(self._centers.prepare, [centers]))
+        self._window = survivors(self._engine, self._rule, rest, [self._centers.prepare(centers)])
 
     def _next(self):
         """The living ones of the next rows by rank."""
@@ -74,17 +74,28 @@ class Living:
         ranks, self._unread = self._unread[:n], self._unread[n:]
         activity = self._xp.zeros(len(ranks))
         window = self._engine.to_device(ranks), self._shown.block(ranks), activity
-        return self._survivors(window, self._centers.chunks())
+        return survivors(self._engine, self._rule, window, self._centers.chunks())
 
-    def _survivors(self, window, chunks):
-        """What is left of some rows when they have met chunks of centres."""
-        while len(window[0]) and (chunk := next(chunks, None)):
-            _, rows, activity = window
-            activity += self._engine.activity(chunk, rows)
-            living = self._xp.flatnonzero(activity < self._rule.overlap)
-            if len(living) < len(rows):
-                window = tuple(part[living] for part in window)
-        return window
+
+def survivors(engine, rule, window, chunks):
+    """What is left of some rows when they have met chunks of centres.
+
+    Parameters
+    ----------
+    window : tuple of arrays
+        Whatever belongs to the rows, the rows, and their activities, which are changed.
+    chunks : iterable
+        Centres as the engine prepares them.
+    """
+    for chunk in chunks:
+        *_, rows, activity = window
+        if not len(rows):
+            break
+        activity += engine.activity(chunk, rows)
+        living = engine.xp.flatnonzero(activity < rule.overlap)
+        if len(living) < len(rows):
+            window = tuple(part[living] for part in window)
+    return window
 
 
 def living_bytes(engine, n_rows, n_features, itemsize):

@@ -15,8 +15,11 @@ import numpy as np
 from ..engines.base import Engine
 from ..kernels import Kernel
 from ..layers import RBFLayer
+from ..rows.sources import Source
 from ..rows.streaming import take_in_any_order, weigh
+from .elsewhere import LivingBlocks
 from .living import Living, living_bytes
+from .team import LivingTeam
 
 # A round settles no more than this part of the rows that are read in one go, but for so few.
 _MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
@@ -54,6 +57,8 @@ class Presentation:
         same for every size.
     weights : ndarray of shape (n_features,), optional
         Weights of the features: rows are compared once they are multiplied by them.
+    dealt : dict, optional
+        As of `Samples`.
     """
 
     engine: Engine
@@ -63,6 +68,7 @@ class Presentation:
     dtype: np.dtype | None = None
     block_rows: int | None = None
     weights: np.ndarray | None = None
+    dealt: dict | None = None
 
     def __len__(self):
         return len(self.order)
@@ -133,10 +139,19 @@ def _round_rows(engine, block_rows):
     return min(engine.round_rows, max(_LEAST_ROUND, int(_MOST_OF_BLOCK * block_rows)))
 
 
+def _worker(shown, rule, block_rows):
+    """All living rows: of this engine, of several that share the rows, or of blocks elsewhere."""
+    if isinstance(shown.X, Source) and shown.X.is_remote:
+        return LivingBlocks(shown, rule)
+    if shown.dealt is not None:
+        return LivingTeam(shown, rule, block_rows)
+    return Living(shown, rule, np.arange(len(shown)), block_rows)
+
+
 def _novel_in_group(shown, rule, limit):
     """`novel_rows` of rows that are all of one group."""
     block_rows = shown.block_rows or shown.engine.block_rows
-    worker = Living(shown, rule, np.arange(len(shown)), block_rows)
+    worker = _worker(shown, rule, block_rows)
     found, count = [], 0
     for ranks in rounds(shown.engine, [worker], rule, _round_rows(shown.engine, block_rows)):
         found.append(ranks)

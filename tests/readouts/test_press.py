@@ -20,7 +20,8 @@ from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.estimators import labels
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.readouts import press as module
-from sklearn_fsvc.readouts.press import PressScorer, choose_penalty, press
+from sklearn_fsvc.readouts.left_out import PressScorer
+from sklearn_fsvc.readouts.press import choose_penalty, press
 from sklearn_fsvc.readouts.ridge import gather
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples

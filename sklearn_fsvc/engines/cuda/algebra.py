@@ -73,6 +73,40 @@ class CuPyAlgebra:
     def to_host(array):
         return array.get()
 
+    @staticmethod
+    def here(array):
+        import cupy
+
+        if not isinstance(array, cupy.ndarray) or array.device == cupy.cuda.Device():
+            return cupy.asarray(array)
+        is_whole = array.flags.c_contiguous or array.flags.f_contiguous
+        array = array if is_whole else _contiguous(array)
+        copied = cupy.empty_like(array)
+        stream = cupy.cuda.get_current_stream()
+        copied.data.copy_from_device_async(array.data, array.nbytes, stream)
+        stream.synchronize()  # the other one may be overwritten
+        return copied
+
+    @staticmethod
+    def at(array):
+        return array.device
+
+    @staticmethod
+    def finish():
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def _contiguous(array):
+    """A part of an array that lies on another device, in one piece there."""
+    import cupy
+
+    with array.device:
+        array = cupy.asfortranarray(array)
+        cupy.cuda.get_current_stream().synchronize()
+    return array
+
 
 def _blas(name, dtype, *args):
     """Call a routine of cuBLAS on the stream of the moment; factors lie on the host."""

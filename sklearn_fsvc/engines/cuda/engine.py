@@ -51,6 +51,23 @@ class CudaEngine(Engine):
     def __init__(self, index=None):
         self._asked, self._active = index, ExitStack()
 
+    @classmethod
+    def count(cls):
+        import cupy
+
+        return cupy.cuda.runtime.getDeviceCount()
+
+    def connect(self, members):
+        """Let each GPU read the memory of the others, where they are linked."""
+        runtime = self.xp.cuda.runtime
+        for here in members:
+            with self.xp.cuda.Device(here.index):
+                for there in members:
+                    _enable_peer(runtime, here.index, there.index)
+
+    def finish(self):
+        self.xp.cuda.get_current_stream().synchronize()
+
     @property
     def index(self):
         if self._asked is not None:
@@ -190,3 +207,14 @@ class CudaEngine(Engine):
     def launch(self, kernel, grid, block, *args):
         """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
         programs.launch(self, kernel, grid, block, *args)
+
+
+def _enable_peer(runtime, here, there):
+    """Copies between two GPUs go over their link, once this is said in a process."""
+    if here == there or not runtime.deviceCanAccessPeer(here, there):
+        return
+    try:
+        runtime.deviceEnablePeerAccess(there)
+    except runtime.CUDARuntimeError as error:
+        if "AlreadyEnabled" not in str(error):
+            raise

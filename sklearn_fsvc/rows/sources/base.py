@@ -28,9 +28,12 @@ class Source(ABC):
         That reading takes beside the rows that are asked for.
     tile_rows : int
         Rows in a tile beyond which it is better to begin with the work.
+    is_remote : bool
+        Whether work goes to where the rows are, by its own `fold`.
     """
 
     names = None
+    is_remote = False
 
     def __len__(self):
         return self.shape[0]

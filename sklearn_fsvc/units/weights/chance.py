@@ -3,10 +3,24 @@
 import numpy as np
 from scipy import linalg
 
+from ...engines.host import map_rows
+from ...engines.threads import n_threads
+
+# Units whose numbers come from one stream, so that threads can draw.
+_GROUP = 256
+
 
 def gaussian(n_units, n_features, seed):
     """Independent standard normal weights, (n_units, n_features) in float64."""
-    return np.random.default_rng(seed).standard_normal((n_units, n_features))
+    W = np.empty((n_units, n_features))
+
+    def draw(units):
+        for start in range(units.start, units.stop, _GROUP):
+            stream = np.random.default_rng([seed, start // _GROUP])
+            stream.standard_normal(out=W[start : min(start + _GROUP, units.stop)])
+
+    map_rows(draw, n_units, n_threads(), multiple=_GROUP)
+    return W
 
 
 def orthogonal(n_units, n_features, seed):

@@ -1,0 +1,73 @@
+"""Answers to rows of Dask: arrays of Dask, whose blocks are answered where they are."""
+
+import threading
+from contextlib import nullcontext
+from functools import wraps
+
+import numpy as np
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from ..engines.workers import dask_worker
+from ..rows.blocks import as_array, is_dask
+from ..rows.validation import to_host
+
+
+def lazy_on_dask(method):
+    """A method that answers rows, and of collections of Dask says what answers they will have.
+
+    The estimator says by ``_answers_to_none(name, dtype)`` what the method gives for no rows.
+    """
+
+    @wraps(method)
+    def answer(self, X, *args, **options):
+        if not is_dask(X):
+            return method(self, X, *args, **options)
+        if args or options.get("out") is not None:
+            raise TypeError(
+                f"{method.__name__} of a Dask array takes no positional arguments beside X, and "
+                "no out; use dask.array.store, or to_zarr of what it returns."
+            )
+        options.pop("out", None)
+        return _lazy(self, method.__name__, X, options)
+
+    return answer
+
+
+def _lazy(model, name, X, options):
+    from dask import delayed
+
+    check_is_fitted(model)
+    array, names = as_array(X)
+    if names is not None:
+        validate_data(model, names, skip_check_array=True, reset=False)
+    _check_n_features(model, array, reset=False)
+    empty = model._answers_to_none(name, array.dtype, **options)
+    node = delayed(model, pure=False, traverse=False)
+    if isinstance(empty, np.ndarray):
+        return _mapped(array, node, name, options, empty)
+    return type(empty)(_mapped(array, node, name, options, e, k) for k, e in enumerate(empty))
+
+
+def _mapped(array, node, name, options, empty, number=None):
+    columns = [(size,) for size in empty.shape[1:]]
+    return array.map_blocks(
+        _answer, model=node, method=name, options=options, empty=empty, number=number,
+        dtype=empty.dtype, chunks=(array.chunks[0], *columns), meta=empty,
+        drop_axis=[1] if empty.ndim == 1 else None,
+    )  # fmt: skip
+
+
+def _answer(block, model, method, options, empty, number):
+    if not len(block):
+        return empty
+    with _limits():
+        found = getattr(model, method)(to_host(block), **options)
+    return found if number is None else found[number]
+
+
+def _limits():
+    """Threads of Dask's own pool work side by side: one each."""
+    is_of_pool = threading.current_thread() is not threading.main_thread()
+    is_alone = dask_worker() is not None or not is_of_pool
+    return nullcontext() if is_alone else threadpool_limits(1, "openmp")

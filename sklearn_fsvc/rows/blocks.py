@@ -1,0 +1,226 @@
+"""Rows in the blocks of a Dask array: work goes to where they are.
+
+The current client of Dask computes, or Dask's threads where there is none. Nothing of Dask is
+imported before an array of it is given. `dask` and `distributed` are used by their stable calls
+alone: `to_delayed`, `delayed`, `compute` and `persist`.
+
+Every task can be done again: a worker that dies costs time. Sums are added in a tree over the
+numbers of the blocks, so that they do not depend on who computes, nor how many.
+"""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..engines.workers import dask_worker
+from .sources import Source, open_rows
+from .sources.base import as_taken
+from .tasks import Place, add, call, check, constant, node, task, work_on
+
+# Neighbouring blocks up to so many rows in all are one piece of work.
+_LEAF_ROWS = 8192
+# Layers travel in the graph, so that a task can be done again on any worker; Dask warns of that.
+_CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
+
+
+class DaskBlocks(Source):
+    """Rows in blocks, which are neither fetched nor kept.
+
+    Parameters
+    ----------
+    array : dask.array.Array of shape (n_rows, n_features)
+        With known lengths, and all features in one block.
+    device, max_memory
+        As the user gave them.
+    names : object
+        As of `Source`.
+    """
+
+    is_remote = True
+
+    def __init__(self, array, device, max_memory, names=None):
+        self._array, self._device, self._max_memory = array, device, max_memory
+        self.shape, self.names = tuple(map(int, array.shape)), names
+        self.dtype = as_taken(array.dtype, "X")
+        self._lengths = np.array(array.chunks[0], int)
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._delayed = None
+        most = int(self._lengths.max(initial=1))
+        self.tile_rows, self.read_bytes = most, 2 * most * self.shape[1] * self.dtype.itemsize
+
+    def part(self, rows):
+        """Some rows, ascending, as blocks of their own."""
+        return DaskBlocks(self._array[rows], self._device, self._max_memory, self.names)
+
+    @property
+    def _blocks(self):
+        """One `Delayed` for each block."""
+        if self._delayed is None:
+            self._delayed = list(self._array.to_delayed().ravel())
+        return self._delayed
+
+    def pieces(self, rows):
+        rows = np.asarray(rows)
+        for i in np.unique(np.searchsorted(self._starts, rows, side="right") - 1):
+            yield int(self._starts[i]), self._compute([self._checked(i)])[0]
+
+    def take(self, rows, dtype=None):
+        """Rows in any order; none but these travel."""
+        rows = np.asarray(rows)
+        result = np.empty((len(rows), self.shape[1]), dtype or self.dtype)
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        owners = np.unique(owner)
+        at = [np.flatnonzero(owner == i) for i in owners]
+        wanted = zip(owners, at, strict=True)
+        tasks = [self._checked(i, rows[here] - self._starts[i]) for i, here in wanted]
+        for here, found in zip(at, self._compute(tasks), strict=True):
+            result[here] = found
+        return result
+
+    def _checked(self, i, rows=None):
+        """A task that gives a block, or some rows of it."""
+        shape = int(self._lengths[i]), self.shape[1]
+        return task(check, self.dtype, shape, int(self._starts[i]), rows)(self._blocks[i])
+
+    def fold(self, samples, work, rows=None):
+        """`fold.fold` where the blocks are."""
+        rows = None if rows is None else np.sort(rows)
+        shared, sum_of, nodes = constant(work), task(add, work.add), []
+        for start, stop in self._leaves():
+            first, end = (
+                int(self._starts[start]),
+                int(self._starts[stop - 1] + self._lengths[stop - 1]),
+            )
+            here = None
+            if rows is not None:
+                here = rows[slice(*np.searchsorted(rows, [first, end]))] - first
+                if not len(here):
+                    continue
+            own = replace(samples.with_rows(None, slice(first, end)), order=None)
+            blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
+            leaf = task(work_on, self._place, self._n_synapses(work), own, here)
+            nodes.append(leaf(shared, *blocks))
+        while len(nodes) > 1:
+            pairs = [nodes[i : i + 2] for i in range(0, len(nodes), 2)]
+            nodes = [sum_of(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return self._compute(nodes)[0]
+
+    def _leaves(self):
+        """(first, end) of neighbouring blocks that are one piece of work."""
+        start = n_rows = 0
+        for i, n in enumerate(self._lengths):
+            if n_rows and n_rows + n > _LEAF_ROWS:
+                yield start, i
+                start, n_rows = i, 0
+            n_rows += n
+        if n_rows:
+            yield start, len(self._lengths)
+
+    def owners(self, rows):
+        """The number of the block that each row is in, and the row's number in it."""
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        return owner, rows - self._starts[owner]
+
+    def each(self, function, n_units, states, *shared):
+        """``function(job, block, state, *shared)`` of some blocks; results stay where they are.
+
+        Parameters
+        ----------
+        states : dict
+            Number of a block -> its state: a value, or a result of an earlier call.
+
+        Returns
+        -------
+        dict
+            Number of a block -> its result.
+        """
+        import dask
+
+        shared = [constant(value) for value in shared]
+        work = self.shape[0] * self.shape[1] * n_units
+        of_block = task(call, self._place, work, function)
+        tasks = [of_block(self._checked(i), node(state), *shared) for i, state in states.items()]
+        with dask.config.set(_CONFIG), self._limits():
+            return dict(zip(states, dask.persist(*tasks), strict=True))
+
+    def fetch(self, results, pick):
+        """``pick`` of each result of `each`, here."""
+        found = self._compute([task(pick)(result) for result in results.values()])
+        return dict(zip(results, found, strict=True))
+
+    def _n_synapses(self, work):
+        layers = getattr(work, "layers", None) or [getattr(work, "layer", None)]
+        n_units = 0 if layers[0] is None else layers[0].n_units
+        return self.shape[0] * self.shape[1] * n_units
+
+    @property
+    def _place(self):
+        threads = 1 if _is_local() else None
+        return Place(self._device, self._max_memory, threads)
+
+    @staticmethod
+    def _limits():
+        """Dask's threads work side by side: each call of a BLAS takes one."""
+        return threadpool_limits(1) if _is_local() else nullcontext()
+
+    def _compute(self, tasks):
+        import dask
+
+        with dask.config.set(_CONFIG), self._limits():
+            return dask.compute(*tasks)
+
+
+def is_dask(X):
+    """Whether X is a collection of Dask."""
+    return hasattr(X, "__dask_graph__") and not isinstance(X, type)
+
+
+def open_all(X, device, max_memory, y=None, sample_weight=None):
+    """`open_rows`, also of collections of Dask.
+
+    Of these y and the weights are fetched as a whole, and the lengths of blocks are counted
+    where they are not known.
+    """
+    if any(map(is_dask, (y, sample_weight))):
+        y, sample_weight = (_fetched(value) for value in (y, sample_weight))
+    if not is_dask(X):
+        return open_rows(X, max_memory, y, sample_weight)
+    array, names = as_array(X)
+    if np.isnan(array.chunks[0]).any():
+        array = array.copy()  # which notes the lengths, and the user's own stays as it is
+        array.compute_chunk_sizes()
+    return DaskBlocks(array, device, max_memory, names), y, sample_weight
+
+
+def as_array(X):
+    """A Dask array with all features in one block, and an empty table with their names or None."""
+    names = None
+    if hasattr(X, "to_dask_array"):
+        names, X = X._meta, X.to_dask_array()
+    if not hasattr(X, "chunks"):
+        raise TypeError(
+            f"X is a {type(X).__name__} of Dask; give a dask.array, or a dask.dataframe of numbers."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X.shape={X.shape}.")
+    return X.rechunk({1: -1}), names
+
+
+def _fetched(value):
+    return np.asarray(value.compute()) if is_dask(value) else value
+
+
+def _is_local():
+    """Whether tasks are threads of this process."""
+    if "distributed" not in sys.modules or dask_worker() is not None:
+        return True
+    from distributed import default_client
+
+    try:
+        default_client()
+    except ValueError:
+        return True
+    return False

@@ -1,0 +1,68 @@
+"""One result of all rows: of one engine's, of several that share them, or of workers elsewhere."""
+
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+
+from .sources import Source, some_rows
+
+
+def fold(job, samples, work, rows=None):
+    """The result of some work on all rows.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+    work : callable
+        ``work(job, samples, rows)`` gives the result of samples, or of those with the numbers
+        `rows`, and ``work.add(some, more)`` that of both, of rows that follow one another; it may
+        change `some`. Work goes to other processes by pickle, and so do results, which
+        ``work.to_host(result)`` gives in arrays of the host.
+    rows : ndarray of int, optional
+        Row numbers in any order; all by default.
+    """
+    if isinstance(samples.X, Source) and samples.X.is_remote:
+        return samples.X.fold(samples, work, rows)
+    shares = shares_of(job.engine.team, len(samples))
+    if len(shares) == 1:
+        return work(job, samples, rows)
+
+    def work_on(job, share):
+        own = samples.share(share)
+        if rows is None:
+            return work(job, own, None)
+        here = rows[(rows >= share.start) & (rows < share.stop)]
+        return work(job, own, here - share.start) if len(here) else None
+
+    found = side_by_side(job, shares, work_on)
+    return reduce(work.add, [result for result in found if result is not None])
+
+
+def shares_of(team, n_rows):
+    """Slices of the rows, one for each engine of a team that may be None."""
+    n = 1 if team is None else min(len(team.members), n_rows)
+    if n < 2:
+        return [slice(0, n_rows)]
+    ends = np.linspace(0, n_rows, n + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+
+def side_by_side(job, shares, work):
+    """``work(job of a member, its share)`` of all, in threads; the results in their order."""
+    if len(shares) == 1:
+        return [work(job, shares[0])]
+
+    def work_of(member, share, stop):
+        return work(replace(job, engine=member, stop=stop), share)
+
+    return job.engine.team.each(work_of, shares)
+
+
+def part_of(X, share):
+    """A slice of the rows of an array or a source, not copied."""
+    if isinstance(X, Source):
+        return some_rows(X, np.arange(share.start, share.stop))
+    return X[share]

@@ -1,0 +1,81 @@
+"""Several engines as one device: who they are, and that one failure ends all."""
+
+import threading
+import time
+
+import pytest
+
+from sklearn_fsvc.engines import ENGINES, get_engine
+from sklearn_fsvc.engines.team import Stopped
+from teams import Half
+
+
+@pytest.fixture(autouse=True)
+def halves(monkeypatch):
+    monkeypatch.setitem(ENGINES, Half.name, Half)
+
+
+@pytest.fixture
+def team():
+    with get_engine("half:all") as engine:
+        yield engine.team
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "n_members"),
+    [("half:all", "half:0,1", 2), ("half:1,0", "half:1,0", 2), ("half:1", "half:1", 0)],
+)
+def test_who_is_in_it(device, name, n_members):
+    with get_engine(device) as engine:
+        assert engine.name == name
+        members = [] if engine.team is None else engine.team.members
+        assert len(members) == n_members
+        assert not members or members[0] is engine
+
+
+@pytest.mark.parametrize(
+    ("device", "error", "message"),
+    [
+        ("half:0,2", RuntimeError, "device='half:0,2' cannot be used: there is no half 2"),
+        ("half:0,0", ValueError, "device='half:0,0' names a device twice"),
+        ("half:0,", ValueError, 'is not known; .* "half:0,1" two of them'),
+        ("half:some", ValueError, "is not known"),
+        ("jit:all", ValueError, "is not known"),
+    ],
+)
+def test_who_is_refused(device, error, message):
+    with pytest.raises(error, match=message):
+        get_engine(device)
+
+
+def test_results_come_in_order_and_from_threads_of_their_own(team):
+    def work(member, task, stop):
+        time.sleep(0.05 * (task == "a"))
+        return member.name, task, threading.get_ident()
+
+    for _ in range(2):
+        first, second = team.each(work, ["a", "b"])
+        assert (first[:2], second[:2]) == (("half:0,1", "a"), ("half:1", "b"))
+        assert first[2] == threading.get_ident() != second[2]
+    assert second == team.each(work, ["a", "b"])[1]  # the thread stays
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt])
+def test_one_failure_ends_all(team, failing, error):
+    def work(member, task, stop):
+        if task == failing:
+            raise error("this one")
+        if not stop.wait(10):
+            pytest.fail("nobody said stop")
+        raise Stopped
+
+    with pytest.raises(error, match="this one"):
+        team.each(work, [0, 1])
+    assert team.each(lambda member, task, stop: task, [0, 1]) == [0, 1]
+
+
+def test_threads_end_with_the_team():
+    with get_engine("half:all"):
+        assert [t for t in threading.enumerate() if "team" in t.name]
+    assert not [t for t in threading.enumerate() if "team" in t.name]

@@ -1,0 +1,149 @@
+"""Models of several engines are those of one: to rounding, and their centres to the bit."""
+
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+from sklearn_fsvc.engines import ENGINES
+from sourced import Shelf, Tap
+from teams import Half
+
+SIZED = {"n_hidden": 40, "random_state": 0}
+MODELS = [
+    TanhClassifier(alpha=1.0, **SIZED),
+    TanhClassifier(probability=True, **SIZED),
+    TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
+    TanhRegressor(uncertainty=True, **SIZED),
+    RBFClassifier(**SIZED),
+    RBFClassifier(radius=0.2, probability=True, kernel="triangular", **SIZED),
+    RBFClassifier(selection="per_class", metric="euclidean", **SIZED),
+    RBFClassifier(readout="lms", **SIZED),
+    RBFRegressor(selection="random", **SIZED),
+    RBFProjector(30, feature_weights="learned", random_state=0),
+    TanhProjector(30, random_state=0),
+]
+
+
+@pytest.fixture(autouse=True)
+def halves(monkeypatch):
+    monkeypatch.setitem(ENGINES, Half.name, Half)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 401)
+    return (rng.random((401, 5)) + y[:, None] / 3).astype(np.float32), y
+
+
+def answers(model, X):
+    if hasattr(model, "transform"):
+        return [model.transform(X)]
+    if hasattr(model, "decision_function"):
+        proba = [model.predict_proba(X)] if model.probability else []
+        return [model.decision_function(X), *proba]
+    return model.predict(X, return_std=True) if model.uncertainty else [model.predict(X)]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_same_model(rows, model, weighted):
+    X, y = rows
+    weight = {}
+    if weighted and hasattr(model, "predict"):
+        weight = {"sample_weight": np.random.default_rng(1).integers(0, 3, len(X)).astype(float)}
+    alone = clone(model).set_params(device="half").fit(X, y, **weight)
+    team = clone(model).set_params(device="half:all").fit(X, y, **weight)
+    assert (alone.device_, team.device_) == ("half:0", "half:0,1")
+    if hasattr(alone, "support_"):
+        np.testing.assert_array_equal(team.support_, alone.support_)
+    for found, expected in zip(answers(team, X), answers(alone, X), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    # But for the rounding of products of other tiles, a model answers the same.
+    for found, expected in zip(
+        answers(team, X), answers(team.set_params(device="half"), X), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("source", [Shelf, Tap])
+def test_sources(rows, source):
+    X, y = rows
+    model = TanhClassifier(alpha=1.0, device="half:all", **SIZED)
+    given = (source(X), y) if source is Shelf else (source(X, y),)
+    found = clone(model).fit(*given).readout_coef_
+    np.testing.assert_allclose(found, model.fit(X, y).readout_coef_, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_outside_every_unit(rows):
+    X, y = rows
+    model = RBFClassifier(radius=0.2, kernel="triangular", selection_radius=0.5, **SIZED)
+    model.set_params(n_hidden=10, device="half:all").fit(X, y)
+    far = np.vstack([X[:5], X[:5] + 100, X[:5] - 100])
+    expected = model.set_params(device="half").decision_function(far)
+    found = model.set_params(device="half:all").decision_function(far)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+
+
+def test_search_and_streams(rows):
+    X, y = rows
+    grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
+    alone, team = (
+        HiddenSizeSearchCV(TanhClassifier(random_state=0, device=device), grid).fit(X, y)
+        for device in ("half", "half:all")
+    )
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(team.cv_results_[name], alone.cv_results_[name], atol=1e-6)
+    streams = [
+        TanhClassifier(alpha=1.0, device=device, **SIZED).partial_fit(X, y, classes=range(3))
+        for device in ("half", "half:all")
+    ]
+    coefs = [model.forget(X[:50], y[:50]).readout_coef_ for model in streams]
+    np.testing.assert_allclose(*coefs, rtol=1e-4, atol=1e-6)
+
+
+def test_both_work(rows, monkeypatch):
+    seen, hidden = set(), Half.hidden
+
+    def noted(self, *args, **kwargs):
+        seen.add((self.index, threading.get_ident()))
+        return hidden(self, *args, **kwargs)
+
+    monkeypatch.setattr(Half, "hidden", noted)
+    X, y = rows
+    model = RBFClassifier(selection_radius=0.5, alpha=1.0, radius=0.5, device="half:all", **SIZED)
+    model.fit(X, y)
+    for work in (lambda: model.fit(X, y), lambda: model.predict(X)):
+        seen.clear()
+        work()
+        assert {index for index, _ in seen} == {0, 1}
+        assert len(seen) == 2  # a thread for each
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_failed_fit_leaves_the_model_and_no_thread(rows, monkeypatch, index):
+    X, y = rows
+    model = TanhClassifier(alpha=1.0, device="half:all", **SIZED).fit(X, y)
+    before, hidden = dict(vars(model)), Half.hidden
+
+    def failing(self, *args, **kwargs):
+        if self.index == index:
+            raise MemoryError("no more")
+        return hidden(self, *args, **kwargs)
+
+    monkeypatch.setattr(Half, "hidden", failing)
+    with pytest.raises(MemoryError, match="no more"):
+        model.fit(X[::-1], y)
+    assert {name: vars(model)[name] for name in before} == before
+    assert not [thread for thread in threading.enumerate() if "team" in thread.name]

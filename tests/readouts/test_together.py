@@ -1,0 +1,107 @@
+"""Panels that are dealt to several engines: the same sums, the same factor, the same model."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc import TanhClassifier, TanhRegressor
+from sklearn_fsvc.engines import ENGINES, get_engine
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.readouts import panels, ridge
+from sklearn_fsvc.readouts.panels import Panels
+from teams import Half
+
+
+@pytest.fixture(autouse=True)
+def halves_with_narrow_panels(monkeypatch):
+    monkeypatch.setitem(ENGINES, Half.name, Half)
+    monkeypatch.setattr(panels, "WIDTH", 16)
+
+
+@pytest.fixture
+def team():
+    with get_engine("half:all") as engine:
+        yield engine.team
+
+
+def panels_of(A, team=None):
+    matrix = Panels(len(A), HOST, team=team)
+    for first, block in matrix:
+        block[...] = A[first:, first : first + block.shape[1]]
+    return matrix
+
+
+@pytest.mark.parametrize("order", [1, 15, 16, 17, 33, 100])
+def test_the_factor(team, rng, order):
+    B = rng.standard_normal((order, order + 5))
+    A = B @ B.T + np.eye(order)
+    matrix = panels_of(A, team)
+    assert matrix.factorise()
+    L = np.linalg.cholesky(A)
+    np.testing.assert_allclose(np.tril(matrix.full()), L, atol=1e-10)
+    right = rng.standard_normal((order, 3))
+    half = matrix.solve_lower(np.array(right, order="F"))
+    np.testing.assert_allclose(
+        matrix.solve_lower(half, transposed=True), np.linalg.solve(A, right), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("bad", [0, 20, 40, 99])
+def test_a_matrix_without_a_factor(team, rng, bad):
+    B = rng.standard_normal((100, 120))
+    A = B @ B.T
+    A[bad, bad] = -1.0
+    assert not panels_of(A, team).factorise()
+
+
+def test_an_error_in_one_thread_ends_all(team, rng, monkeypatch):
+    factorise = HOST.factorise
+
+    def failing(A):
+        if A[0, 0] == 7:
+            raise MemoryError("panel")
+        return factorise(A)
+
+    monkeypatch.setattr(type(HOST), "factorise", staticmethod(failing))
+    A = np.eye(100)
+    A[48, 48] = 7
+    with pytest.raises(MemoryError, match="panel"):
+        panels_of(A, team).factorise()
+
+
+@pytest.mark.parametrize("model", [TanhClassifier, TanhRegressor])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("alpha", [1.0, "auto"])
+def test_the_model_is_that_of_one(rng, monkeypatch, model, dtype, alpha):
+    X, y = rng.random((300, 5)).astype(dtype), rng.integers(0, 3, 300)
+    model = model(90, alpha=alpha, random_state=0)
+    weight = rng.integers(0, 3, 300).astype(float)
+    expected = model.set_params(device="half:0").fit(X, y, weight).readout_coef_
+    calls = []
+    dealt = ridge.gather_dealt
+
+    def noted(*args):
+        statistics = dealt(*args)
+        calls.append([block.size for block in statistics.gram.blocks])
+        return statistics
+
+    monkeypatch.setattr(ridge, "gather_dealt", noted)
+    monkeypatch.setattr(ridge, "_MOST_OF_ONE", 0.0)
+    found = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
+    assert [len(sizes) for sizes in calls][:1] == [6]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_each_holds_its_own(team, rng, monkeypatch):
+    held = []
+    some = Panels.some.__func__
+
+    def noted(cls, order, algebra, number, n):
+        matrix = some(cls, order, algebra, number, n)
+        held.append((number, [i for i, b in enumerate(matrix.blocks) if b is not None]))
+        return matrix
+
+    monkeypatch.setattr(Panels, "some", classmethod(noted))
+    monkeypatch.setattr(ridge, "_MOST_OF_ONE", 0.0)
+    X = rng.random((60, 5))
+    TanhClassifier(90, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)
+    assert sorted(held) == [(0, [0, 2, 4]), (1, [1, 3, 5])]
