@@ -1,9 +1,10 @@
 """Several GPUs against one: fits with the same rows, and with twice as many.
 
 python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--rows N] [--units M]
-    [--repeats N] [--only NAME ...] [--json FILE]
+    [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
 
-Host memory to fitted model. The devices take turns; medians, and the first calls, which also
+Host memory to fitted model. `--order` also factorises matrices of these orders, and `--huge`
+fits so many units that no single device has room. The devices take turns; medians, and the first calls, which also
 compile. `--data` names the folder of MNIST; other rows are random bytes.
 """
 
@@ -14,6 +15,8 @@ import numpy as np
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.readouts.panels import Panels
 
 CLASSES = 10
 
@@ -63,13 +66,71 @@ def compare(args, name, model, X, y):
         yield f"{what}: times as fast", base / median
 
 
+def panels_of(engine, order):
+    """A matrix that has a factor, dealt over the team of the engine if it has one."""
+
+    def some(member, number, stop=None):
+        own = Panels.some(order, member.algebra, number, n)
+        own.add_gram(member.xp.asarray(np.random.default_rng(0).normal(size=(64, order))))
+        own.add_to_diagonal(float(order))
+        return own.blocks
+
+    n = 1 if engine.team is None else len(engine.team.members)
+    if n == 1:
+        return Panels(order, engine.algebra, some(engine, 0))
+    parts = engine.team.each(some, list(range(n)))
+    blocks = [parts[i % n][i] for i in range(len(parts[0]))]
+    return Panels(order, engine.algebra, blocks, engine.team)
+
+
+def factorisations(args, order):
+    """Rows of the report: seconds of the factor of a matrix, by each of the devices."""
+    base = None
+    for device in args.devices:
+        with get_engine(device) as engine:
+            matrix, times = panels_of(engine, order), []
+            for _ in range(args.repeats + 1):
+                copied = matrix.copy()
+                engine.finish()
+                start = time.perf_counter()
+                assert copied.factorise()
+                engine.finish()
+                times.append(time.perf_counter() - start)
+                del copied
+            del matrix
+            engine.xp.get_default_memory_pool().free_all_blocks()
+        median = float(np.median(times[1:]))
+        base = base or median
+        yield f"factor of order {order}, {device}: TFLOP/s", order**3 / 3e12 / median
+        yield f"factor of order {order}, {device}: times as fast", base / median
+
+
+def huge_fit(args, units):
+    """Rows of the report: one fit of so many units that they fit no single device, by the last."""
+    X, y = random_rows(20_000, 784)
+    model = TanhClassifier(units, scale=0.01, alpha=1.0, random_state=0, device=args.devices[-1])
+    start = time.perf_counter()
+    model.fit(X, y)
+    yield f"{units} units, 20000 rows, {model.device_}: fit, s", time.perf_counter() - start
+    yield f"{units} units: accuracy on 1000 of the rows", model.score(X[:1000], y[:1000])
+    with get_engine(args.devices[-1]) as engine:
+        for member in [engine] if engine.team is None else engine.team.members:
+            with engine.xp.cuda.Device(member.index):
+                peak = engine.xp.get_default_memory_pool().total_bytes()
+            yield f"{units} units, GPU {member.index}: peak memory, GB", peak / 1e9
+
+
 def main(args):
     found, kinds = [], models(args.units)
+    for order in args.order:
+        found += factorisations(args, order)
+    for units in args.huge:
+        found += huge_fit(args, units)
     if args.data:
         X, y = load_images(args.data)[:2]
         for name in args.only:
             found += compare(args, f"MNIST, {name}", kinds[name], X, y)
-    X, y = random_rows(args.rows, 784)
+    X, y = random_rows(args.rows if args.only else 0, 784)
     for name in args.only:
         for n in (len(X) // 2, len(X)):
             found += compare(args, name, kinds[name], X[:n], y[:n])
@@ -83,7 +144,9 @@ if __name__ == "__main__":
             data={},
             rows={"type": int, "default": 1_000_000},
             units={"type": int, "default": 8192},
+            order={"type": int, "nargs": "*", "default": []},
+            huge={"type": int, "nargs": "*", "default": []},
             repeats={"type": int, "default": 7},
-            only={"nargs": "+", "default": ["tanh", "tanh, alpha auto", "RBF, random centres"]},
+            only={"nargs": "*", "default": ["tanh", "tanh, alpha auto", "RBF, random centres"]},
         )
     )
