@@ -106,6 +106,15 @@ def test_large_labels():
     assert "1099511627776LL, 1099511627777LL" in text
 
 
+def test_distances_of_many_bytes(rng, tmp_path):
+    """Sums of 258 differences and more do not fit into 16 bits."""
+    y = np.arange(40) % 2
+    rows = rng.integers(0, 30, (40, 300)) + 225 * y[:, None]
+    rows = np.clip(rows, 0, 255).astype("u1")
+    model = RBFClassifier(20, selection="random", radius=5e4, **FIXED).fit(rows, y)
+    assert_same(model, 255 * (rows > 128).astype("u1"), tmp_path)
+
+
 @pytest.mark.parametrize("model", [RBFClassifier(30, **FIXED), TanhClassifier(30, **FIXED)])
 def test_two_classes(model, tmp_path):
     model.fit(X.astype("f4"), Y > 4)
