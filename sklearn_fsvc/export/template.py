@@ -76,8 +76,12 @@ LARGEST = """\
 
 TERMS = {
     "manhattan": "sum += {abs}({row}[k] - *unit);",
-    "sqeuclidean": "const {real} apart = {row}[k] - *unit;\n            sum += apart * apart;",
+    "sqeuclidean": """\
+const {real} apart = {row}[k] - *unit;
+            sum += apart * apart;""",
     "product": "sum += {row}[k] * *unit;",
 }
 # Of bytes, in integers.
-MANHATTAN_OF_BYTES = "sum += {row}[k] > *unit ? {row}[k] - *unit : *unit - {row}[k];"
+MANHATTAN_OF_BYTES = """\
+const int apart = {row}[k] - *unit;
+            sum += apart < 0 ? -apart : apart;"""
