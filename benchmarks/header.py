@@ -1,4 +1,4 @@
-"""A classifier as a C header: bytes, and the time of a row, beside `predict` on one thread.
+"""A classifier as a C header: bytes, and CPU time of a row, beside `predict` on one thread.
 
 python benchmarks/header.py [--data DIR] [--units N] [--json FILE]
 
@@ -47,12 +47,12 @@ def compiled(text, dtype, options, folder):
 
 
 def seconds(function):
-    """Median of a few calls, after one that warms up."""
+    """CPU time: median of a few calls, after one that warms up."""
     taken = []
     for _ in range(REPEATS + 1):
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     return float(np.median(taken[1:]))
 
 

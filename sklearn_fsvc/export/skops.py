@@ -1,7 +1,7 @@
 """Saving with skops, which builds only what its reader trusts."""
 
-# All that models of this package are made of, beside what skops trusts by itself. None of it
-# does anything when it is loaded but take in its own attributes.
+#: All that models of this package are made of, beside what skops trusts by itself. None of it
+#: does anything when it is loaded but take in its own attributes.
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
