@@ -36,8 +36,8 @@ def to_c(model, name="model"):
     """Write a fitted model as a C header, for a machine without Python.
 
     The header needs ``<math.h>`` and ``<stdint.h>`` alone and allocates nothing. Rows have the
-    dtype of the rows that the model was fitted to: bytes, whose distances are integers,
-    float or double. It defines, for ``name="model"``,
+    dtype of the centres or, of tanh units, of their weights: bytes, whose distances are
+    integers, float or double. It defines, for ``name="model"``,
 
     - ``model_predict(x)``, the class of a row, a number or a string; of a regressor
       ``model_predict(x, y)``, which writes a double for each output;
@@ -90,34 +90,36 @@ class _Writer:
     """Puts the parts of a header together, by what the model has of each."""
 
     def __init__(self, name, network, arrival):
-        layer = network._layer()
-        self._rows = getattr(network, "centers_", layer.units).dtype
+        layer, self._is_classifier = network._layer(), is_classifier(network)
+        self._check(network, layer)
+        rows = getattr(network, "centers_", layer.units).dtype
         if layer.accumulation != "manhattan" and layer.units.dtype == np.uint8:
             layer = layer.astype(np.float32)
+        self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
+        self._real = layer.hidden_dtype
+        self._is_watching = network._rows_may_be_outside
+        self._tables = []
+        self._words = {
+            "name": name, "guard": name.upper(), "version": __version__,
+            "row_type": ctype_of(rows), "unit_type": ctype_of(layer.units.dtype),
+            "real": ctype_of(self._real), "n_features": layer.n_features,
+            "n_units": layer.n_units, "n_outputs": len(network.readout_coef_),
+            "answer": ctype_of(network.readout_intercept_.dtype),
+        }  # fmt: skip
+
+    def _check(self, network, layer):
+        """Raise for what there are no words for in C."""
         if layer.function not in _FUNCTIONS:
             raise ValueError(
                 f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which is "
                 'not known in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
                 "function is IDENTITY, EXP or TANH of sklearn_fsvc.formulas."
             )
-        self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
-        self._is_classifier = is_classifier(network)
         if self._is_classifier and not network._labels.is_single:
             raise ValueError(
                 f"model={network!r} has several outputs, and a function in C has one answer; fit "
                 "a classifier to each column of y, and export each by a name of its own."
             )
-        self._real = layer.hidden_dtype
-        self._is_watching = network._rows_may_be_outside
-        self._tables = []
-        W = network.readout_coef_
-        self._words = {
-            "name": name, "guard": name.upper(), "version": __version__,
-            "row_type": ctype_of(self._rows), "unit_type": ctype_of(layer.units.dtype),
-            "real": ctype_of(self._real), "n_features": layer.n_features,
-            "n_units": layer.n_units, "n_outputs": len(W),
-            "answer": ctype_of(network.readout_intercept_.dtype),
-        }  # fmt: skip
 
     def header(self):
         functions = [self._outputs()]
