@@ -1,4 +1,4 @@
-"""python -m sklearn_fsvc {info, demo, tune, bench}"""
+"""python -m sklearn_fsvc {info, demo, tune, bench, export}"""
 
 import argparse
 import platform
@@ -89,6 +89,13 @@ def bench(args):
     measure([args.experiment], args.device, args.quick, args.output)
 
 
+def export(args):
+    """A saved model as a file for other programs."""
+    from .export.command import export as write
+
+    write(args.model, args.c, args.name)
+
+
 def _add_tune(commands):
     options = commands.add_parser("tune", help=tune.__doc__)
     options.add_argument("--device", help="the CPU's fastest engine and a GPU by default")
@@ -113,6 +120,13 @@ def _add_bench(commands):
     options.add_argument("--output", default="bench", help="folder for the files (%(default)s)")
 
 
+def _add_export(commands):
+    options = commands.add_parser("export", help=export.__doc__)
+    options.add_argument("model", help="a file of skops")
+    options.add_argument("--c", required=True, metavar="FILE", help="the C header to write")
+    options.add_argument("--name", help="what names in C begin with (that of the file)")
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m sklearn_fsvc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -125,6 +139,7 @@ def main(argv=None):
     options.add_argument("--verbose", type=int, default=0)
     _add_tune(commands)
     _add_bench(commands)
+    _add_export(commands)
     args = parser.parse_args(argv)
     if args.command == "info":
         info()
@@ -132,7 +147,7 @@ def main(argv=None):
         demo(args)
     else:
         try:
-            {"tune": tune, "bench": bench}[args.command](args)
+            {"tune": tune, "bench": bench, "export": export}[args.command](args)
         except (RuntimeError, ValueError) as error:  # what these raise is for the user
             raise SystemExit(f"{args.command}: {error}") from error
 

@@ -4,7 +4,7 @@ import sys
 import warnings
 
 # Packages whose lines are not the user's: ours, and those that call us in their turn.
-_INSIDE = {"sklearn_fsvc", "sklearn", "joblib", "contextlib"}
+_INSIDE = {"sklearn_fsvc", "sklearn", "joblib", "contextlib", "pickle", "skops"}
 
 
 def warn(message, category=UserWarning):

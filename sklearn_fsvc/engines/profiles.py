@@ -27,7 +27,8 @@ FOLDER = "SKLEARN_FSVC_CACHE"
 def folder():
     """Where profiles lie: what SKLEARN_FSVC_CACHE names, else the user's cache folder.
 
-    None where platformdirs, which knows that folder, is not installed.
+    None where platformdirs, which knows that folder, is not installed, and where the user has
+    no home, as in a container with a number for its user.
     """
     if os.environ.get(FOLDER):
         return Path(os.environ[FOLDER]).expanduser()
@@ -35,7 +36,11 @@ def folder():
         from platformdirs import user_cache_path
     except ImportError:
         return None
-    return user_cache_path("sklearn_fsvc")
+    try:
+        place = user_cache_path("sklearn_fsvc")
+    except RuntimeError:  # no home
+        return None
+    return place if place.is_absolute() else None  # of older versions: ~ that stands for nothing
 
 
 def path_of(identity):
@@ -145,8 +150,8 @@ def _known_path(identity):
     path = path_of(identity)
     if path is None:
         raise RuntimeError(
-            "Profiles lie in the user's cache folder, which platformdirs knows: "
-            f"pip install 'sklearn-fsvc[tune]', or set {FOLDER} to a folder."
+            "Profiles lie in the user's cache folder, which platformdirs knows where there is a "
+            f"home: pip install 'sklearn-fsvc[tune]', or set {FOLDER} to a folder."
         )
     return path
 

@@ -2,6 +2,7 @@
 
 A face and a family make an estimator::
 
+    state        which version saved a model
     base         any face of a hidden layer: validate, choose the layer, stream
       transformer    H itself
       predictor      a linear readout of H, trained and applied

@@ -15,9 +15,10 @@ from ..rows.job import Job
 from ..rows.sources.base import as_taken
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
+from .state import Versioned
 
 
-class HiddenLayerEstimator(BaseEstimator):
+class HiddenLayerEstimator(Versioned, BaseEstimator):
     """One hidden layer that is not trained.
 
     How a layer of its kind is chosen is said by a mixin, `RBFUnits` or `TanhUnits`.

@@ -134,7 +134,9 @@ class RBFUnits:
             layer, self.support_, self.selection_radius_ = fit_layer(request, job, samples, groups)
             self.centers_, kernel, self.radius_ = layer.units, layer.kernel, layer.radius
         else:
-            self.centers_ = centers_of(self.layer, X)
+            centers = centers_of(self.layer, X)
+            dtype = replace(request, weights=None).dtype(centers)
+            self.centers_ = centers.astype(dtype, copy=False)
             request = replace(request, n_units=len(self.centers_))
             kernel, self.radius_ = request.kernel, self.radius
         self.feature_weights_ = given

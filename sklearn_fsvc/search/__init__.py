@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from ..cautions import warn
+from ..estimators.state import Versioned
 from ..parameters import unchanged_on_error
 from ..rows.blocks import open_all
 from ..rows.sources import Source
@@ -32,7 +33,7 @@ from .shared import Task, fit_split, fit_splits
 _NAMED = 5
 
 
-class HiddenSizeSearchCV(GridSearchCV):
+class HiddenSizeSearchCV(Versioned, GridSearchCV):
     """GridSearchCV for the networks of this package, at the price of few of them.
 
     What `GridSearchCV` would answer, to rounding, without the work it would repeat: the

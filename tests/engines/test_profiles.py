@@ -235,6 +235,24 @@ def test_without_a_folder_nothing_is_read_and_writing_says_what_to_install(monke
         profiles.write(IDENTITY, SETTINGS)
 
 
+@pytest.mark.parametrize("way", ["raises", "leaves the sign"])
+def test_a_user_without_a_home(monkeypatch, way):
+    """Newer versions of platformdirs raise; older ones leave the sign of a home as it is."""
+
+    def user_cache_path(name):
+        if way == "raises":
+            raise RuntimeError("could not determine the home directory")
+        return Path("~/.cache") / name
+
+    monkeypatch.setitem(
+        sys.modules, "platformdirs", SimpleNamespace(user_cache_path=user_cache_path)
+    )
+    monkeypatch.delenv(profiles.FOLDER)
+    assert profiles.read(IDENTITY) == {}
+    with pytest.raises(RuntimeError, match=f"where there is a home.*set {profiles.FOLDER}"):
+        profiles.write(IDENTITY, SETTINGS)
+
+
 def test_a_folder_that_cannot_be_written_is_named(monkeypatch, tmp_path):
     file = tmp_path / "file"
     file.write_text("")

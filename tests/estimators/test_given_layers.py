@@ -6,6 +6,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+import naive
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -87,6 +88,19 @@ def test_dtypes(dtype):
     again = RBFClassifier(layer=lender, alpha=1.0).fit(rows.astype(float), Y)
     assert model.readout_coef_.dtype == (np.float64 if dtype == np.float64 else np.float32)
     assert (model.predict(rows) == again.predict(rows)).mean() > 0.95
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+def test_centres_of_bytes(metric, device):
+    """Only Manhattan distances are summed in bytes: squares would not fit."""
+    rows = np.abs(50 * X).astype(np.uint8)
+    options = {"metric": metric, "kernel": "laplacian", "feature_weights": None, "alpha": 1.0}
+    radius = 5000.0 if metric == "sqeuclidean" else 100.0
+    model = RBFClassifier(layer=rows[:20], radius=radius, device=device, **options).fit(rows, Y)
+    H = naive.rbf(rows, rows[:20], radius, metric, "laplacian")
+    W, b = naive.ridge(H, np.eye(3)[Y], 1.0)
+    np.testing.assert_allclose(model.decision_function(rows), H @ W.T + b, atol=1e-3)
+    assert model.centers_.dtype == (np.uint8 if metric == "manhattan" else np.float32)
 
 
 def test_a_row_outside_all_units_has_the_intercepts():

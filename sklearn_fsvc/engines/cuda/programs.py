@@ -119,7 +119,8 @@ def folder():
     """Where programs are kept: the folder of the profiles, else that of CuPy's own."""
     place = profiles.folder()
     if place is None:
-        place = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
+        place = os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache"
+        place = Path(os.path.expanduser(place))  # as CuPy does, without an error for no home
     return place / "sklearn_fsvc_kernels"
 
 

@@ -1,0 +1,92 @@
+"""What is inside a fitted model: its network, and what becomes of rows before they meet it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from ..estimators.predictor import HiddenLayerPredictor
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """Rows on their way to the units: ``(x - shift) * factor + offset``, feature by feature.
+
+    Parameters
+    ----------
+    shift, factor, offset : ndarray of shape (n_features,), float64
+    """
+
+    shift: np.ndarray
+    factor: np.ndarray
+    offset: np.ndarray
+
+    @classmethod
+    def unchanged(cls, n_features):
+        return cls(np.zeros(n_features), np.ones(n_features), np.zeros(n_features))
+
+    def then_times(self, weights):
+        return Arrival(self.shift, self.factor * weights, self.offset * weights)
+
+
+def opened(model):
+    """The network within a model, and the arrival of its rows.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier or regressor of this package, a `Pipeline` of a scaler and such a
+        one, or a search that was fitted to either.
+
+    Returns
+    -------
+    network : HiddenLayerPredictor
+    arrival : Arrival
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other models.
+    """
+    check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    *before, network = (step for step in steps if step not in (None, "passthrough"))
+    if not isinstance(network, HiddenLayerPredictor):
+        raise TypeError(
+            f"model={network!r} has no readout of this package; give a fitted RBFClassifier, "
+            "TanhClassifier, RBFRegressor or TanhRegressor, a Pipeline that ends in one, or a "
+            "search with refit=True."
+        )
+    if len(before) > 1:
+        raise ValueError(_refused(before[0]))
+    arrival = _of_scaler(before[0]) if before else Arrival.unchanged(network.n_features_in_)
+    return network, _with_feature_weights(arrival, network)
+
+
+def _of_scaler(step):
+    n_features = getattr(step, "n_features_in_", 0)
+    plain = Arrival.unchanged(n_features)
+    if type(step) is StandardScaler:
+        shift = plain.shift if step.mean_ is None or not step.with_mean else step.mean_
+        scale = plain.factor if step.scale_ is None else step.scale_
+        return Arrival(shift, 1 / scale, plain.offset)
+    if type(step) is MinMaxScaler and not step.clip:
+        low, _ = step.feature_range
+        return Arrival(step.data_min_, step.scale_, plain.offset + low)
+    raise ValueError(_refused(step))
+
+
+def _refused(step):
+    return (
+        f"Step {step!r} cannot be exported; have one StandardScaler, or one MinMaxScaler with "
+        "clip=False, before the network, or export the network alone and give it rows that have "
+        "been prepared."
+    )
+
+
+def _with_feature_weights(arrival, network):
+    weights = getattr(network, "feature_weights_", None)
+    return arrival if weights is None else arrival.then_times(np.asarray(weights, np.float64))

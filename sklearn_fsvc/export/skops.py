@@ -1,0 +1,27 @@
+"""Saving with skops, which builds only what its reader trusts."""
+
+#: All that models of this package are made of, beside what skops trusts by itself. None of it
+#: does anything when it is loaded but take in its own attributes.
+TRUSTED = (
+    "functools.partial",
+    "numpy.dtype",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn_fsvc.classifiers.rbf.RBFClassifier",
+    "sklearn_fsvc.classifiers.tanh.TanhClassifier",
+    "sklearn_fsvc.engines.algebra.HostAlgebra",
+    "sklearn_fsvc.kernels.Gaussian",
+    "sklearn_fsvc.kernels.Laplacian",
+    "sklearn_fsvc.kernels.Triangular",
+    "sklearn_fsvc.pipelines.BoundedQuantileTransformer",
+    "sklearn_fsvc.pipelines._columns",
+    "sklearn_fsvc.pipelines._with_one_missing",
+    "sklearn_fsvc.projectors.RBFProjector",
+    "sklearn_fsvc.projectors.TanhProjector",
+    "sklearn_fsvc.readouts.panels.Panels",
+    "sklearn_fsvc.readouts.posterior.Posterior",
+    "sklearn_fsvc.readouts.statistics.RidgeStatistics",
+    "sklearn_fsvc.readouts.stream.Stream",
+    "sklearn_fsvc.regressors.rbf.RBFRegressor",
+    "sklearn_fsvc.regressors.tanh.TanhRegressor",
+    "sklearn_fsvc.search.HiddenSizeSearchCV",
+)

@@ -1,0 +1,87 @@
+"""The parts of a header of C99, with places for names, numbers and steps."""
+
+from string import Template
+
+HEADER = Template("""\
+/* $title
+ *
+ * Written by sklearn_fsvc $version. C99; nothing is allocated. $n_bytes bytes of constants.
+ * Include it in one file only, and link with -lm.
+ */
+#ifndef ${guard}_H
+#define ${guard}_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define ${guard}_N_FEATURES $n_features
+#define ${guard}_N_OUTPUTS $n_outputs
+
+$tables
+
+$functions
+#endif
+""")
+
+OUTPUTS = Template("""\
+/* $what */
+static inline void $function(const $row_type *x, $answer *y)
+{
+    const $unit_type *unit = ${name}_units;
+    const $real *weight = ${name}_readout;
+    $real total[$n_outputs] = {0};
+$before    for (int j = 0; j < $n_units; j++) {
+        $sum_type sum = 0;
+        for (int k = 0; k < $n_features; k++, unit++) {
+            $add
+        }
+$formula        for (int o = 0; o < $n_outputs; o++)
+            total[o] += h * *weight++;
+$watch    }
+    for (int o = 0; o < $n_outputs; o++)
+        y[o] = $scaled + ${name}_intercept[o];
+$outside}
+""")
+
+OUTSIDE = Template("""\
+    if (activity == 0) /* no unit answers: the nearest one's own row does */
+        for (int o = 0; o < $n_outputs; o++)
+            y[o] = $target;
+""")
+
+WATCH = """\
+        activity += h;
+        if (j == 0 || d < least) {
+            least = d;
+            nearest = j;
+        }
+"""
+
+CLASS = Template("""\
+/* The class of a row. */
+static inline $label_type${name}_predict(const $row_type *x)
+{
+    $answer y[$n_outputs];
+    int best = 0;
+    ${name}_scores(x, y);
+$choose    return ${name}_classes[best];
+}
+""")
+
+LARGEST = """\
+    for (int o = 1; o < {n_outputs}; o++)
+        if (y[o] > y[best])
+            best = o;
+"""
+
+TERMS = {
+    "manhattan": "sum += {abs}({row}[k] - *unit);",
+    "sqeuclidean": """\
+const {real} apart = {row}[k] - *unit;
+            sum += apart * apart;""",
+    "product": "sum += {row}[k] * *unit;",
+}
+# Of bytes, in integers.
+MANHATTAN_OF_BYTES = """\
+const int apart = {row}[k] - *unit;
+            sum += apart < 0 ? -apart : apart;"""

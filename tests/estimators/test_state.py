@@ -1,0 +1,96 @@
+"""Models that another version of the package saved."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from sklearn.exceptions import InconsistentVersionWarning
+
+import sklearn_fsvc
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhProjector, TanhRegressor
+from sklearn_fsvc.estimators import state
+from sklearn_fsvc.export.skops import TRUSTED
+
+VERSION = sklearn_fsvc.__version__
+X = np.random.default_rng(0).random((20, 3))
+
+
+def by_joblib(model):
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    return lambda: joblib.load(file)
+
+
+def by_pickle(model):
+    data = pickle.dumps(model)
+    return lambda: pickle.loads(data)
+
+
+def by_skops(model):
+    data = skops.io.dumps(model)
+    return lambda: skops.io.loads(data, trusted=TRUSTED)
+
+
+def saved(model, monkeypatch, version, save=by_pickle):
+    """What loads a model that `version` has saved."""
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "__version__", version)
+        return save(model)
+
+
+MODELS = [
+    RBFClassifier(), TanhRegressor(), TanhProjector(), HiddenSizeSearchCV(TanhRegressor(), {})
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_model_of_another_minor_version(model, monkeypatch):
+    load = saved(model, monkeypatch, "0.0.9")
+    with pytest.warns(InconsistentVersionWarning) as caught:
+        load()
+    message = str(caught[-1].message)
+    assert message.startswith(f"This {type(model).__name__} was saved by version 0.0.9 of sklearn_")
+    assert f"loaded by {VERSION}" in message
+    assert message.endswith("Fit it again, or install sklearn-fsvc==0.0.9.")
+
+
+@pytest.mark.parametrize("save", [by_pickle, by_joblib, by_skops])
+def test_the_warning_points_to_the_line_that_loads(save, monkeypatch):
+    load = saved(TanhProjector(), monkeypatch, "9.1.0", save)
+    with pytest.warns(InconsistentVersionWarning, match=r"by version 9\.1\.0") as caught:
+        load()
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_state_without_a_version():
+    model = TanhProjector()
+    with pytest.warns(InconsistentVersionWarning, match="saved by a version that is not known"):
+        model.__setstate__(dict(vars(model)))
+
+
+@pytest.mark.parametrize("version", [VERSION, VERSION.rpartition(".")[0] + ".99"])
+def test_no_warning_within_a_minor_version(version, monkeypatch):
+    model = TanhRegressor(5, random_state=0).partial_fit(X, X[:, 0])
+    load = saved(model, monkeypatch, version)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = load()
+        copy.deepcopy(copy.copy(loaded))
+    assert vars(loaded).keys() == vars(model).keys()  # the version is no attribute
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_parameters_that_an_older_version_did_not_have(monkeypatch):
+    model = RBFClassifier(5, overlap=0.5, random_state=0).fit(X, X[:, 0] > 0.5)
+    expected = model.predict(X)
+    del model.forgetting, model.layer
+    loaded = saved(model, monkeypatch, VERSION)()
+    assert (loaded.forgetting, loaded.layer, loaded.overlap) == (1.0, None, 0.5)
+    np.testing.assert_array_equal(loaded.predict(X), expected)
+    loaded.fit(X, X[:, 0] > 0.5)

@@ -1,0 +1,87 @@
+"""Models saved with skops, whose reader names what it trusts."""
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from sklearn.datasets import load_iris
+from sklearn.frozen import FrozenEstimator
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+from sklearn_fsvc.export.skops import TRUSTED
+from sklearn_fsvc.kernels import KERNELS
+
+X, Y = load_iris(return_X_y=True)
+TABLE = pd.DataFrame({"size": X[:, 0], "kind": np.array(list("abc"))[Y]})
+FIXED = {"random_state": 0, "device": "cpu"}
+FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
+# name -> what makes a model, and the rows that it learns and answers.
+MAKERS = {
+    "rbf classifier": (lambda: RBFClassifier(10, probability=True, **FIXED), X),
+    "tanh classifier": (lambda: TanhClassifier(10, **FIXED), X),
+    "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
+    "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
+    "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
+    "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
+    "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
+    "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
+    "lent": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
+} | {
+    f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)
+    for kernel in KERNELS.values()
+}  # fmt: skip
+
+
+@functools.cache
+def fitted(name):
+    make, rows = MAKERS[name]
+    return make().fit(rows, Y), rows
+
+
+def again(model):
+    return skops.io.loads(skops.io.dumps(model), trusted=TRUSTED)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_it_is_the_same_model(name):
+    model, rows = fitted(name)
+    ask = "predict" if hasattr(model, "predict") else "transform"
+    np.testing.assert_array_equal(getattr(again(model), ask)(rows), getattr(model, ask)(rows))
+
+
+@pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "lent layer"])
+def test_sums_go_on(layer):
+    model = TanhClassifier(10, layer=layer, alpha=1.0, **FIXED)
+    model.partial_fit(X[:100], Y[:100], classes=range(3))
+    loaded = again(model).partial_fit(X[100:], Y[100:])
+    model.partial_fit(X[100:], Y[100:])
+    np.testing.assert_allclose(loaded.readout_coef_, model.readout_coef_, rtol=1e-9, atol=1e-9)
+
+
+def test_no_more_is_trusted_than_models_need():
+    """And all of it is there: a name that nothing is made of is one that was moved."""
+    learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3))
+    models = [learning, RBFClassifier(5, **FIXED).fit(X, Y), *(fitted(n)[0] for n in MAKERS)]
+    needed = [skops.io.get_untrusted_types(data=skops.io.dumps(model)) for model in models]
+    assert set().union(*needed) == set(TRUSTED)
+
+
+def test_others_are_not_trusted():
+    with pytest.raises(skops.io.exceptions.UntrustedTypesFoundException, match="Other"):
+        skops.io.loads(skops.io.dumps(Other()), trusted=TRUSTED)
+
+
+class Other:
+    def __init__(self):
+        self.rows = 3
