@@ -4,8 +4,8 @@ python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--rows N] [
     [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
 
 Host memory to fitted model. `--order` also factorises matrices of these orders, and `--huge`
-fits so many units that no single device has room. The devices take turns; medians, and the first calls, which also
-compile. `--data` names the folder of MNIST; other rows are random bytes.
+fits so many units that no single device has room. The devices take turns; medians, and the
+first calls, which also compile. `--data` names the folder of MNIST; other rows are random bytes.
 """
 
 import time

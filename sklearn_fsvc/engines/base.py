@@ -46,6 +46,8 @@ class Engine(ABC):
     auto_work : int or None
         rows x units x features from which ``device="auto"`` takes this engine, if it works;
         None for engines on the host.
+    team_work : int or None
+        The same for all devices of a numbered engine, if there are several; None for never.
     is_numbered : bool
         Whether there may be several, "name:0" and so on: the number is what it is made with.
     dlpack_type : int
@@ -59,7 +61,7 @@ class Engine(ABC):
     name: str
     xp = np
     algebra = HOST
-    auto_work = None
+    auto_work = team_work = None
     is_numbered = False
     dlpack_type = 1
     packages = ()

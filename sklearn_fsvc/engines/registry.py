@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from ..cautions import warn
 from .base import Engine
 from .team import Team
+from .workers import dask_worker, worker_number
 
 # Name -> class, in the order in which they were registered.
 ENGINES = {}
@@ -137,6 +138,12 @@ def _numbers(device, text):
     return numbers
 
 
+def _is_for_all(engine, work):
+    """Whether so much work gains by all devices of its kind, and nobody else is to have some."""
+    gains = engine.is_numbered and engine.team_work is not None and work >= engine.team_work
+    return gains and dask_worker() is None and worker_number() is None
+
+
 def _of_numbers(engine, numbers):
     """One engine, or a team of several."""
     if numbers == "all":
@@ -148,7 +155,8 @@ def _of_numbers(engine, numbers):
 
 def _make(device, work):
     if device == "auto":
-        return (accelerator(work) or ENGINES[CPU])()
+        engine = accelerator(work) or ENGINES[CPU]
+        return _of_numbers(engine, "all") if _is_for_all(engine, work) else engine()
     if device == "cpu":
         return ENGINES[CPU]()
     name, colon, index = device.partition(":") if isinstance(device, str) else ("", "", "")

@@ -2,10 +2,11 @@
 
 import threading
 from contextlib import nullcontext
+from copy import copy
 from functools import wraps
 
 import numpy as np
-from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..engines.workers import dask_worker
@@ -39,11 +40,11 @@ def _lazy(model, name, X, options):
 
     check_is_fitted(model)
     array, names = as_array(X)
-    if names is not None:
-        validate_data(model, names, skip_check_array=True, reset=False)
-    _check_n_features(model, array, reset=False)
+    validate_data(model, array if names is None else names, skip_check_array=True, reset=False)
     empty = model._answers_to_none(name, array.dtype, **options)
-    node = delayed(model, pure=False, traverse=False)
+    bare = copy(model)
+    vars(bare).pop("feature_names_in_", None)  # blocks have none
+    node = delayed(bare, pure=False, traverse=False)
     if isinstance(empty, np.ndarray):
         return _mapped(array, node, name, options, empty)
     return type(empty)(_mapped(array, node, name, options, e, k) for k, e in enumerate(empty))

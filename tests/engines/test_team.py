@@ -79,3 +79,23 @@ def test_threads_end_with_the_team():
     with get_engine("half:all"):
         assert [t for t in threading.enumerate() if "team" in t.name]
     assert not [t for t in threading.enumerate() if "team" in t.name]
+
+
+@pytest.mark.parametrize(("work", "device"), [(99, "jit"), (100, "half"), (1000, "half:0,1")])
+def test_auto_takes_all_where_it_gains(monkeypatch, work, device):
+    monkeypatch.setattr(Half, "auto_work", 100)
+    monkeypatch.setattr(Half, "team_work", 1000)
+    for name in [name for name in ENGINES if name not in ("jit", "half")]:
+        monkeypatch.delitem(ENGINES, name)
+    with get_engine("auto", work) as engine:
+        assert engine.name == (device if device != "half" else "half:0")
+
+
+def test_auto_takes_one_in_a_worker(monkeypatch):
+    monkeypatch.setattr(Half, "auto_work", 100)
+    monkeypatch.setattr(Half, "team_work", 1000)
+    monkeypatch.setattr("sklearn_fsvc.engines.registry.worker_number", lambda: 1)
+    for name in [name for name in ENGINES if name not in ("jit", "half")]:
+        monkeypatch.delitem(ENGINES, name)
+    with get_engine("auto", 1000) as engine:
+        assert engine.team is None

@@ -43,6 +43,8 @@ class CudaEngine(Engine):
     block_rows, round_rows, chunk_units = 65_536, 2048, 1024
     # A second or more of two cores; the first use of a GPU in a process costs seconds.
     auto_work = 10**11
+    # benchmarks/teams.py: two gain 1.2 to 1.4 at 4e11, 1.8 at 3e12.
+    team_work = 10**12
     is_numbered = True
     dlpack_type = 2
     # Under the names that their wheels have.

@@ -1,0 +1,246 @@
+"""Rows of Dask: the model is that of the rows in memory, and answers come when they are wanted."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning:distributed")
+
+SIZED = {"n_hidden": 40, "random_state": 0, "device": "jit"}
+MODELS = [
+    TanhClassifier(alpha=1.0, **SIZED),
+    TanhClassifier(probability=True, class_weight="balanced", **SIZED),
+    TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
+    TanhRegressor(uncertainty=True, **SIZED),
+    RBFClassifier(**SIZED),
+    RBFClassifier(selection="per_class", metric="euclidean", probability=True, **SIZED),
+    RBFClassifier(readout="none", shuffle=False, **SIZED),
+    RBFClassifier(feature_weights="learned", selection_radius=0.8, **SIZED),
+    RBFRegressor(selection="random", **SIZED),
+    RBFProjector(30, random_state=0, device="jit"),
+    TanhProjector(30, random_state=0, device="jit"),
+]
+METHODS = ["predict", "decision_function", "predict_proba", "predict_log_proba", "transform"]
+
+
+@pytest.fixture(autouse=True, params=["synchronous", "threads"])
+def scheduler(request):
+    with dask.config.set(scheduler=request.param):
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 401)
+    return (rng.random((401, 5)) + y[:, None] / 3).astype(np.float32), y
+
+
+def blocks(array, *sizes):
+    """A Dask array with blocks of these sizes and the rest, one of them empty."""
+    rest = len(array) - sum(sizes)
+    return da.from_array(array, chunks=((*sizes, rest), *array.shape[1:]))
+
+
+def compare(found, expected, tolerance=2e-5):
+    assert isinstance(found, da.Array)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    assert type(found._meta) is np.ndarray
+    assert found._meta.dtype == expected.dtype
+    assert found.ndim == expected.ndim == found._meta.ndim
+    np.testing.assert_allclose(found.compute(), expected, rtol=1e-3, atol=tolerance)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_same_model_and_answers(rows, model, scheduler, monkeypatch):
+    # No leaf of several blocks, so that sums of several are added.
+    monkeypatch.setattr("sklearn_fsvc.rows.blocks._LEAF_ROWS", 100)
+    X, y = rows
+    lazy = blocks(X, 100, 0, 57, 150)
+    expected = clone(model).fit(X, y)
+    found = clone(model).fit(lazy, blocks(y, 200, 100))
+    if hasattr(expected, "support_"):
+        np.testing.assert_array_equal(found.support_, expected.support_)
+        np.testing.assert_array_equal(found.centers_, expected.centers_)
+    for name in METHODS:
+        if hasattr(expected, name):
+            compare(getattr(found, name)(lazy), getattr(expected, name)(X), 1e-3)
+            # One model says the same to rows here and there.
+            here = getattr(found, name)(X)
+            compare(getattr(found, name)(lazy), here)
+    if hasattr(expected, "score"):
+        assert found.score(lazy, blocks(y, 13)) == pytest.approx(expected.score(X, y), abs=1e-4)
+    assert not any(hasattr(value, "__dask_graph__") for value in vars(found).values())
+
+
+def test_return_std(rows):
+    X, y = rows
+    model = TanhRegressor(uncertainty=True, **SIZED).fit(X, y)
+    for found, expected in zip(
+        model.predict(blocks(X, 100), return_std=True),
+        model.predict(X, return_std=True),
+        strict=True,
+    ):
+        compare(found, expected)
+
+
+def test_several_outputs(rows):
+    X, y = rows
+    Y = np.column_stack([y, y > 0])
+    model = TanhClassifier(probability=True, **SIZED).fit(blocks(X, 100), blocks(Y, 200))
+    for name in ("decision_function", "predict_proba"):
+        found, expected = getattr(model, name)(blocks(X, 100)), getattr(model, name)(X)
+        assert len(found) == len(expected) == 2
+        for one, other in zip(found, expected, strict=True):
+            compare(one, other)
+    compare(model.predict(blocks(X, 100)), model.predict(X))
+
+
+def test_weights(rows):
+    X, y = rows
+    weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
+    model = TanhClassifier(alpha="loo", **SIZED)
+    expected = clone(model).fit(X, y, weight).readout_coef_
+    found = clone(model).fit(blocks(X, 100), blocks(y, 9), blocks(weight, 300)).readout_coef_
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float64, bool])
+def test_numbers_of_any_kind(rows, dtype):
+    X, y = rows
+    X = (10 * X).astype(dtype)
+    model = RBFClassifier(alpha=1.0, radius=9.0, selection_radius=5.0, **SIZED)
+    expected, found = clone(model).fit(X, y), clone(model).fit(blocks(X, 100), y)
+    assert found.centers_.dtype == expected.centers_.dtype
+    np.testing.assert_array_equal(found.support_, expected.support_)
+    compare(found.decision_function(blocks(X, 77)), expected.decision_function(X))
+
+
+def test_tables(rows):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = rows
+    table = pd.DataFrame(X, columns=list("abcde"))
+    table["y"] = np.array(["red", "green", "blue"])[y]
+    lazy = dd.from_pandas(table, npartitions=3)
+    model = TanhClassifier(alpha=1.0, **SIZED)
+    expected = clone(model).fit(table[list("abcde")], table["y"])
+    found = clone(model).fit(lazy[list("abcde")], lazy["y"])
+    assert list(found.feature_names_in_) == list("abcde")
+    answers = found.predict(lazy[list("abcde")])
+    assert (answers.compute() == expected.predict(table[list("abcde")])).all()
+    with pytest.raises(ValueError, match="feature names"):
+        found.predict(lazy[list("edcba")])
+
+
+def test_unknown_lengths_and_columns_in_blocks(rows):
+    X, y = rows
+    lazy = da.from_array(X, chunks=(100, 2))
+    some = lazy[lazy[:, 0] > 0.5]
+    here = X[:, 0] > 0.5
+    model = TanhClassifier(alpha=1.0, **SIZED)
+    found = clone(model).fit(some, da.from_array(y, chunks=50)[here])
+    np.testing.assert_allclose(
+        found.readout_coef_, model.fit(X[here], y[here]).readout_coef_, rtol=1e-3, atol=1e-4
+    )
+    assert np.isnan(some.chunks[0]).all()  # the user's own is as it was
+    answers = found.predict(some)
+    assert np.isnan(answers.chunks[0]).all()
+    np.testing.assert_array_equal(answers.compute(), found.predict(X[here]))
+
+
+def test_search(rows):
+    X, y = rows
+    grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
+    for model in (TanhClassifier(random_state=0), RBFClassifier(random_state=0)):
+        expected = HiddenSizeSearchCV(model, grid, cv=3).fit(X, y)
+        found = HiddenSizeSearchCV(model, grid, cv=3).fit(blocks(X, 100, 100), blocks(y, 50))
+        for name in ("mean_test_score", "std_test_score"):
+            np.testing.assert_allclose(found.cv_results_[name], expected.cv_results_[name])
+        compare(found.predict(blocks(X, 90)), expected.predict(X))
+
+
+def bad(X, block, row):
+    def spoil(part, block_info):
+        if block_info[0]["chunk-location"][0] == block:
+            part = part.copy()
+            part[row, 1] = np.nan
+        return part
+
+    return X.map_blocks(spoil, dtype=X.dtype)
+
+
+def test_bad_input(rows):
+    X, y = rows
+    lazy, model = blocks(X, 100), TanhClassifier(alpha=1.0, **SIZED)
+    with pytest.raises(ValueError, match="NaN in row 107, column 1"):
+        model.fit(bad(lazy, 1, 7), y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X, y).predict(bad(lazy, 1, 7)).compute()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(lazy, blocks(y, 30)[:-1])
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        model.fit(lazy[:, 0], y)
+    with pytest.raises(ValueError, match="by its chunks it has"):
+        model.fit(lazy.map_blocks(lambda b: b[1:], dtype=X.dtype, chunks=lazy.chunks), y)
+    with pytest.raises(ValueError, match="X has 4 features, but TanhClassifier is expecting 5"):
+        model.fit(X, y).predict(lazy[:, :4])
+    with pytest.raises(TypeError, match=r"use dask\.array\.store"):
+        model.fit(X, y).predict(lazy, out=np.empty(len(X)))
+    with pytest.raises(ValueError, match="max_memory"):
+        clone(model).set_params(max_memory=1000).fit(lazy, y)
+    with pytest.raises(ValueError, match="object"):
+        model.fit(lazy.astype(object), y)
+
+
+def test_a_failed_fit_leaves_the_model(rows):
+    X, y = rows
+    model = TanhClassifier(alpha=1.0, **SIZED).fit(X, y)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(bad(blocks(X, 100), 1, 7), y)
+    assert vars(model) == before
+
+
+def test_blocks_are_not_fetched(rows, monkeypatch):
+    """What comes back of a fit are sums and few rows."""
+    X, y = rows
+    fetched, compute = [], dask.compute
+
+    def noted(*tasks, **options):
+        found = compute(*tasks, **options)
+        fetched.extend(part for part in found if isinstance(part, np.ndarray))
+        return found
+
+    monkeypatch.setattr(dask, "compute", noted)
+    model = RBFClassifier(
+        selection_radius=0.5, radius=0.5, kernel="triangular", alpha="auto", **SIZED
+    )
+    model.set_params(feature_weights=None).fit(blocks(X, 100, 100, 100), y)
+    assert sum(part.nbytes for part in fetched if part.ndim == 2) <= 2 * 40 * X.shape[1] * 4
+
+
+def test_dask_is_not_imported_without_it():
+    import subprocess
+
+    code = (
+        "import sys, numpy as np, sklearn_fsvc as f\n"
+        "X = np.random.rand(50, 3); y = X[:, 0] > 0.5\n"
+        "m = f.TanhClassifier(5).fit(X, y); m.predict(X)\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] in ('dask', 'distributed')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

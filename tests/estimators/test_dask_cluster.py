@@ -1,0 +1,79 @@
+"""Workers of Dask in processes: the same bits however many there are, and when one is killed."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.slow,
+    # Of Dask's own, as workers are killed and clusters end.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:Port:UserWarning"),
+]
+
+MODELS = {
+    "tanh": TanhClassifier(300, alpha=1.0, random_state=0, device="jit"),
+    "probabilities": TanhClassifier(200, probability=True, random_state=0, device="jit"),
+    "RBF": RBFClassifier(
+        150, selection_radius=0.5, radius=0.8, alpha=1.0, kernel="triangular",
+        feature_weights=None, random_state=0, device="jit",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 24_000)
+    return (rng.random((24_000, 8)) + y[:, None] / 3).astype(np.float32), y
+
+
+def fits(rows, n_workers, kill_after=None):
+    """The models, fitted with so many workers, one of which may be killed in each fit."""
+    X, y = rows
+    lazy, labels, models = da.from_array(X, chunks=(2000, -1)), da.from_array(y, chunks=5000), {}
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for name, model in MODELS.items():
+            if kill_after is not None:
+                client.wait_for_workers(n_workers)
+                kill_later(next(iter(cluster.workers.values())).pid, kill_after)
+            models[name] = clone(model).fit(lazy, labels)
+        answers = models["probabilities"].predict_proba(lazy).compute()
+        np.testing.assert_allclose(answers, models["probabilities"].predict_proba(X), atol=1e-6)
+    return models
+
+
+def kill_later(process, seconds):
+    def kill():
+        time.sleep(seconds)
+        os.kill(process, signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+
+
+def test_the_same_bits(rows):
+    one = fits(rows, 1)
+    for others in (fits(rows, 2), fits(rows, 2, kill_after=0.3)):
+        for name, model in others.items():
+            np.testing.assert_array_equal(model.readout_coef_, one[name].readout_coef_)
+        np.testing.assert_array_equal(others["RBF"].support_, one["RBF"].support_)
+        assert others["probabilities"].temperature_ == one["probabilities"].temperature_
+    for name, model in MODELS.items():
+        alone = clone(model).fit(*rows)
+        np.testing.assert_allclose(alone.readout_coef_, one[name].readout_coef_, atol=1e-3)
+    np.testing.assert_array_equal(alone.support_, one["RBF"].support_)
