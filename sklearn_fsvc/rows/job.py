@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..callbacks import UNHEARD, FitTask
 from ..engines.base import Engine
-from .progress import Progress
+from .progress import Pass, Progress
 from .sources import Anticipated, Source
 from .tiling import parse_memory
 
@@ -25,6 +26,8 @@ class Job:
         Who works and at what, such as "RBFClassifier fit", for people to read.
     reserved : int
         Bytes of `max_memory` that are taken already.
+    task : FitTask
+        Who hears of each pass over the rows.
     """
 
     engine: Engine
@@ -32,6 +35,7 @@ class Job:
     verbose: int = 0
     what: str = ""
     reserved: int = 0
+    task: FitTask = UNHEARD
 
     @property
     def memory_limit(self):
@@ -76,6 +80,7 @@ class Job:
         X = Anticipated(X, order, self.memory_limit // 4)
         return X, self.reserving(X.waiting_bytes)
 
-    def progress(self, n_rows):
-        """What counts the rows of this work, and prints."""
-        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch)
+    def progress(self, n_rows, tile_rows):
+        """What counts the rows of this work, prints, and tells callbacks."""
+        passing = Pass(self.task, self.what, n_rows, tile_rows)
+        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch, passing)
