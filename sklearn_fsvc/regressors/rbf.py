@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..estimators.explaining import Explaining
 from ..estimators.rbf import RBFUnits
 from ..estimators.regressor import HiddenLayerRegressor
 from ..parameters import check_choice
@@ -9,7 +10,7 @@ from ..parameters import check_choice
 SELECTIONS = ("global", "random")
 
 
-class RBFRegressor(RBFUnits, HiddenLayerRegressor):
+class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
     """Regressor with a hidden layer of RBF units on selected training rows.
 
     The layer is that of `RBFClassifier`, on rows that are chosen without a look at y. The
@@ -172,6 +173,18 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
         if self.layer is None:
             self.center_targets_ = self._answers(samples.targets.numbers(self.support_))
         return layer
+
+    def _decided(self, scores, output):
+        columns = np.full(len(scores), output)
+        return scores[:, output], columns, np.ones(len(scores))
+
+    @property
+    def _targets_of_centers(self):
+        return self.center_targets_
+
+    @property
+    def _n_outputs(self):
+        return np.size(self.target_mean_)
 
     def _targets_of_units(self):
         return np.reshape(self.center_targets_, (len(self.center_targets_), -1))
