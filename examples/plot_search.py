@@ -89,9 +89,9 @@ def of(alpha, radius):
 
 fig, axes = plt.subplots(1, 4, figsize=(15, 4.4), layout="constrained")
 for ax, radius in zip(axes, radii, strict=False):
+    ax.sharey(axes[0])
     display = HiddenSizeDisplay.from_estimator(search, by="alpha", where={"radius": radius}, ax=ax)
     ax.set_title(f"radius {radius}: {display.means.max():.1%} at best")
-    ax.sharey(axes[0])
 for ax in axes[1:3]:
     ax.set_ylabel("")
     ax.get_legend().remove()

@@ -5,9 +5,8 @@ from copy import copy
 
 import numpy as np
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y
 
-from ..layers import DTYPES
 from ..parameters import AUTO, penalties
 from ..readouts.held_out import Trials, train_held_out
 from ..readouts.linear import LinearReadout
@@ -16,7 +15,7 @@ from ..readouts.ridge import gather
 from ..readouts.solution import warn_of
 from ..rows.sources import Source
 from ..rows.streaming import Consumer, stream
-from ..rows.validation import check_rows, is_elsewhere, to_host
+from ..rows.validation import check_rows, is_elsewhere, to_host, validated
 from .base import HiddenLayerEstimator
 
 # Sums of weights that the sums of a readout can be multiplied by in float32.
@@ -56,9 +55,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _clean(self, engine, X, y):
         """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
         if not (is_elsewhere(X) or isinstance(X, Source)):
-            return validate_data(
-                self, to_host(X), to_host(y), dtype=list(DTYPES), multi_output=True
-            )
+            return validated(self, to_host(X), to_host(y), multi_output=True)
         X = check_rows(self, engine, X, reset=True)
         if y is None:
             raise ValueError(
