@@ -28,7 +28,7 @@ def validated(estimator, X, *y, **checks):
 
 def _dtypes_for(X):
     """What X may be; scikit-learn would take every table of polars for float64."""
-    is_table = hasattr(X, "columns") and not hasattr(X, "iloc")
+    is_table = hasattr(X, "head") and not hasattr(X, "iloc")
     dtype = np.asarray(X.head(1)).dtype if is_table else None
     return dtype if dtype in DTYPES else list(DTYPES)
 

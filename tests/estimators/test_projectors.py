@@ -91,8 +91,14 @@ def test_polars(digits, projector, dtype):
         np.testing.assert_array_equal(H.to_numpy(), plain)
     out = np.empty_like(plain)
     assert projector.transform(table, out=out) is out
-    with pytest.raises(ValueError, match="feature names"):
-        projector.transform(table.rename({"p0": "q"}))
+    if _knows_names(table):
+        with pytest.raises(ValueError, match="feature names"):
+            projector.transform(table.rename({"p0": "q"}))
+
+
+def _knows_names(table):
+    """Whether scikit-learn does: 1.8 knows those of polars 1 alone."""
+    return hasattr(StandardScaler().fit(table), "feature_names_in_")
 
 
 def test_polars_through_a_pipeline(digits, projector):
@@ -101,7 +107,8 @@ def test_polars_through_a_pipeline(digits, projector):
     pipeline = make_pipeline(StandardScaler(), projector).set_output(transform="polars")
     H = pipeline.fit_transform(table)
     assert isinstance(H, pl.DataFrame)
-    assert list(projector.feature_names_in_) == table.columns
+    if _knows_names(table):
+        assert list(projector.feature_names_in_) == table.columns
 
 
 def test_pickle_and_clone(digits, projector):
