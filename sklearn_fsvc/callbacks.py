@@ -1,6 +1,7 @@
 """Callbacks of scikit-learn 1.9: what hears of the tasks of a fit. Before 1.9 nobody hears."""
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 try:
@@ -12,6 +13,10 @@ except ImportError:  # scikit-learn 1.8
 
     def with_callbacks(method):
         return method
+
+
+# Parts are numbered by how many there are, and several threads may share a pass.
+_COUNTING = Lock()
 
 
 class Observable(CallbackSupportMixin):
@@ -74,9 +79,10 @@ class FitTask:
         """
         if self.context is None:
             return self
-        context = self.context.subcontext(
-            task_name=name, task_id=number, max_subtasks=n_parts, sequential_subtasks=in_order
-        )
+        with _COUNTING:
+            context = self.context.subcontext(
+                task_name=name, task_id=number, max_subtasks=n_parts, sequential_subtasks=in_order
+            )
         return FitTask(self.estimator, context)
 
     def begin(self, **data):

@@ -1,6 +1,8 @@
 """Callbacks of scikit-learn 1.9: an estimator tells of its passes and tiles, and keeps nothing."""
 
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 
 import numpy as np
@@ -144,6 +146,26 @@ def test_an_error_ends_what_was_set_up(wine):
         model.fit(np.where(X > 2, np.nan, X), y)
     assert recorder.tasks == ["setup", "begin fit", "teardown"]
     assert vars(model) == before
+
+
+class SlowContext:
+    """Numbers its parts as scikit-learn does, and leaves time for another thread to do the same."""
+
+    def __init__(self):
+        self.numbers = []
+
+    def subcontext(self, **kwargs):
+        number = len(self.numbers)
+        time.sleep(0.01)
+        self.numbers.append(number)
+
+
+def test_parts_that_threads_begin_have_numbers_of_their_own():
+    context = SlowContext()
+    task = FitTask(None, context)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: task.part("pass"), range(8)))
+    assert context.numbers == list(range(8))
 
 
 def test_nobody_hears():
