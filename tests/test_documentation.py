@@ -55,3 +55,8 @@ def test_there_is_a_page_for_each_class(cls):
     """To which the links go."""
     page = (PAGES / f"{cls.__name__}.rst").read_text()
     assert f".. autoclass:: {cls.__name__}" in page
+
+
+def test_the_citation_is_of_this_version():
+    citation = (PAGES.parents[1] / "CITATION.cff").read_text()
+    assert f"\nversion: {sklearn_fsvc.__version__}\n" in citation
