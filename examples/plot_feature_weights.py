@@ -17,6 +17,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.model_selection import train_test_split
 
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
+from sklearn_fsvc.inspection import FeatureWeightsDisplay
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
 BLUE = "#0072B2"
@@ -56,8 +57,6 @@ accuracies = {
     "RBF, no weights": unweighted.fit(X_train, y_train).score(X_test, y_test),
     "RBF, learned weights": weighted.score(X_test, y_test),
 }
-columns = [name.split("__")[1].replace("_", ": ") for name in weighted[0].get_feature_names_out()]
-weights = dict(zip(columns, weighted[-1].feature_weights_, strict=True))
 
 # %%
 # Permutation importance asks another question: how much accuracy is lost where a column of
@@ -69,6 +68,7 @@ losses = dict(zip(X.columns, 100 * shuffled.importances_mean, strict=True))
 # %%
 # The picture
 # -----------
+# `FeatureWeightsDisplay` draws the weights. The causes are blue.
 
 
 def plot_bars(ax, values, blue, title):
@@ -80,8 +80,12 @@ def plot_bars(ax, values, blue, title):
 
 
 fig, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
-causes = ["heat", "pressure", "speed", "material", "material: glass"]
-plot_bars(axes[0], weights, causes, "learned weights")
+causes = ["heat", "pressure", "speed", "material", "material_glass"]
+display = FeatureWeightsDisplay.from_estimator(weighted, ax=axes[0], color="0.7")
+for label, bar in zip(axes[0].get_yticklabels(), display.bars_, strict=True):
+    if label.get_text() in causes:
+        bar.set_color(BLUE)
+axes[0].set_title("learned weights")
 plot_bars(axes[1], losses, causes, "points of accuracy lost by shuffling")
 plot_bars(axes[2], accuracies, ["RBF, learned weights"], "accuracy on new rows")
 axes[2].bar_label(axes[2].containers[0], fmt="{:.1%}", padding=3)

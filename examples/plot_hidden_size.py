@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.inspection import HiddenSizeDisplay
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
 BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -87,7 +88,7 @@ results = {}
 for label, (model, parameter) in searches.items():
     search = grid_search(model, parameter)
     print_table(label, search)
-    results[label] = search.cv_results_
+    results[label] = search
 
 # %%
 # Accuracy and time
@@ -95,25 +96,20 @@ for label, (model, parameter) in searches.items():
 
 styles = dict(zip(results, [(BLUE, "o"), (VERMILION, "s"), (GREEN, "^")], strict=True))
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-for label, found in results.items():
-    colour, marker = styles[label]
-    mean, spread = found["mean_test_score"], found["std_test_score"]
-    left.plot(sizes, mean, color=colour, marker=marker, label=label)
-    left.fill_between(sizes, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
-    right.plot(sizes, found["mean_fit_time"], color=colour, marker=marker)
-for ax in (left, right):
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(sizes, sizes)
-    ax.set_xlabel("hidden units")
-    ax.grid(alpha=0.3)
-left.set_ylabel("accuracy, mean and spread over the folds")
-left.legend(loc="lower right")
+for label, search in results.items():
+    look = dict(zip(("color", "marker"), styles[label], strict=True))
+    HiddenSizeDisplay.from_estimator(search, ax=left, line_kw={"label": label, **look})
+    right.plot(sizes, search.cv_results_["mean_fit_time"], **look)
+right.set_xscale("log", base=2)
+right.set_xticks(sizes, sizes)
+right.set_xlabel("hidden units")
+right.grid(alpha=0.3)
 log_scale(right.yaxis)
 right.set_ylabel("fit time (s)")
-best = max(results, key=lambda label: results[label]["mean_test_score"].max())
-left.set_title(f"{best} is the best, {results[best]['mean_test_score'].max():.1%}")
-fastest = min(results, key=lambda label: results[label]["mean_fit_time"][-1])
-fit_time = results[fastest]["mean_fit_time"][-1]
+best = max(results, key=lambda label: results[label].best_score_)
+left.set_title(f"{best} is the best, {results[best].best_score_:.1%}")
+times = {label: search.cv_results_["mean_fit_time"][-1] for label, search in results.items()}
+fastest, fit_time = min(times.items(), key=lambda pair: pair[1])
 right.set_title(f"{fastest} is the fastest, {sizes[-1]} units in {fit_time:.2f} s")
 fig.suptitle(f"{name}: {len(X_train)} training rows")
 fig.savefig("hidden_size.png", dpi=120)

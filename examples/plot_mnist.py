@@ -20,6 +20,7 @@ from sklearn.metrics import confusion_matrix
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.inspection import ExplanationDisplay
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
@@ -170,3 +171,14 @@ fig.suptitle(f"{name}: the most confident mistakes ('4 as 9' is a 4 taken for a 
 for part, label in zip(fig.subfigures(1, 2, wspace=0.05), models, strict=True):
     plot_mistakes(part, label)
 fig.savefig("mnist_worst_mistakes.png", dpi=120)
+
+# %%
+# Why a digit was taken for another
+# ---------------------------------
+# The units of an RBF network are training images, so that an answer can be traced to those that
+# had the most to say: blue ones speak for it, red ones against it. First the image itself.
+
+rows = worst_mistakes(rbf, answers["RBFClassifier"], 3)
+display = ExplanationDisplay.from_estimator(rbf, X_test[rows], n=7, image_shape=image_shape)
+display.figure_.suptitle(f"{name}: the training images behind three mistakes")
+display.figure_.savefig("mnist_explanations.png", dpi=120)

@@ -20,9 +20,10 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.inspection import HiddenSizeDisplay
 
 # Colours that colour-blind readers can tell apart (Okabe and Ito).
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+BLUE, VERMILION = "#0072B2", "#D55E00"
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data", type=Path, help="folder with MNIST (IDX, gzip)")
@@ -78,8 +79,6 @@ print(f"test accuracy {search.score(X_test, y_test):.2%}")
 # the search; in GridSearchCV it is a fit of its own.
 
 results = search.cv_results_
-styles = dict(zip(grid["alpha"], [(BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D")],
-                  strict=True))  # fmt: skip
 
 
 def of(alpha, radius):
@@ -90,21 +89,17 @@ def of(alpha, radius):
 
 fig, axes = plt.subplots(1, 4, figsize=(15, 4.4), layout="constrained")
 for ax, radius in zip(axes, radii, strict=False):
-    for alpha, (colour, marker) in styles.items():
-        rows = of(alpha, radius)
-        mean, spread = results["mean_test_score"][rows], results["std_test_score"][rows]
-        ax.plot(sizes, mean, color=colour, marker=marker, label=f"alpha = {alpha:g}")
-        ax.fill_between(sizes, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
-    best = max(results["mean_test_score"][r] for alpha in styles for r in of(alpha, radius))
-    ax.set_title(f"radius {radius}: {best:.1%} at best")
     ax.sharey(axes[0])
-axes[0].set_ylabel("accuracy, mean and spread over the folds")
-axes[0].legend(loc="lower right")
+    display = HiddenSizeDisplay.from_estimator(search, by="alpha", where={"radius": radius}, ax=ax)
+    ax.set_title(f"radius {radius}: {display.means.max():.1%} at best")
+for ax in axes[1:3]:
+    ax.set_ylabel("")
+    ax.get_legend().remove()
 for label, found, colour in (
     ("GridSearchCV", peer.cv_results_, VERMILION), ("HiddenSizeSearchCV", results, BLUE),
 ):  # fmt: skip
     times = [
-        np.median([found["mean_fit_time"][of(a, r)[i]] for a in styles for r in radii])
+        np.median([found["mean_fit_time"][of(a, r)[i]] for a in grid["alpha"] for r in radii])
         for i in range(len(sizes))
     ]
     axes[3].plot(sizes, 1000 * np.array(times), color=colour, marker="o", label=label)

@@ -25,15 +25,37 @@ class RBFProjector(RBFUnits, HiddenLayerTransformer):
         centres 0.85 of what goes with it. With ``n_components=None`` it is the selection
         radius. With learned feature weights it has the least held-out error of a few.
     kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
-        As for `RBFClassifier`.
+        Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own; the formulas are
+        in `RBFClassifier`.
     feature_weights : "learned", array-like of float or None, default=None
-        As for `RBFClassifier`; "learned" needs `y` in fit.
-    selection_radius, overlap, metric, shuffle, random_state
-        As for `RBFClassifier`.
+        Rows are multiplied by them, feature by feature, before distances are measured.
+        "learned" finds them, and uses them if they lower the held-out error; it needs `y`
+        in fit.
+    selection_radius : float or None, default=None
+        Radius used for selection only. None means `radius` if that is a number and
+        `n_components` is None, and otherwise the one that is found for the number of units.
+    overlap : float, default=1.0
+        Threshold of the sum of activities below which a row is novel: the higher, the more
+        centres.
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
+        Distance between rows and centres; uint8 rows are compared exactly, in integers, by
+        the Manhattan distance.
     selection : {"global", "per_class", "random"}, default="global"
-        "per_class" needs `y` in fit.
-    device, max_memory, verbose
-        As for `RBFClassifier`.
+        Novelty over all rows, within each class, which needs `y` in fit, or `n_components`
+        rows at random.
+    shuffle : bool, default=True
+        Present the rows in random order. False presents them as they come.
+    random_state : int, RandomState or None, default=None
+        Seed of the order, and of the rows behind what is "auto".
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
+        never replaced. "auto" takes a GPU that works for large jobs, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
 
     Attributes
     ----------
@@ -113,8 +135,15 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         Uniform in [-1, 1]; without it, 0.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same weights on every device.
-    device, max_memory, verbose
-        As for `RBFClassifier`.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
+        never replaced. "auto" takes a GPU that works for large jobs, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
 
     Attributes
     ----------

@@ -22,9 +22,9 @@ FILES = {
 # Rooms, the highest first: a room, a file or a folder, imports only from those below it.
 # What is not named here, such as a version number, may be imported from everywhere.
 ROOMS = (
-    "__main__", "demo", "bench", "export", "search", "tuning", "classifiers", "regressors",
-    "projectors", "pipelines", "estimators", "units", "readouts", "rows", "timing", "engines",
-    "layers", "kernels",
+    "__main__", "demo", "bench", "export", "inspection", "search", "tuning", "classifiers",
+    "regressors", "projectors", "pipelines", "estimators", "units", "readouts", "rows", "timing",
+    "engines", "layers", "kernels",
 )  # fmt: skip
 
 

@@ -3,11 +3,12 @@
 import numpy as np
 
 from ..estimators.classifier import HiddenLayerClassifier
+from ..estimators.explaining import Explaining
 from ..estimators.published import PublishedReadouts
 from ..estimators.rbf import RBFUnits
 
 
-class RBFClassifier(PublishedReadouts, RBFUnits, HiddenLayerClassifier):
+class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifier):
     """Classifier with a hidden layer of RBF units on selected training rows.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
@@ -231,6 +232,17 @@ class RBFClassifier(PublishedReadouts, RBFUnits, HiddenLayerClassifier):
 
     def _targets_of_units(self):
         return self._labels.scores_of(self._targets_of_labels().matrix())
+
+    def _decided(self, scores, output):
+        return self._labels.decided(scores, output)
+
+    @property
+    def _targets_of_centers(self):
+        return self.center_labels_
+
+    @property
+    def _n_outputs(self):
+        return len(self._labels.each)
 
     def _targets_of_labels(self):
         """Those of the units' own rows."""

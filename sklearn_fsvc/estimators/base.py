@@ -2,12 +2,15 @@
 
 from abc import abstractmethod
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..callbacks import Observable, with_callbacks
+from ..documentation import Documented
 from ..engines import get_engine
 from ..parameters import check_level, unchanged_on_error
 from ..rows.blocks import open_all
@@ -18,7 +21,7 @@ from ..rows.validation import check_rows
 from .state import Versioned
 
 
-class HiddenLayerEstimator(Versioned, BaseEstimator):
+class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator):
     """One hidden layer that is not trained.
 
     How a layer of its kind is chosen is said by a mixin, `RBFUnits` or `TanhUnits`.
@@ -73,11 +76,17 @@ class HiddenLayerEstimator(Versioned, BaseEstimator):
 
     def _fit(self, X, y, sample_weight=None):
         with unchanged_on_error(self):
-            self._check_parameters()
-            X, y, sample_weight = self._open(X, y, sample_weight)
-            with get_engine(self.device, n_synapses(X, self._size)) as engine:
-                self._fit_on(self._job(engine, "fit"), X, y, sample_weight)
+            self._fit_told(X, y, sample_weight)
         return self
+
+    @with_callbacks  # within `unchanged_on_error`, which would forget who is to be told
+    def _fit_told(self, X, y, sample_weight):
+        self._check_parameters()
+        task = self._begin_fit(X, y, sample_weight)
+        rows = self._open(X, y, sample_weight)
+        with get_engine(self.device, n_synapses(rows[0], self._size)) as engine:
+            self._fit_on(replace(self._job(engine, "fit"), task=task), *rows)
+        self._end_fit(task, X, y, sample_weight)
 
     def _open(self, X, y=None, sample_weight=None):
         """What the user gave, with X as a `Source` if it is one."""

@@ -150,6 +150,24 @@ class Labels:
         parts = self.split(scores)
         return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
 
+    def decided(self, scores, output):
+        """How one of the outputs is answered.
+
+        Returns
+        -------
+        answers : ndarray of shape (rows,)
+        columns : ndarray of int of shape (rows,)
+            Which of the scores says so.
+        signs : ndarray of shape (rows,)
+            -1 where the answer is the first of two classes, else 1.
+        """
+        parts = self.split(scores)
+        codes = self.codes_of(scores)[:, output].astype(np.intp)
+        start, is_one = sum(p.shape[1] for p in parts[:output]), parts[output].shape[1] == 1
+        columns = start + (np.zeros_like(codes) if is_one else codes)
+        signs = 2.0 * codes - 1 if is_one else np.ones(len(codes))
+        return self.each[output][codes], columns, signs
+
     def decode(self, codes):
         """y of codes (rows, n_outputs)."""
         columns = [k[c.astype(np.intp)] for k, c in zip(self.each, codes.T, strict=True)]

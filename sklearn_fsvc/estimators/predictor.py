@@ -6,9 +6,8 @@ from threading import Lock
 
 import numpy as np
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y
 
-from ..layers import DTYPES
 from ..parameters import AUTO, penalties
 from ..readouts.held_out import Trials, train_held_out
 from ..readouts.linear import LinearReadout
@@ -19,7 +18,7 @@ from ..rows.blocks import is_dask
 from ..rows.fold import part_of, shares_of, side_by_side
 from ..rows.sources import Source
 from ..rows.streaming import Consumer, stream
-from ..rows.validation import check_rows, is_elsewhere, to_host
+from ..rows.validation import check_rows, is_elsewhere, to_host, validated
 from .base import HiddenLayerEstimator
 
 # Sums of weights that the sums of a readout can be multiplied by in float32.
@@ -59,9 +58,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _clean(self, engine, X, y):
         """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
         if not (is_elsewhere(X) or isinstance(X, Source)):
-            return validate_data(
-                self, to_host(X), to_host(y), dtype=list(DTYPES), multi_output=True
-            )
+            return validated(self, to_host(X), to_host(y), multi_output=True)
         X = check_rows(self, engine, X, reset=True)
         if y is None:
             raise ValueError(

@@ -163,8 +163,16 @@ class RBFUnits:
             return
         targets = self._targets_of_units()
 
-        def answer(part, D):
-            consume(rows[part], targets[job.engine.to_host(D.argmin(axis=1))])
+        def answer(rows, units):
+            consume(rows, targets[units])
 
-        consumer = Consumer(answer, row_bytes=24 * (targets.shape[1] + 1))
-        stream(job, layer.distances, X, consumer, rows)
+        self._stream_nearest(job, layer, X, rows, answer, 24 * targets.shape[1])
+
+    def _stream_nearest(self, job, layer, X, rows, take, row_bytes=0):
+        """``take(rows, units)`` with the nearest unit of each of some rows."""
+
+        def nearest(part, D):
+            take(rows[part], job.engine.to_host(D.argmin(axis=1)))
+
+        if len(rows):
+            stream(job, layer.distances, X, Consumer(nearest, row_bytes=24 + row_bytes), rows)

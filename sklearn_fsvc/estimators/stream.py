@@ -3,16 +3,15 @@
 from abc import abstractmethod
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..cautions import warn
 from ..engines import get_engine
-from ..layers import DTYPES
 from ..parameters import check_positive, is_word, unchanged_on_error
 from ..readouts.held_out import Trials, train_held_out
 from ..readouts.stream import ImpossibleSums
 from ..rows.streaming import n_synapses, suited
-from ..rows.validation import to_host
+from ..rows.validation import to_host, validated
 from .sums import SummingPredictor
 
 
@@ -105,9 +104,7 @@ class StreamingPredictor(SummingPredictor):
             raise TypeError(
                 f"X={X!r} returns chunks of rows; give partial_fit and forget one chunk at a time."
             )
-        X, y = validate_data(
-            self, to_host(X), to_host(y), dtype=list(DTYPES), multi_output=True, reset=is_first
-        )
+        X, y = validated(self, to_host(X), to_host(y), multi_output=True, reset=is_first)
         if is_first or classes is not None:
             self._know_targets(X, y, sample_weight, classes, is_first)
         return self._samples_of(X, y, sample_weight)

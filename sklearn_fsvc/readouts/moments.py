@@ -42,6 +42,8 @@ class Moments:
         The coarsest machine epsilon among the tiles that were added.
     """
 
+    _has_origin = False  # in what was saved before one could be given
+
     def __init__(self, n_units, n_outputs, algebra=HOST, dtype=np.float32, origin=None, gram=None):
         self.algebra, self.dtype = algebra, np.dtype(dtype)
         xp = self.xp

@@ -27,8 +27,12 @@ class Panels:
     algebra : HostAlgebra or its like
     blocks : list of arrays, optional
         Each with the rows from its first diagonal element on, and contiguous columns. Above
-        the diagonal there may be anything.
+        the diagonal there may be anything. None where another matrix has the panel.
+    team : Team, optional
+        Where panel j is on the device of member j modulo their number.
     """
+
+    team = None  # in what was saved before there were teams
 
     def __init__(self, order, algebra, blocks=None, team=None):
         self.order, self.algebra, self.blocks, self.team = order, algebra, blocks, team

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..estimators.explaining import Explaining
 from ..estimators.rbf import RBFUnits
 from ..estimators.regressor import HiddenLayerRegressor
 from ..parameters import check_choice
@@ -9,7 +10,7 @@ from ..parameters import check_choice
 SELECTIONS = ("global", "random")
 
 
-class RBFRegressor(RBFUnits, HiddenLayerRegressor):
+class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
     """Regressor with a hidden layer of RBF units on selected training rows.
 
     The layer is that of `RBFClassifier`, on rows that are chosen without a look at y. The
@@ -19,29 +20,59 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
     Parameters
     ----------
     n_hidden : int or None, default=None
+        Number of hidden units: the first novel rows at a selection radius that makes few
+        more of them novel. With a number for `selection_radius` it is the largest number.
+        None is three quarters of the rows, at most 4000; with a number for `radius` or
+        `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
+        Width of the units, in units of the distance. "auto" takes the one with the least
+        held-out error of a few around the median distance between rows, and of narrower or
+        wider ones as long as they are better.
     selection_radius : float or None, default=None
+        Radius used for selection only. None means `radius` if that is a number and
+        `n_hidden` is None, and otherwise the one that is found for the number of units.
     overlap : float, default=1.0
-        As for `RBFClassifier`.
+        Threshold of the sum of activities below which a row is novel: the higher, the more
+        centres.
     selection : {"global", "random"}, default="global"
         Novelty over all rows, or `n_hidden` rows at random.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
+        Distance between rows and centres; uint8 rows are compared exactly, in integers, by
+        the Manhattan distance.
     kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
+        Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes
+        the Laplacian or the triangle, whichever has the least held-out error.
     feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+        Rows are multiplied by them, feature by feature, before distances are measured.
+        "learned" finds them, and uses them if they lower the held-out error. "auto" learns
+        them for floats, and leaves bytes as they are.
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
+        A hidden layer that is there: that of a fitted RBF estimator, with its kernel, radius
+        and feature weights, or centres, for which those are found. Nothing is selected, and
+        `metric` must be the same.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        a sixth of the rows, which are held out. Of several numbers, the one with the least
+        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
     forgetting : float, default=1.0
-        As for `RBFClassifier`, with the ridge readout.
+        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     uncertainty : bool, default=False
         Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
         rows, two with ``alpha="auto"`` and none with "loo", and the model one more matrix of
         n_units x n_units.
     shuffle : bool, default=True
+        Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
+        Seed of the order, and of the rows behind what is "auto".
     device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
+        never replaced. "auto" takes a GPU that works for large jobs, else "cpu".
     max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
+        layer is computed. None takes up to half of the free memory.
     verbose : int, default=0
-        As for `RBFClassifier`.
+        1 prints the progress of long work.
 
     Attributes
     ----------
@@ -142,6 +173,18 @@ class RBFRegressor(RBFUnits, HiddenLayerRegressor):
         if self.layer is None:
             self.center_targets_ = self._answers(samples.targets.numbers(self.support_))
         return layer
+
+    def _decided(self, scores, output):
+        columns = np.full(len(scores), output)
+        return scores[:, output], columns, np.ones(len(scores))
+
+    @property
+    def _targets_of_centers(self):
+        return self.center_targets_
+
+    @property
+    def _n_outputs(self):
+        return np.size(self.target_mean_)
 
     def _targets_of_units(self):
         return np.reshape(self.center_targets_, (len(self.center_targets_), -1))

@@ -20,19 +20,44 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     n_hidden : int, default=1000
         Hidden units. With the same `random_state`, fewer are a prefix of more.
     scale : float or "auto", default="auto"
+        Length of each unit's weights, or, where they are normal, of that length on average.
+        "auto" follows the number of rows and the directions in which they vary; the formula
+        is in `TanhProjector`.
     weights : {"gaussian", "orthogonal"}, default="gaussian"
-    image_shape, patch_size, bias
-        As for `TanhProjector`.
+        Normal numbers, or the same with orthogonal directions within each group of
+        n_features units.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. Each unit then sees a random
+        rectangle, its receptive field. None for features that are no images.
+    patch_size : (low, high), default=None
+        Smallest and largest side of the rectangles. None is from a fifth to three fifths of
+        the image's shorter side.
+    bias : bool, default=True
+        Uniform in [-1, 1]; without it, 0.
     layer : estimator or FrozenEstimator, default=None
-        As for `TanhClassifier`.
+        A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
+        used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        a sixth of the rows, which are held out. Of several numbers, the one with the least
+        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
     forgetting : float, default=1.0
+        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     uncertainty : bool, default=False
-        As for `RBFRegressor`.
+        Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
+        rows, two with ``alpha="auto"`` and none with "loo", and the model one more matrix of
+        n_hidden x n_hidden.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same model on every device.
-    device, max_memory, verbose
-        As for `RBFClassifier`.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
+        never replaced. "auto" takes a GPU that works for large jobs, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
 
     Attributes
     ----------

@@ -5,9 +5,10 @@ from threading import Event
 
 import numpy as np
 
+from ..callbacks import UNHEARD, FitTask
 from ..engines.base import Engine
 from ..engines.team import Stopped
-from .progress import Progress
+from .progress import Pass, Progress
 from .sources import Anticipated, Source
 from .tiling import parse_memory
 
@@ -29,6 +30,8 @@ class Job:
         Bytes of `max_memory` that are taken already.
     stop : threading.Event, optional
         Set where others that share the work have failed.
+    task : FitTask
+        Who hears of each pass over the rows.
     """
 
     engine: Engine
@@ -37,6 +40,7 @@ class Job:
     what: str = ""
     reserved: int = 0
     stop: Event | None = None
+    task: FitTask = UNHEARD
 
     @property
     def memory_limit(self):
@@ -86,6 +90,7 @@ class Job:
         X = Anticipated(X, order, self.memory_limit // 4)
         return X, self.reserving(X.waiting_bytes)
 
-    def progress(self, n_rows):
-        """What counts the rows of this work, and prints."""
-        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch)
+    def progress(self, n_rows, tile_rows):
+        """What counts the rows of this work, prints, and tells callbacks."""
+        passing = Pass(self.task, self.what, n_rows, tile_rows)
+        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch, passing)

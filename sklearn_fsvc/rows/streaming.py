@@ -237,7 +237,7 @@ class _Flow:
         basic = basic_layer(engine, layer)
         tile = self._tile_rows(basic, sink.n_buffers, consumer)
         prepared = engine.prepare(layer)
-        progress = self.job.progress(self.n_rows)
+        progress = self.job.progress(self.n_rows, tile)
         start = 0
         while start < self.n_rows:
             try:

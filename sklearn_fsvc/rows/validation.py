@@ -9,6 +9,30 @@ from ..layers import DTYPES
 from .sources import Source
 
 
+def validated(estimator, X, *y, **checks):
+    """scikit-learn's `validate_data`, whose error for what is missing or a word has a remedy.
+
+    float32, float64 and uint8 stay as they are, other numbers become float64.
+    """
+    try:
+        return validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
+    except ValueError as error:
+        what = str(error).partition("\n")[0]
+        if "X contains NaN" not in what and "convert string to float" not in what:
+            raise
+        raise ValueError(
+            f"{what.rstrip('.')}. {type(estimator).__name__} needs numbers; for missing values and "
+            f"categories use make_tabular_pipeline({type(estimator).__name__}(...))."
+        ) from error
+
+
+def _dtypes_for(X):
+    """What X may be; scikit-learn would take every table of polars for float64."""
+    is_table = hasattr(X, "head") and not hasattr(X, "iloc")
+    dtype = np.asarray(X.head(1)).dtype if is_table else None
+    return dtype if dtype in DTYPES else list(DTYPES)
+
+
 def is_elsewhere(X):
     """Whether X is an array in the memory of a device that some engine computes on."""
     if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
@@ -35,7 +59,7 @@ def check_rows(estimator, engine, X, *, reset):
         validate_data(estimator, names, skip_check_array=True, reset=reset)
         return X
     if not is_elsewhere(X):
-        return validate_data(estimator, to_host(X), dtype=list(DTYPES), reset=reset)
+        return validated(estimator, to_host(X), reset=reset)
     there = X.__dlpack_device__()[0]
     if there != engine.dlpack_type:
         raise TypeError(

@@ -6,34 +6,32 @@ statistics into networks and scores, behind the `steps` of a pipeline; `look_up`
 to GridSearchCV, which does the rest. The order of imports is the other way round.
 """
 
-import warnings
 from copy import copy
+from itertools import count
 
 import numpy as np
 from joblib import parallel_config
 from sklearn import get_config
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from ..cautions import warn
+from ..callbacks import FitTask, Observable
+from ..documentation import Documented
 from ..estimators.state import Versioned
 from ..parameters import unchanged_on_error
 from ..rows.blocks import open_all
 from ..rows.sources import Source
 from .groups import NETWORKS, group_candidates, last_step
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
+from .reports import summary, warn_of
 from .shared import Task, fit_split, fit_splits
 
-# Ill-conditioned candidates that a warning names.
-_NAMED = 5
 
-
-class HiddenSizeSearchCV(Versioned, GridSearchCV):
+class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     """GridSearchCV for the networks of this package, at the price of few of them.
 
     What `GridSearchCV` would answer, to rounding, without the work it would repeat: the
@@ -53,21 +51,26 @@ class HiddenSizeSearchCV(Versioned, GridSearchCV):
         `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see
         Notes); each combination of the others takes passes of its own.
     scoring : str, callable, list, tuple or dict, default=None
-        As for `GridSearchCV`. A scorer of your own is called with the rows themselves and
-        the fitted estimator, whose answers it pays for; scikit-learn's use those that are
-        there.
+        How test rows are scored: a name of scikit-learn's, a scorer, or several of them.
+        None is `score` of the estimator. A scorer of your own is called with the rows
+        themselves and the fitted estimator, whose answers it pays for; scikit-learn's use
+        those that are there.
     n_jobs : int, default=None
         Passes that run at the same time, in threads. Each pass has the cores already.
     refit : bool, str or callable, default=True
+        Whether to fit the best candidate to all rows; of several scores, by which of them it
+        is the best, or a function of `cv_results_` that gives its index.
     cv : int, splitter or iterable, default=None
-        As for `GridSearchCV`.
+        How rows are split: a number of folds, a splitter of scikit-learn, or pairs of
+        training and test rows. None is 5 folds.
     verbose : int, default=0
         1 prints the plan and the progress of each pass, more prints each candidate.
     pre_dispatch : int or str, default="2*n_jobs"
         Has no effect on what is shared.
     error_score : "raise" or number, default=nan
+        The score of a candidate whose fit fails; "raise" raises its error.
     return_train_score : bool, default=False
-        As for `GridSearchCV`.
+        Whether `cv_results_` has the scores of the training rows, too.
 
     Attributes
     ----------
@@ -115,8 +118,9 @@ class HiddenSizeSearchCV(Versioned, GridSearchCV):
 
     Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
 
-    Callbacks of scikit-learn 1.9 are told of the tasks of the search, as `GridSearchCV` has
-    them, and not of steps of a pipeline within.
+    Callbacks of scikit-learn 1.9 are told of the tasks of `GridSearchCV`, where "search" has
+    two parts: "passes", with each pass over the rows and its tiles, and "candidates", which are
+    looked up then. They are not told of steps of a pipeline within a pass.
 
     The decision values of all candidates are kept until the search is over: 4 bytes (8 for
     float64, and for regressors) for each test row, class or output, and candidate.
@@ -181,12 +185,10 @@ class HiddenSizeSearchCV(Versioned, GridSearchCV):
             check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings, on_split
         )
         inner.scoring = scoring_of(self.scoring)
-        with parallel_config("threading"), warnings.catch_warnings():
-            # Callbacks are told of the tasks of the search; a look-up has none of its own.
-            warnings.filterwarnings("ignore", f"The estimator {Candidate.__name__} does not supp")
+        with parallel_config("threading"):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
-        _warn(findings)
+        warn_of(findings)
 
     def _open(self, X, y, params):
         """X as a `Source` if it is one, y, and the parameters of fit."""
@@ -206,12 +208,16 @@ class HiddenSizeSearchCV(Versioned, GridSearchCV):
     # their numbers, and come out without them, but with their share of the time.
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        def evaluate(grid, **context):
-            evaluate_candidates(({**p, "candidate": i} for i, p in enumerate(grid)), **context)
-
-        # Callbacks came with scikit-learn 1.9.
-        context = {} if callback_ctx is None else {"callback_ctx": callback_ctx}
-        super()._run_search(evaluate, **context)
+        candidates = [{**p, "candidate": i} for i, p in enumerate(self._findings.candidates)]
+        if not hasattr(self, "_skl_callbacks"):
+            return evaluate_candidates(candidates)
+        search = FitTask(self, callback_ctx).part("search", 2, in_order=False).begin()
+        n_fits = len(candidates) * self.n_splits_
+        look_up = search.part("candidates", n_fits, number=1, in_order=False)
+        self._findings.tasks = search, look_up  # which begins when the passes are done
+        evaluate_candidates(candidates, callback_ctx=look_up.context)
+        look_up.end()
+        search.end()
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         candidates, out = self._findings.candidates, self._findings.with_shared_times(out)
@@ -225,29 +231,35 @@ class HiddenSizeSearchCV(Versioned, GridSearchCV):
 
     def _share(self, findings, y, fit_params):
         """Fit all groups: each on all splits at once, or else on one after the other."""
-        task = Task(
-            findings.X, y, fit_params, findings.splits, self.return_train_score, self.verbose
-        )
         groups = group_candidates(self.estimator, findings.candidates)
+        n_splits = len(findings.splits)
+        search, look_up = findings.tasks
+        passes = search.part("passes", len(groups) * n_splits, number=0, in_order=False).begin()
+        task = Task(
+            findings.X, y, fit_params, findings.splits, self.return_train_score, self.verbose,
+            passes,
+        )  # fmt: skip
         jobs, n_passes = [], 0
-        for group in groups:
-            on_all_splits, _ = _attempt(fit_splits, group, task)
+        for first, group in zip(count(step=n_splits), groups, strict=False):
+            on_all_splits, _ = _attempt(fit_splits, group, task, first)
             if on_all_splits is None:
-                jobs += [(group, split) for split in range(len(task.splits))]
+                jobs += [(group, split, first + split) for split in range(n_splits)]
             else:
                 n_passes += 1
                 for split, fitted in zip(task.splits, on_all_splits, strict=True):
                     findings.add(split, fitted)
         if self.verbose:
-            print(_summary(groups, n_passes + len(jobs), findings))
+            print(summary(groups, n_passes + len(jobs), findings))
         found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(_attempt)(fit_split, group, task, split) for group, split in jobs
+            delayed(_attempt)(fit_split, group, task, *which) for group, *which in jobs
         )
-        for (group, split), (fitted, error) in zip(jobs, found, strict=True):
+        for (group, split, _), (fitted, error) in zip(jobs, found, strict=True):
             if error is None:
                 findings.add(task.splits[split], fitted)
             else:
                 findings.errors.update(dict.fromkeys(group.members, error))
+        passes.end()
+        look_up.begin()
 
     def _adopt(self, inner):
         """The fitted attributes of the copy, with the user's own scorers and estimator."""
@@ -268,32 +280,3 @@ def _attempt(function, *arguments):
         return function(*arguments), None
     except Exception as error:
         return None, error.with_traceback(None)  # its frames hold all that there was
-
-
-def _summary(groups, n_passes, findings):
-    n_candidates, n_splits = len(findings.candidates), len(findings.splits)
-    n_shared = sum(len(group.members) for group in groups)
-    return (
-        f"[HiddenSizeSearchCV] {n_candidates} candidates on {n_splits} splits: {n_shared} of "
-        f"them in {n_passes} passes, {n_candidates - n_shared} fitted one by one"
-    )
-
-
-def _warn(findings):
-    """Say what was ill-conditioned, and what had to be fitted one by one after all."""
-    problems = findings.problems()
-    if problems:
-        named = "; ".join(f"{p}" for p in problems[:_NAMED])
-        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        warn(
-            f"{len(problems)} of {len(findings.candidates)} candidates are ill-conditioned, and "
-            f"directions were left out of their ridge readouts: {named}{more}. Raise alpha, or "
-            "use fewer or narrower units.",
-            ConvergenceWarning,
-        )
-    not_shared = [error for name, error in findings.errors.items() if name in findings.alone]
-    if not_shared:
-        warn(
-            f"{len(findings.errors)} candidates could not share their work and were fitted one by "
-            f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}"
-        )

@@ -5,6 +5,7 @@ metadata, printing. It knows the rows by their numbers, and each candidate by on
 parameter, its number.
 """
 
+from contextlib import nullcontext
 from functools import update_wrapper
 from itertools import product
 
@@ -15,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
+from ..callbacks import UNHEARD, Observable, with_callbacks
 from ..rows.sources import Source, some_rows
 from .groups import last_step
 from .networks import Fitted, key_of
@@ -41,11 +43,14 @@ class Findings:
         Candidate -> why it could not share its work.
     alone : set
         The candidates that had a fit of their own.
+    tasks : (FitTask, FitTask)
+        The search, of which the passes are a part, and the look-up of candidates.
     """
 
     def __init__(self, X, estimator, candidates):
         self.X, self.estimator, self.candidates = X, estimator, candidates
         self.splits, self.fitted, self.errors, self.alone = [], {}, {}, set()
+        self.tasks = UNHEARD, UNHEARD
 
     def __deepcopy__(self, memo):
         # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole
@@ -82,7 +87,7 @@ def _has(method):
     return available_if(lambda candidate: hasattr(candidate.estimator_, method))
 
 
-class Candidate(BaseEstimator):
+class Candidate(Observable, BaseEstimator):
     """A candidate that looks its fit and its answers up; rows are row numbers.
 
     Where nothing was found it has a fit of its own. A candidate without a number is the
@@ -110,16 +115,31 @@ class Candidate(BaseEstimator):
         self.number, self.parameters = candidate, parameters
         return self
 
+    @with_callbacks
     def fit(self, rows, y, **fit_params):
         self.found_ = self.findings.fitted.get((self.number, key_of(rows)))
         if self.found_ is None:
             X = self.findings.X if self.number is None else self.findings.rows(rows)
             estimator = clone(self.findings.estimator).set_params(**self.parameters)
-            self.estimator_ = estimator.fit(X, y, **fit_params)
+            with self._told_by(estimator):
+                self.estimator_ = estimator.fit(X, y, **fit_params)
             self.findings.alone.add(self.number)
         else:
+            task = self._begin_fit(rows, y, None)
             self.estimator_ = self.found_.estimator(self.number)
+            task.end()
         return self
+
+    def _init_callback_context(self, **context):
+        """People know the estimator, and not who looks its fit up."""
+        context = super()._init_callback_context(**context, task_name="look-up")
+        context.estimator_name = type(self.findings.estimator).__name__
+        return context
+
+    def _told_by(self, estimator):
+        """Callbacks of the search hear of the estimator's fit in the place of this one."""
+        context = getattr(self, "_parent_callback_ctx", None)
+        return context.propagate_callback_context(estimator) if context else nullcontext()
 
     @property
     def _network(self):

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..callbacks import FitTask
 from ..engines import get_engine
 from ..parameters import is_word
 from ..readouts.held_out import FEW, Trials, parts_to_hold_out
@@ -31,6 +32,8 @@ class Task:
     ----------
     splits : list of (ndarray of int, ndarray of int)
         Training and test rows.
+    passes : FitTask
+        Of which each pass is a part.
     """
 
     X: object
@@ -39,6 +42,7 @@ class Task:
     splits: list
     return_train_score: bool
     verbose: int
+    passes: FitTask
 
     def training_set(self, split):
         """X, y and fit parameters of the training rows of a split."""
@@ -82,8 +86,9 @@ class _Pass:
     job: Job
 
     @classmethod
-    def begin(cls, group, task, network, job, samples):
-        """Choose the layer."""
+    def begin(cls, group, task, network, job, samples, part):
+        """Choose the layer; `part`, a `FitTask`, begins."""
+        job = replace(job, task=part.begin())
         trials = Trials(network._first_alpha)
         layer = network._choose_layer(job, samples, trials)
         return cls(group, task, network, layers_of(group, layer), trials, job)
@@ -153,8 +158,8 @@ class _Pass:
         return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
 
 
-def fit_split(group, task, split):
-    """The networks of a group on one split.
+def fit_split(group, task, split, number):
+    """The networks of a group on one split, in a pass with a number.
 
     Returns
     -------
@@ -166,13 +171,16 @@ def fit_split(group, task, split):
     with get_engine(network.device, n_synapses(X, network.n_hidden)) as engine:
         samples = network._prepare(engine, X, y, sample_weight)
         samples, job = samples.on_device(network._job(engine, "fit"))
-        work = _Pass.begin(group, task, network, job, samples)
+        part = task.passes.part(task.name(split), None, number)
+        work = _Pass.begin(group, task, network, job, samples, part)
         # In one expression: the statistics are forgotten before the rows are scored.
         fitted = work.solved(work.sums(samples, f"{task.name(split)}, statistics"), start, pipeline)
-        return work.scored(split, fitted)
+        fitted = work.scored(split, fitted)
+    part.end()
+    return fitted
 
 
-def fit_splits(group, task):
+def fit_splits(group, task, number):
     """The networks of a group on all splits, if its layer is the same on all of them.
 
     The statistics of the training rows of a split are those of all rows less those of the
@@ -196,8 +204,9 @@ def fit_splits(group, task):
         has_room = kept_bytes <= job.memory_limit // 2
         if not (has_room and _targets_hold(task, samples)):
             return None
-        work = _Pass.begin(group, task, network, job, samples)
-        work = replace(work, job=job.reserving(kept_bytes))
+        part = task.passes.part("all splits", None, number)
+        work = _Pass.begin(group, task, network, job, samples, part)
+        work = replace(work, job=work.job.reserving(kept_bytes))
         folds, total = _statistics_of_folds(work, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
 
@@ -208,7 +217,9 @@ def fit_splits(group, task):
                 vars(model).update(own)
             return work.scored(split, fitted)
 
-        return [of_split(split, fold) for split, fold in enumerate(folds)]
+        found = [of_split(split, fold) for split, fold in enumerate(folds)]
+    part.end()
+    return found
 
 
 def _has_one_layer(estimator):

@@ -1,5 +1,7 @@
 """Each message names the parameter, the value and the remedy."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
+    make_tabular_pipeline,
 )
 from sklearn_fsvc.estimators import labels
 from sklearn_fsvc.readouts import press
@@ -328,3 +331,35 @@ def test_rows_whose_squares_are_no_numbers(metric, factor, selection):
     assert RBFProjector(5, random_state=0).fit(rows).transform(rows).any()
     held = model.fit(rows.astype(np.float64)).transform(rows.astype(np.float64))
     np.testing.assert_allclose(held, model.fit(X.astype("f")).transform(X.astype("f")), atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        (np.where(X > 0.9, np.nan, X), "Input X contains NaN. "),
+        (
+            np.where(X > 0.9, "red", "1.0").astype(object),
+            "could not convert string to float: 'red'",
+        ),
+    ],
+    ids=["missing", "category"],
+)
+def test_what_is_no_number_has_a_remedy(cls, table, what):
+    """In fit, in what answers, and in partial_fit: the pipeline for such tables."""
+    remedy = f"make_tabular_pipeline({cls.__name__}(...))"
+    fitted = cls(**{size_of(cls): 5}).fit(X, Y)
+    answer = getattr(fitted, "predict", None) or fitted.transform
+    calls = [lambda: cls().fit(table, Y), lambda: answer(table)]
+    if hasattr(cls, "partial_fit"):
+        classes = {} if cls in REGRESSORS else {"classes": range(3)}
+        calls.append(lambda: cls(**{size_of(cls): 5}).partial_fit(table, Y, **classes))
+    for call in calls:
+        with pytest.raises(ValueError, match=re.escape(what)) as error:
+            call()
+        assert remedy in str(error.value)
+
+
+def test_the_remedy_works():
+    table = np.where(X > 0.9, np.nan, X)
+    make_tabular_pipeline(RBFClassifier(10)).fit(table, Y).predict(table)

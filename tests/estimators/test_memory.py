@@ -71,6 +71,20 @@ def test_the_budget_is_kept(device, rows, estimator, monkeypatch):
         assert transform - H.nbytes <= ANSWER + N * PER_ROW
 
 
+def test_the_budget_is_kept_by_explanations(rows):
+    """Beside the answer; a call that is left alone takes more."""
+    X, y = rows
+    model = RBFClassifier(
+        UNITS, selection="random", metric="euclidean", kernel="laplacian", radius=2.0,
+        feature_weights=None, alpha=1.0, random_state=0, device="jit",
+    ).fit(X[:8000], y[:8000])  # fmt: skip
+    found, free = peak(model.explain, X)
+    own = sum(array.nbytes for array in vars(found).values())
+    assert free > own + ANSWER + N * PER_ROW
+    _, bounded = peak(model.set_params(max_memory=ANSWER).explain, X)
+    assert bounded <= own + ANSWER + N * PER_ROW
+
+
 @pytest.mark.parametrize("n_parts", [1, 3, 200])
 def test_the_budget_is_kept_while_rows_come_and_go(rows, n_parts):
     X, y = rows

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import naive
 from sklearn_fsvc import RBFProjector, TanhProjector
@@ -72,6 +74,41 @@ def test_pandas_out(digits, projector):
     np.testing.assert_array_equal(projector.feature_names_in_, X.columns)
     with pytest.raises(ValueError, match="feature names"):
         projector.transform(X.rename(columns={"p0": "q"}))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_polars(digits, projector, dtype):
+    """A table in, by its names, and a table out, the same numbers; what `out` gives stays bare."""
+    pl = pytest.importorskip("polars")
+    X = digits[0][:200].astype(dtype)
+    table = pl.DataFrame(X, schema=[f"p{i}" for i in range(64)])
+    plain = clone(projector).fit(X).transform(X)
+    projector.set_output(transform="polars")
+    for H in projector.fit_transform(table), projector.transform(table):
+        assert isinstance(H, pl.DataFrame)
+        assert H.columns == list(projector.get_feature_names_out())
+        assert H.dtypes == [pl.Float32 if dtype == np.float32 else pl.Float64] * H.width
+        np.testing.assert_array_equal(H.to_numpy(), plain)
+    out = np.empty_like(plain)
+    assert projector.transform(table, out=out) is out
+    if _knows_names(table):
+        with pytest.raises(ValueError, match="feature names"):
+            projector.transform(table.rename({"p0": "q"}))
+
+
+def _knows_names(table):
+    """Whether scikit-learn does: 1.8 knows those of polars 1 alone."""
+    return hasattr(StandardScaler().fit(table), "feature_names_in_")
+
+
+def test_polars_through_a_pipeline(digits, projector):
+    pl = pytest.importorskip("polars")
+    table = pl.DataFrame(digits[0][:200])
+    pipeline = make_pipeline(StandardScaler(), projector).set_output(transform="polars")
+    H = pipeline.fit_transform(table)
+    assert isinstance(H, pl.DataFrame)
+    if _knows_names(table):
+        assert list(projector.feature_names_in_) == table.columns
 
 
 def test_pickle_and_clone(digits, projector):

@@ -1,56 +1,99 @@
-"""Callbacks of scikit-learn 1.9: a search tells of its tasks as GridSearchCV does."""
+"""Callbacks of scikit-learn 1.9: a search tells of its passes, and what GridSearchCV tells."""
+
+import pickle
 
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from recorder import Recorder
 from search.comparing import TANH
 from sklearn_fsvc import HiddenSizeSearchCV
 
-pytest.importorskip("sklearn.callback")
+callback = pytest.importorskip("sklearn.callback")
 
 GRID = {"n_hidden": [10, 20], "alpha": [0.1, 1.0]}
 
 
-class Recorder:
-    """Keeps the names of the tasks that begin and end."""
-
-    max_propagation_depth = None
-
-    def __init__(self):
-        self.tasks = []
-
-    def setup(self, estimator, context):
-        self.tasks.append("setup")
-
-    def teardown(self, estimator, context):
-        self.tasks.append("teardown")
-
-    def on_fit_task_begin(self, estimator, context, **kwargs):
-        self.tasks.append(f"begin {context.task_name}")
-
-    def on_fit_task_end(self, estimator, context, **kwargs):
-        self.tasks.append(f"end {context.task_name}")
-
-
-def tasks_of(search, data):
+def told(search, data):
     recorder = Recorder()
     search.set_callbacks(recorder).fit(*data)
-    return recorder.tasks
+    return recorder
+
+
+def path_of(context):
+    """The names of a task and of all that it is a part of, but the whole fit."""
+    names = []
+    while context.parent is not None:
+        names.append(context.source_task_name or context.task_name)
+        context = context.parent
+    return tuple(reversed(names))
 
 
 def test_tasks_of_a_search(wine):
-    """Without the warning that somebody nobody knows does not support callbacks."""
-    ours = tasks_of(HiddenSizeSearchCV(TANH, GRID, cv=3), wine)
-    with pytest.warns(UserWarning, match="TanhClassifier does not support callbacks"):
-        theirs = tasks_of(GridSearchCV(TANH, GRID, cv=3), wine)
-    assert ours == theirs
-    assert ours.count("end candidate-split-evaluation") == 3 * 4
+    """All of GridSearchCV's, and no network is fitted for a candidate: it is looked up."""
+    ours = [path_of(c) for c in told(HiddenSizeSearchCV(TANH, GRID, cv=3), wine).contexts]
+    theirs = [path_of(c) for c in told(GridSearchCV(TANH, GRID, cv=3), wine).contexts]
+    assert ours.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
+    assert theirs.count(("search", "candidate-split-evaluation")) == 3 * 4
+    assert theirs.count(("search", "candidate-split-evaluation", "pass")) == 3 * 4
+    for tasks in ours, theirs:
+        assert tasks.count(("refit-with-best-params",)) == 1
+        assert tasks.count(("refit-with-best-params", "pass")) == 1
+    assert not any(path[2:] == ("candidate-split-evaluation", "pass") for path in ours)
+
+
+def passes_of(search, data):
+    """The names of all passes, and of what they are a part of."""
+    paths = map(path_of, told(search, data).contexts)
+    return sorted(path[2:] for path in paths if path[:2] == ("search", "passes") and path[3:])
+
+
+def test_a_pass_for_each_split(wine):
+    search = HiddenSizeSearchCV(clone(TANH).set_params(scale="auto"), GRID, cv=2)
+    names = ("split 1 of 2", "split 2 of 2")
+    expected = [(name, f"{name}, {what}") for name in names for what in ("scores", "statistics")]
+    assert passes_of(search, wine) == expected
+
+
+def test_one_pass_for_all_splits(wine):
+    passes = passes_of(HiddenSizeSearchCV(TANH, GRID, cv=2), wine)
+    assert {path[0] for path in passes} == {"all splits"}
+    assert ("all splits", "rows held out by split 2 of 2") in passes
+
+
+def test_names_and_order(wine):
+    """The passes come first, then the candidates; people see the estimator that they gave."""
+    recorder = told(HiddenSizeSearchCV(TANH, GRID, cv=3, n_jobs=2), wine)
+    ends = [name for name in recorder.tasks if name in ("end passes", "begin candidates")]
+    assert ends == ["end passes", "begin candidates"]
+    names = {c.estimator_name for c in recorder.contexts}
+    assert names == {"HiddenSizeSearchCV", "TanhClassifier"}
 
 
 def test_a_pipeline_within_a_search(wine):
     model = make_pipeline(StandardScaler(), TANH)
     grid = {f"tanhclassifier__{name}": values for name, values in GRID.items()}
-    ours = tasks_of(HiddenSizeSearchCV(model, grid, cv=3), wine)
-    assert ours.count("end candidate-split-evaluation") == 3 * 4
+    ours = [path_of(c) for c in told(HiddenSizeSearchCV(model, grid, cv=3), wine).contexts]
+    assert ours.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
+    assert ("refit-with-best-params", "fit-transform-standardscaler") in ours
+
+
+def test_progress_bars(wine, capsys):
+    pytest.importorskip("rich")
+    search = HiddenSizeSearchCV(TANH, GRID, cv=3)
+    search.set_callbacks(callback.ProgressBar(max_propagation_depth=0)).fit(*wine)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("HiddenSizeSearchCV - passes" in line and "100%" in line for line in lines)
+    assert not any("look-up" in line for line in lines)
+
+
+def test_nothing_stays(wine):
+    search = HiddenSizeSearchCV(TANH, GRID, cv=3)
+    plain = set(vars(HiddenSizeSearchCV(TANH, GRID, cv=3).fit(*wine)))
+    told(search, wine)
+    assert set(vars(search)) - plain == {"_skl_callbacks"}
+    assert set(vars(pickle.loads(pickle.dumps(search)))) == plain
+    assert not hasattr(search.best_estimator_, "_skl_callbacks")

@@ -1,0 +1,101 @@
+"""Callbacks of scikit-learn 1.9: what hears of the tasks of a fit. Before 1.9 nobody hears."""
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn 1.8
+
+    class CallbackSupportMixin:
+        """There are no callbacks to set."""
+
+    def with_callbacks(method):
+        return method
+
+
+# Parts are numbered by how many there are, and several threads may share a pass.
+_COUNTING = Lock()
+
+
+class Observable(CallbackSupportMixin):
+    """A mixin: callbacks may be set, and stay out of what is saved of a fitted estimator."""
+
+    def __getstate__(self):
+        """Without callbacks once there is a fit; before, they travel along to a worker."""
+        state = super().__getstate__()
+        is_fitted = any(name.endswith("_") and name[0] != "_" for name in state)
+        if not is_fitted:
+            return state
+        return {name: value for name, value in state.items() if name != "_skl_callbacks"}
+
+    def _begin_fit(self, X, y, sample_weight):
+        """The `FitTask` of a fit; one that nobody hears of where there is no callback."""
+        if not hasattr(self, "_skl_callbacks"):
+            return UNHEARD
+        task = FitTask(self, self._init_callback_context(max_subtasks=None))
+        return task.begin(X=X, y=y, metadata=_metadata(sample_weight))
+
+    def _end_fit(self, task, X, y, sample_weight):
+        # With no more attributes than it has, the estimator is what a callback may score.
+        task.end(X=X, y=y, metadata=_metadata(sample_weight), reconstruction_attributes={})
+
+
+def _metadata(sample_weight):
+    return None if sample_weight is None else {"sample_weight": sample_weight}
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """A task of a fit, or a part of one, that callbacks hear of.
+
+    What a callback returns at its end stops nothing: sums of some of the rows would be those of
+    another model.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        Whose callbacks they are.
+    context : sklearn.callback.CallbackContext, optional
+        None where nobody hears of it, nor of its parts.
+    """
+
+    estimator: Any = None
+    context: Any = None
+
+    def part(self, name, n_parts=0, number=None, in_order=True):
+        """A part of this task, which has not begun.
+
+        Parameters
+        ----------
+        name : str
+        n_parts : int or None
+            How many parts it will have itself, at most; None where that is not known.
+        number : int, optional
+            Its place among the parts, where they do not come in order.
+        in_order : bool
+            Whether its own parts come one after the other.
+        """
+        if self.context is None:
+            return self
+        with _COUNTING:
+            context = self.context.subcontext(
+                task_name=name, task_id=number, max_subtasks=n_parts, sequential_subtasks=in_order
+            )
+        return FitTask(self.estimator, context)
+
+    def begin(self, **data):
+        """It begins; `data` as of scikit-learn's ``call_on_fit_task_begin``."""
+        if self.context is not None:
+            self.context.call_on_fit_task_begin(estimator=self.estimator, **data)
+        return self
+
+    def end(self, **data):
+        """It is done."""
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.estimator, **data)
+
+
+# A task where there are no callbacks.
+UNHEARD = FitTask()

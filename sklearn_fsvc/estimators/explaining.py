@@ -1,0 +1,163 @@
+"""Which training rows decided an answer: the units of RBF networks are training rows."""
+
+from abc import abstractmethod
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..parameters import check_count
+from ..readouts.linear import LinearReadout
+from ..rows.streaming import Consumer, stream
+from .explanation import Explanation
+
+
+class Explaining:
+    """A mixin: a linear readout of units, each of which stands on a training row."""
+
+    @abstractmethod
+    def _decided(self, scores, output):
+        """How an output is answered, by scores (rows, n_scores).
+
+        Returns
+        -------
+        answers : ndarray of shape (rows,)
+        columns : ndarray of int of shape (rows,)
+            Which of the scores says so.
+        signs : ndarray of shape (rows,)
+            1, or -1 where the answer is the first of two classes, whose score is the other's
+            less than 0.
+        """
+
+    @property
+    @abstractmethod
+    def _targets_of_centers(self):
+        """What the rows behind the units were taught: (n_units,) or (n_units, n_outputs)."""
+
+    @property
+    @abstractmethod
+    def _n_outputs(self):
+        """How many columns y has."""
+
+    def explain(self, X, n=5, output=0):
+        """Name the training rows that decided each answer.
+
+        An answer is the sum over all units of activity times coefficient, and an intercept.
+        Each unit stands on a training row; those with the largest parts of the sum are named.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or source of rows
+            As of `predict`.
+        n : int, default=5
+            How many training rows to name for each row; no more than there are units.
+        output : int, default=0
+            Which column of y is explained, if there are several.
+
+        Returns
+        -------
+        explanation : Explanation
+            Arrays: the numbers of the training rows, their targets and contributions, and
+            what all others add. Of two classes, the score of the first is that of the
+            second, times -1.
+
+        Raises
+        ------
+        ValueError
+            For an `n` below 1, or an `output` that y does not have.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn_fsvc import RBFClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = RBFClassifier(random_state=0).fit(X, y)
+        >>> found = clf.explain(X[:1], n=3)
+        >>> found.support.shape
+        (1, 3)
+        >>> bool(abs(found.scores - clf.decision_function(X[:1]).max(axis=1))[0] < 1e-6)
+        True
+        """
+        check_is_fitted(self)
+        n = check_count("n", n)
+        if not 0 <= output < self._n_outputs:
+            raise ValueError(
+                f"output={output!r}: y has {self._n_outputs} column(s); give one of their numbers, "
+                "from 0."
+            )
+        with self._asked(X, "explain") as (job, layer, X):
+            return _Explainer(self, job, layer, min(n, layer.n_units), output).of(X)
+
+
+class _Explainer:
+    """Takes tiles of H, and keeps of each row what its largest contributions are."""
+
+    def __init__(self, model, job, layer, n, output):
+        self._model, self._job, self._layer = model, job, layer
+        self._n, self._output = n, output
+        W, b = model.readout_coef_, model.readout_intercept_
+        self._intercept, engine, dtype = b, job.engine, layer.hidden_dtype
+        self._readout = LinearReadout(engine, W, b, dtype, model._rows_may_be_outside)
+        # In units of their own: coefficients of any size are multiplied in the dtype of H.
+        self._unit = np.abs(W).max(axis=1).astype(np.float64)
+        self._unit[self._unit == 0] = 1.0
+        self._W = engine.to_device((W / self._unit[:, None]).astype(dtype))
+
+    def of(self, X):
+        n_rows, shape = len(X), (len(X), self._n)
+        self._units, self._contributions = np.empty(shape, np.intp), np.empty(shape)
+        self._rest, self._of_intercept = np.empty(n_rows), np.empty(n_rows)
+        self._answers = None
+        stream(self._job, self._layer, X, self._consumer())
+        outside = self._readout.outside
+        self._model._stream_nearest(self._job, self._layer, X, outside, self._take_nearest)
+        return self._explanation()
+
+    def _consumer(self):
+        (n_scores, m), itemsize = self._W.shape, self._layer.hidden_dtype.itemsize
+        # The contributions, their absolute values, and the order of these.
+        row_bytes = self._readout.row_bytes + m * (2 * itemsize + 8)
+        return Consumer(self._take, 2 * n_scores * m * itemsize, row_bytes)
+
+    def _take(self, part, H):
+        xp, to_host = self._job.engine.xp, self._job.engine.to_host
+        columns, signs = self._decide(part, self._readout.scores(part, H))
+        parts = self._W[self._job.engine.to_device(columns)]
+        parts *= H
+        size = xp.abs(parts)
+        units = xp.argpartition(size, -self._n, axis=1)[:, -self._n :]
+        order = xp.argsort(-xp.take_along_axis(size, units, axis=1), axis=1)
+        units = xp.take_along_axis(units, order, axis=1)
+        named = to_host(xp.take_along_axis(parts, units, axis=1)).astype(np.float64)
+        total = to_host(parts.sum(axis=1, dtype=np.float64))
+        factors = signs * self._unit[columns]
+        self._units[part] = to_host(units)
+        self._contributions[part] = named * factors[:, None]
+        self._rest[part] = (total - named.sum(axis=1)) * factors
+        self._of_intercept[part] = signs * self._intercept[columns]
+
+    def _decide(self, rows, scores):
+        answers, columns, signs = self._model._decided(scores, self._output)
+        if self._answers is None:
+            self._answers = np.empty(len(self._rest), answers.dtype)
+        self._answers[rows] = answers
+        return columns, signs
+
+    def _take_nearest(self, rows, units):
+        """Rows that no unit is active for: all is said by the nearest one."""
+        scores = self._model._targets_of_units()[units]
+        columns, signs = self._decide(rows, scores)
+        self._units[rows, 0] = units
+        for what in (self._contributions, self._rest, self._of_intercept):
+            what[rows] = 0.0
+        self._contributions[rows, 0] = signs * scores[np.arange(len(rows)), columns]
+
+    def _explanation(self):
+        model, units = self._model, self._units
+        support = targets = None
+        if "support_" in vars(model):
+            of_centers = np.reshape(model._targets_of_centers, (len(model.centers_), -1))
+            support, targets = model.support_[units], of_centers[:, self._output][units]
+        return Explanation(
+            self._answers, units, support, targets, self._contributions, self._rest,
+            self._of_intercept,
+        )  # fmt: skip

@@ -1,0 +1,71 @@
+"""What `explain` returns: the training rows behind answers, and what each had to say."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The training rows that decided the answers for some rows.
+
+    For each row, the contributions of those named, of the rest of the units and of the intercept
+    add up to the score of the answer.
+
+    Attributes
+    ----------
+    answers : ndarray of shape (n_rows,)
+        What is explained: classes, or numbers.
+    units : ndarray of int of shape (n_rows, n)
+        Numbers of the hidden units with the largest contributions by absolute value, the
+        largest first; their rows are ``centers_[units]``.
+    support : ndarray of int of shape (n_rows, n) or None
+        Numbers of their rows in the training data; None of a given `layer`, whose rows are
+        not known.
+    targets : ndarray of shape (n_rows, n) or None
+        The class or the y of these rows; None of a given `layer`.
+    contributions : ndarray of shape (n_rows, n), float64
+        What each adds to the score of the answer: activity times coefficient. 0 of a unit
+        that has no part in it.
+    rest : ndarray of shape (n_rows,), float64
+        The sum over all other units.
+    intercept : ndarray of shape (n_rows,), float64
+        That of the readout for the answer; 0 for a row that no unit is active for, which is
+        answered as the nearest centre is.
+    """
+
+    answers: np.ndarray
+    units: np.ndarray
+    support: np.ndarray | None
+    targets: np.ndarray | None
+    contributions: np.ndarray
+    rest: np.ndarray
+    intercept: np.ndarray
+
+    @property
+    def scores(self):
+        """Of the answers: the sum of all, ndarray of shape (n_rows,), float64."""
+        return self.contributions.sum(axis=1) + self.rest + self.intercept
+
+    def to_frame(self):
+        """A table with a line for each row and each training row named.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With columns "row", "answer", "rank", "unit", "contribution" and, where they are
+            known, "support" and "target".
+        """
+        import pandas as pd
+
+        n_rows, n = self.units.shape
+        columns = {
+            "row": np.repeat(np.arange(n_rows), n),
+            "answer": np.repeat(self.answers, n),
+            "rank": np.tile(np.arange(n), n_rows),
+            "unit": self.units.ravel(),
+            "contribution": self.contributions.ravel(),
+        }
+        if self.support is not None:
+            columns |= {"support": self.support.ravel(), "target": self.targets.ravel()}
+        return pd.DataFrame(columns)

@@ -1,0 +1,115 @@
+"""FeatureWeightsDisplay: which features count in the distances of a network."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..parameters import check_count
+from .canvas import BLUE, axes_for, network_of
+
+
+class FeatureWeightsDisplay:
+    """Bars of the feature weights of an RBF network.
+
+    Make it by `from_estimator`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_features,)
+    names : sequence of str
+        Of the features.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    bars_ : matplotlib BarContainer
+        In the order of the picture, the least at first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_fsvc import RBFRegressor
+    >>> from sklearn_fsvc.inspection import FeatureWeightsDisplay
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> model = RBFRegressor(feature_weights="learned", random_state=0).fit(X, X[:, 1])
+    >>> display = FeatureWeightsDisplay.from_estimator(model, feature_names=["a", "b", "c"])
+    >>> display.ax_.get_yticklabels()[-1].get_text()  # the longest bar
+    'b'
+    """
+
+    def __init__(self, weights, names):
+        self.weights, self.names = np.asarray(weights), list(names)
+
+    @classmethod
+    def from_estimator(cls, estimator, *, feature_names=None, max_features=20, ax=None, **bar_kw):
+        """Draw the weights of a fitted network.
+
+        Parameters
+        ----------
+        estimator : RBFClassifier, RBFRegressor, RBFProjector, or Pipeline that ends in one
+        feature_names : sequence of str, default=None
+            None takes those that the steps of the pipeline or the fit know, else x0, x1 and
+            so on; of a step's own prefix no more than is needed to tell them apart.
+        max_features : int or None, default=20
+            How many to show, those with the largest weights; None is all.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **bar_kw : dict
+            For ``Axes.barh``, such as ``color``.
+
+        Returns
+        -------
+        display : FeatureWeightsDisplay
+
+        Raises
+        ------
+        ValueError
+            For a network without weights, or names that are not as many as the features.
+        """
+        steps, network = network_of(estimator)
+        check_is_fitted(network)
+        weights = getattr(network, "feature_weights_", None)
+        if weights is None:
+            raise ValueError(
+                f"This {type(network).__name__} has no feature weights: it compares rows as they "
+                "are. Learned ones are kept where they lower the held-out error. Fit RBF units "
+                'with feature_weights="learned", or give them as numbers.'
+            )
+        names = _names(steps, network) if feature_names is None else feature_names
+        if len(names) != len(weights):
+            raise ValueError(
+                f"feature_names has {len(names)} names, and the network has {len(weights)} "
+                "features; give one for each."
+            )
+        return cls(weights, names).plot(max_features=max_features, ax=ax, **bar_kw)
+
+    def plot(self, *, max_features=20, ax=None, **bar_kw):
+        """Draw; arguments as of `from_estimator`.
+
+        Returns
+        -------
+        display : FeatureWeightsDisplay
+        """
+        if max_features is not None:
+            max_features = check_count("max_features", max_features)
+        shown = np.argsort(self.weights, kind="stable")[::-1][:max_features][::-1]
+        self.ax_ = axes_for(ax, size=(6.4, 1 + 0.25 * len(shown)))
+        self.figure_ = self.ax_.figure
+        self.bars_ = self.ax_.barh(
+            range(len(shown)), self.weights[shown], **{"color": BLUE} | bar_kw
+        )
+        self.ax_.set_yticks(range(len(shown)), [str(self.names[i]) for i in shown])
+        n_left = len(self.weights) - len(shown)
+        self.ax_.set_xlabel(
+            "feature weight" + (f" ({n_left} smaller ones not shown)" * (n_left > 0))
+        )
+        self.ax_.spines[["top", "right"]].set_visible(False)
+        return self
+
+
+def _names(steps, network):
+    if steps is not None and len(steps):
+        names = list(steps.get_feature_names_out())
+        short = [name.partition("__")[2] or name for name in names]  # without that of a step
+        return short if len(set(short)) == len(names) else names
+    return getattr(network, "feature_names_in_", [f"x{i}" for i in range(network.n_features_in_)])

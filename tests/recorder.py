@@ -1,0 +1,31 @@
+"""A callback of scikit-learn 1.9 that keeps what it is told."""
+
+
+class Recorder:
+    """Keeps the estimators and tasks that begin and end.
+
+    Attributes
+    ----------
+    tasks : list of str
+        Such as "begin fit".
+    contexts : list
+        Of all tasks that ended.
+    """
+
+    max_propagation_depth = None
+
+    def __init__(self):
+        self.tasks, self.contexts = [], []
+
+    def setup(self, estimator, context):
+        self.tasks.append("setup")
+
+    def teardown(self, estimator, context):
+        self.tasks.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context, **kwargs):
+        self.tasks.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, **kwargs):
+        self.tasks.append(f"end {context.task_name}")
+        self.contexts.append(context)
