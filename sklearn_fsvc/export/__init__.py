@@ -1,0 +1,1 @@
+"""Fitted models for places without this package."""

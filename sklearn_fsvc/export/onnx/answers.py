@@ -1,0 +1,127 @@
+"""What a network answers, as ONNX operators: scores, labels, probabilities."""
+
+import numpy as np
+
+from ...rows.streaming import compute_dtype
+from .hidden import add_layer
+
+
+def layer_for(model, dtype):
+    """The layer of a fitted estimator, as it meets rows of a dtype."""
+    layer = model._layer()
+    return layer.astype(compute_dtype(layer.units.dtype, dtype))
+
+
+def add_scores(graph, model, X, dtype):
+    """The scores of rows, as of `HiddenLayerPredictor`.
+
+    Parameters
+    ----------
+    graph : Graph
+    model : HiddenLayerPredictor
+        Fitted.
+    X : str
+    dtype : dtype
+        Of X, as the model takes it.
+
+    Returns
+    -------
+    str
+        (rows, n_scores), float64.
+    """
+    layer = layer_for(model, dtype)
+    H, sums = add_layer(graph, layer, X)
+    scores = _readout(graph, model.readout_coef_, model.readout_intercept_, H, layer.hidden_dtype)
+    if not model._rows_may_be_outside:
+        return scores
+    # The nearest centre answers for rows that no unit answers.
+    targets = model._targets_of_units().astype(np.float64)
+    nearest = graph.add("Gather", targets, graph.add("ArgMin", sums, axis=1, keepdims=0))
+    activity = graph.add("ReduceSum", H, np.array([1]), keepdims=1)
+    is_outside = graph.add("Equal", activity, np.zeros(1, layer.hidden_dtype))
+    return graph.add("Where", is_outside, nearest, scores)
+
+
+def _readout(graph, W, b, H, dtype):
+    """``H W' + b``; W in a wider dtype than H in units of its own, as in `LinearReadout`."""
+    unit = np.ones(len(W))
+    if W.dtype > dtype:
+        largest = np.abs(W).max(axis=1)
+        unit = np.where(largest > 0, largest, 1.0)
+    columns = np.ascontiguousarray((W / unit[:, None]).T, dtype)
+    scores = graph.cast(graph.add("MatMul", H, columns), np.float64)
+    if W.dtype > dtype:
+        scores = graph.add("Mul", scores, unit)
+    return graph.add("Add", scores, b.astype(np.float64))
+
+
+def tables(labels):
+    """The classes of each output in the types that ONNX has: int64, or strings in all of them.
+
+    Raises
+    ------
+    ValueError
+        For classes of other types.
+    """
+    # Of several outputs the answers stand side by side, in one dtype.
+    classes = np.concatenate(labels.each)
+    found = np.array(classes.tolist()) if classes.dtype.kind == "O" else classes
+    if found.dtype.kind == "U":
+        is_known = classes.dtype.kind == "U" or all(isinstance(each, str) for each in classes)
+    else:
+        is_known = found.dtype.kind in "biuf" and (found == found.astype(np.int64)).all()
+        found = found.astype(np.int64) if is_known else found
+    if not is_known:
+        raise ValueError(
+            f"classes_={labels.classes!r}: a label is a string or a whole number in ONNX; fit "
+            "with codes in the place of labels (sklearn.preprocessing.LabelEncoder makes them)."
+        )
+    return np.split(found, np.cumsum([len(each) for each in labels.each])[:-1])
+
+
+def add_labels(graph, labels, scores):
+    """What `predict` says to scores: the name of (rows,), or of (rows, n_outputs)."""
+    columns = []
+    for part, table in zip(_split(graph, labels, scores), tables(labels), strict=True):
+        if len(table) == 2:
+            score = graph.add("Squeeze", part, np.array([1]))
+            code = graph.cast(graph.add("Greater", score, np.zeros(1)), np.int64)
+        else:
+            code = graph.add("ArgMax", part, axis=1, keepdims=0)
+        columns.append(graph.add("Gather", table, code))
+    if labels.is_single:
+        return columns[0]
+    between = np.array([1])
+    return graph.add("Concat", *[graph.add("Unsqueeze", c, between) for c in columns], axis=1)
+
+
+def add_probabilities(graph, labels, temperatures, scores, dtype):
+    """What `predict_proba` says: an array, or of several outputs a sequence of them."""
+    if labels.is_indicator:
+        p = graph.add("Sigmoid", graph.add("Div", scores, np.asarray(temperatures)))
+        return graph.cast(p, dtype)
+    pairs = zip(np.atleast_1d(temperatures), _split(graph, labels, scores), strict=True)
+    found = []
+    for (temperature, part), classes in zip(pairs, labels.each, strict=True):
+        # Of two classes the score is the difference.
+        logits = graph.add("MatMul", part, np.array([[-0.5, 0.5]])) if len(classes) == 2 else part
+        logits = graph.add("Div", logits, np.array([temperature]))
+        found.append(graph.cast(graph.add("Softmax", logits, axis=1), dtype))
+    return found[0] if labels.is_single else graph.add("SequenceConstruct", *found)
+
+
+def add_decisions(graph, labels, scores, dtype):
+    """The scores: an array, or of several outputs a sequence of them. Two classes have one."""
+    scores = graph.cast(scores, dtype)
+    if labels.is_single or labels.is_indicator:
+        return scores
+    return graph.add("SequenceConstruct", *_split(graph, labels, scores))
+
+
+def _split(graph, labels, scores):
+    """As `Labels.split`."""
+    if labels.is_single:
+        return [scores]
+    numbers = labels.scores_of(np.zeros(sum(map(len, labels.each))), axis=0)
+    parts = labels.split(np.arange(len(numbers))[None])
+    return [graph.add("Gather", scores, part[0], axis=1) for part in parts]
