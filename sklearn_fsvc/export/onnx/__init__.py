@@ -88,7 +88,8 @@ def to_onnx(model, X, *, options=None, **more):
         For a model that is not fitted.
     ValueError, TypeError
         For a kernel of your own whose function has no ONNX operator here, for labels that
-        are neither strings nor whole numbers, and for X of other features.
+        are neither strings nor whole numbers, for X of other features, and for float32 X
+        where y is beyond the range of float32.
 
     Examples
     --------
@@ -106,8 +107,8 @@ def to_onnx(model, X, *, options=None, **more):
     True
     """
     register()
+    check_is_fitted(model)
     if isinstance(model, HiddenSizeSearchCV):
-        check_is_fitted(model)
         model = model.best_estimator_
     if options is None and is_classifier(model):
         options = {"zipmap": False}

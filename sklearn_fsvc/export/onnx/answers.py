@@ -43,16 +43,16 @@ def add_scores(graph, model, X, dtype):
 
 
 def _readout(graph, W, b, H, dtype):
-    """``H W' + b``; W in a wider dtype than H in units of its own, as in `LinearReadout`."""
-    unit = np.ones(len(W))
-    if W.dtype > dtype:
-        largest = np.abs(W).max(axis=1)
-        unit = np.where(largest > 0, largest, 1.0)
+    """``H W' + b``, in a unit of its own for each output, as in `LinearReadout`.
+
+    For y may be of any size, and onnxruntime leaves out a b that float32 takes for 0. Units are
+    powers of two, so that they round nothing.
+    """
+    largest = np.maximum(np.abs(W).max(axis=1), np.abs(b)).astype(np.float64)
+    unit = np.ldexp(1.0, np.frexp(largest)[1])
     columns = np.ascontiguousarray((W / unit[:, None]).T, dtype)
     scores = graph.cast(graph.add("MatMul", H, columns), np.float64)
-    if W.dtype > dtype:
-        scores = graph.add("Mul", scores, unit)
-    return graph.add("Add", scores, b.astype(np.float64))
+    return graph.add("Mul", graph.add("Add", scores, b / unit), unit)
 
 
 def tables(labels):
@@ -61,22 +61,17 @@ def tables(labels):
     Raises
     ------
     ValueError
-        For classes of other types.
+        For numbers that are no int64.
     """
     # Of several outputs the answers stand side by side, in one dtype.
     classes = np.concatenate(labels.each)
-    found = np.array(classes.tolist()) if classes.dtype.kind == "O" else classes
-    if found.dtype.kind == "U":
-        is_known = classes.dtype.kind == "U" or all(isinstance(each, str) for each in classes)
-    else:
-        is_known = found.dtype.kind in "biuf" and (found == found.astype(np.int64)).all()
-        found = found.astype(np.int64) if is_known else found
-    if not is_known:
+    known = classes.astype(str if classes.dtype.kind in "OUT" else np.int64)
+    if not (known == classes).all():
         raise ValueError(
-            f"classes_={labels.classes!r}: a label is a string or a whole number in ONNX; fit "
-            "with codes in the place of labels (sklearn.preprocessing.LabelEncoder makes them)."
+            f"classes_={labels.classes!r}: a label in ONNX is a string or an int64; fit with codes "
+            "in the place of labels (sklearn.preprocessing.LabelEncoder makes them)."
         )
-    return np.split(found, np.cumsum([len(each) for each in labels.each])[:-1])
+    return np.split(known, np.cumsum([len(each) for each in labels.each])[:-1])
 
 
 def add_labels(graph, labels, scores):

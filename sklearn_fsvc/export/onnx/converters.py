@@ -74,8 +74,21 @@ def shape_regressor(operator):
 def convert_regressor(scope, operator, container):
     model, dtype = _taken(operator)
     graph, out = Graph(scope, container), operator.outputs[0]
+    _check_range(model, _dtype_of(out.type))
     y = add_scores(graph, model, operator.inputs[0].full_name, dtype)
     graph.put(graph.cast(y, _dtype_of(out.type)), out)
+
+
+def _check_range(model, dtype):
+    """Raise where the numbers that a regressor answers are too large or too small for a dtype."""
+    limits = np.finfo(dtype)
+    for name in ("target_mean_", "target_scale_"):
+        size = np.abs(getattr(model, name))
+        if (size > limits.max / 1e6).any() or ((size > 0) & (size < limits.tiny * 1e6)).any():
+            raise ValueError(
+                f"{name}={getattr(model, name)!r}: such y are beyond the range of {dtype}; "
+                "convert with float64 rows."
+            )
 
 
 def parse_classifier(scope, model, inputs, custom_parsers=None):

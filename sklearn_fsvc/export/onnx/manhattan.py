@@ -77,16 +77,15 @@ def _of_rows(name, units):
     """The body of the loop over blocks of rows: their distances to the units of all blocks."""
     n_blocks, block, n_features = units.shape
     x, c, d = f"{name}_rows", f"{name}_units", f"{name}_distances"
-    constants = {
-        c: units, f"{name}_between": np.array([1]), f"{name}_shape": np.array([-1, n_blocks * block]),
-    }  # fmt: skip
+    axis, shape = f"{name}_axis", f"{name}_shape"
+    constants = {c: units, axis: np.array([1]), shape: np.array([-1, n_blocks * block])}
     nodes = [
-        helper.make_node("Unsqueeze", [x, f"{name}_between"], [f"{x}_apart"]),
+        helper.make_node("Unsqueeze", [x, axis], [f"{x}_apart"]),
         helper.make_node(
             "Scan", [c], [f"{d}_by_block"], num_scan_inputs=1, scan_output_axes=[1],
             body=_of_units(name, f"{x}_apart", units),
         ),
-        helper.make_node("Reshape", [f"{d}_by_block", f"{name}_shape"], [d]),
+        helper.make_node("Reshape", [f"{d}_by_block", shape], [d]),
     ]  # fmt: skip
     return _body(name, nodes, units.dtype, {x: (None, n_features)}, {d: (None, None)}, constants)
 
@@ -95,7 +94,7 @@ def _of_units(name, x, units):
     """The body of the loop over blocks of units: distances (rows, units) to one of them."""
     _, block, n_features = units.shape
     name = f"{name}_block"
-    c, d, axis = f"{name}_units", f"{name}_distances", f"{name}_features"
+    c, d, axis = f"{name}_units", f"{name}_distances", f"{name}_axis"
     nodes = [
         helper.make_node("Sub", [x, c], [f"{d}_signed"]),
         helper.make_node("Abs", [f"{d}_signed"], [f"{d}_terms"]),
