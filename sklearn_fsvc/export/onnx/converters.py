@@ -93,7 +93,6 @@ def _check_range(model, dtype):
 
 def parse_classifier(scope, model, inputs, custom_parsers=None):
     """Declare ``label`` and ``probabilities``; ``scores`` of a model that has no such."""
-    check_is_fitted(model)
     operator = scope.declare_local_operator(get_model_alias(type(model)), model)
     operator.inputs = inputs
     name = "probabilities" if _wants_probabilities(scope, model) else "scores"
