@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...rows.streaming import compute_dtype
+from .graph import whole
 from .hidden import add_layer
 
 
@@ -37,7 +38,7 @@ def add_scores(graph, model, X, dtype):
     # The nearest centre answers for rows that no unit answers.
     targets = model._targets_of_units().astype(np.float64)
     nearest = graph.add("Gather", targets, graph.add("ArgMin", sums, axis=1, keepdims=0))
-    activity = graph.add("ReduceSum", H, np.array([1]), keepdims=1)
+    activity = graph.add("ReduceSum", H, whole(1), keepdims=1)
     is_outside = graph.add("Equal", activity, np.zeros(1, layer.hidden_dtype))
     return graph.add("Where", is_outside, nearest, scores)
 
@@ -79,14 +80,14 @@ def add_labels(graph, labels, scores):
     columns = []
     for part, table in zip(_split(graph, labels, scores), tables(labels), strict=True):
         if len(table) == 2:
-            score = graph.add("Squeeze", part, np.array([1]))
+            score = graph.add("Squeeze", part, whole(1))
             code = graph.cast(graph.add("Greater", score, np.zeros(1)), np.int64)
         else:
             code = graph.add("ArgMax", part, axis=1, keepdims=0)
         columns.append(graph.add("Gather", table, code))
     if labels.is_single:
         return columns[0]
-    between = np.array([1])
+    between = whole(1)
     return graph.add("Concat", *[graph.add("Unsqueeze", c, between) for c in columns], axis=1)
 
 

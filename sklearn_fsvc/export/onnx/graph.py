@@ -7,6 +7,11 @@ from onnx import TensorProto, helper, numpy_helper
 LEAST_OPSET = 13
 
 
+def whole(*numbers):
+    """Whole numbers as ONNX takes sizes and axes."""
+    return np.array(numbers, np.int64)
+
+
 def tensor_type(dtype):
     """ONNX's number of a NumPy dtype."""
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

@@ -4,6 +4,7 @@ import numpy as np
 
 from ...formulas import EXP, IDENTITY, TANH
 from ...layers import RBFLayer, TanhLayer
+from .graph import whole
 from .manhattan import add_manhattan
 
 _FUNCTIONS = {IDENTITY: None, EXP: "Exp", TANH: "Tanh"}
@@ -71,7 +72,7 @@ def _squares(graph, layer, X):
     X = graph.add("Sub", graph.cast(X, np.float64), mean)
     sums = graph.add("MatMul", X, np.ascontiguousarray(-2 * units.T))
     sums = graph.add("Add", sums, (units**2).sum(axis=1))
-    of_rows = graph.add("ReduceSum", graph.add("Mul", X, X), np.array([1]), keepdims=1)
+    of_rows = graph.add("ReduceSum", graph.add("Mul", X, X), whole(1), keepdims=1)
     sums = graph.add("Max", graph.add("Add", sums, of_rows), np.float64(0))
     return graph.cast(sums, layer.hidden_dtype)
 

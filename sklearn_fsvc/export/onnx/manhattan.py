@@ -7,7 +7,7 @@ rows x units x features numbers. Both loops are ``Scan``, over blocks of equal s
 import numpy as np
 from onnx import helper, numpy_helper
 
-from .graph import tensor_type
+from .graph import tensor_type, whole
 
 # Differences of one row with the units of a block, and of all rows of a block: for the
 # cache, and for few rounds of the loops (measured on two cores of Zen 4).
@@ -38,9 +38,9 @@ def add_manhattan(graph, layer, X):
     rows, n_rows = _row_blocks(graph, X, n_features, max(1, _DIFFERENCES // units[0].size))
     name = graph.name("manhattan")
     D = graph.add("Scan", rows, body=_of_rows(name, units), num_scan_inputs=1)
-    D = graph.add("Reshape", D, np.array([-1, n_blocks * block]))
-    shape = graph.add("Concat", n_rows, np.array([layer.n_units]), axis=0)
-    return graph.add("Slice", D, np.array([0, 0]), shape)
+    D = graph.add("Reshape", D, whole(-1, n_blocks * block))
+    shape = graph.add("Concat", n_rows, whole(layer.n_units), axis=0)
+    return graph.add("Slice", D, whole(0, 0), shape)
 
 
 def _blocks(units, most):
@@ -54,19 +54,19 @@ def _blocks(units, most):
 
 def _row_blocks(graph, X, n_features, most):
     """Rows as blocks (n_blocks, rows, features), as `_blocks`, and how many rows there are."""
-    one = np.array([1])
-    n_rows = graph.add("Gather", graph.add("Shape", X), np.array([0]))
+    one = whole(1)
+    n_rows = graph.add("Gather", graph.add("Shape", X), whole(0))
 
     def divide_up(n):
         """``ceil(n_rows / n)``, 1 or more: there may be no rows."""
         above = graph.add("Sub", graph.add("Add", n_rows, n), one)
         return graph.add("Max", graph.add("Div", above, n), one)
 
-    n_blocks = divide_up(np.array([most]))
+    n_blocks = divide_up(whole(most))
     block = divide_up(n_blocks)
     missing = graph.add("Sub", graph.add("Mul", n_blocks, block), n_rows)
-    pads = graph.add("Concat", np.array([0, 0]), missing, np.array([0]), axis=0)
-    shape = graph.add("Concat", n_blocks, block, np.array([n_features]), axis=0)
+    pads = graph.add("Concat", whole(0, 0), missing, whole(0), axis=0)
+    shape = graph.add("Concat", n_blocks, block, whole(n_features), axis=0)
     return graph.add("Reshape", graph.add("Pad", X, pads), shape), n_rows
 
 
@@ -75,7 +75,7 @@ def _of_rows(name, units):
     n_blocks, block, n_features = units.shape
     x, c, d = f"{name}_rows", f"{name}_units", f"{name}_distances"
     axis, shape = f"{name}_axis", f"{name}_shape"
-    constants = {c: units, axis: np.array([1]), shape: np.array([-1, n_blocks * block])}
+    constants = {c: units, axis: whole(1), shape: whole(-1, n_blocks * block)}
     nodes = [
         helper.make_node("Unsqueeze", [x, axis], [f"{x}_apart"]),
         helper.make_node(
@@ -98,7 +98,7 @@ def _of_units(name, x, units):
         helper.make_node("ReduceSum", [f"{d}_terms", axis], [d], keepdims=0),
     ]
     ends = {c: (block, n_features)}, {d: (None, block)}
-    return _body(name, nodes, units.dtype, *ends, {axis: np.array([2])})
+    return _body(name, nodes, units.dtype, *ends, {axis: whole(2)})
 
 
 def _body(name, nodes, dtype, inputs, outputs, constants):
