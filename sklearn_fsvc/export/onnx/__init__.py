@@ -67,7 +67,7 @@ def to_onnx(model, X, *, options=None, **more):
         As of skl2onnx. Classifiers know ``raw_scores=True``: decision values instead of
         probabilities. By default ``{"zipmap": False}`` for classifiers.
     **more
-        As of ``skl2onnx.to_onnx``, such as ``target_opset``, 13 or more.
+        As of ``skl2onnx.to_onnx``, such as ``target_opset``, 14 or more.
 
     Returns
     -------

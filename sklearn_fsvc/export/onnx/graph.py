@@ -3,8 +3,8 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-# The first version of ONNX in which all operators that are used here are what they are now.
-LEAST_OPSET = 13
+# The first opset in which all operators that are used here are what they are now.
+LEAST_OPSET = 14
 
 
 def whole(*numbers):
@@ -32,7 +32,7 @@ class Graph:
                 f"target_opset={container.target_opset!r} is too old for networks of this "
                 f"package; give {LEAST_OPSET} or more."
             )
-        self._scope, self._container = scope, container
+        self._scope, self._container, self._constants = scope, container, {}
 
     def name(self, stem):
         """A name that nothing else in the model has."""
@@ -54,14 +54,22 @@ class Graph:
         return self.add("Cast", name, to=tensor_type(dtype))
 
     def _named(self, operator, attributes):
-        return attributes | {"name": self._scope.get_unique_operator_name(operator)}
+        # The version says which runtimes take the model: no newer one than it needs.
+        name = self._scope.get_unique_operator_name(operator)
+        return attributes | {"name": name, "op_version": LEAST_OPSET}
 
     def _constant(self, array):
-        name = self.name("constant")
+        """The name of a constant; one for equal ones, which skl2onnx would link by newer operators."""
+        key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._constants:
+            self._constants[key] = self.name("constant")
+            self._keep(self._constants[key], array)
+        return self._constants[key]
+
+    def _keep(self, name, array):
         if array.dtype.kind == "U":
             texts = [text.encode() for text in array.ravel()]
             self._container.add_initializer(name, TensorProto.STRING, array.shape, texts)
         else:
             tensor = numpy_helper.from_array(array)
             self._container.add_initializer(name, tensor.data_type, array.shape, tensor)
-        return name
