@@ -59,7 +59,7 @@ class Graph:
         return attributes | {"name": name, "op_version": LEAST_OPSET}
 
     def _constant(self, array):
-        """The name of a constant; one for equal ones, which skl2onnx would link by newer operators."""
+        """The name of a constant; one for equal ones, for skl2onnx links them by new operators."""
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._constants:
             self._constants[key] = self.name("constant")
