@@ -10,9 +10,11 @@ import onnxruntime
 import pandas as pd
 import pytest
 import skl2onnx
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
@@ -213,7 +215,8 @@ def test_several_outputs(columns, probability):
         theirs, ours = found["scores"], model.decision_function(X_NEW)
     assert len(theirs) == len(columns)
     for one, other in zip(theirs, ours, strict=True):
-        np.testing.assert_allclose(one, other.reshape(one.shape), atol=1e-12)
+        other = other if other.ndim == 2 else np.column_stack([-other, other])
+        np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 @pytest.mark.parametrize("probability", [False, True])
@@ -271,6 +274,22 @@ def test_pipelines(steps, dtype):
     model = make_pipeline(*steps).fit(X.astype(dtype), Y)
     rows = X_NEW.astype(dtype)
     np.testing.assert_array_equal(answers(model, rows)["label"], model.predict(rows))
+
+
+@pytest.mark.parametrize("y", [WORDS, DIGITS], ids=["two classes", "ten"])
+@pytest.mark.parametrize("probability", [False, True])
+def test_networks_within_classifiers_of_scikit_learn(probability, y):
+    """They take columns of our scores and probabilities as those of scikit-learn's own."""
+    network = TanhClassifier(50, alpha=1.0, probability=probability, random_state=0)
+    trained = OneVsRestClassifier(network), CalibratedClassifierCV(network, cv=2)
+    for model in trained:
+        model.fit(X, y[:600])
+        options = {"zipmap": False}
+        if isinstance(model, OneVsRestClassifier):  # which skl2onnx has compare probabilities
+            options["raw_scores"] = True
+        found = answers(model, X_NEW, options=options)
+        np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
 
 
 def test_two_networks_of_the_same_numbers():
@@ -343,32 +362,29 @@ def test_kernels_of_your_own():
         to_onnx(cauchy, X)
 
 
-FITTED = TanhClassifier(5, alpha=1.0, random_state=0).fit(X, Y)
-
-
-def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
-    register()
-    for model in (RBFClassifier(), TanhRegressor(), RBFProjector()):
-        with pytest.raises(NotFittedError):
-            skl2onnx.to_onnx(model, X)
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "message"),
+    [
+        (X[:, :5], {}, ValueError, "X has 5 features, and .* with 64"),
+        (X.astype(str), {}, TypeError, "must be of numbers"),
+        (pd.DataFrame(X).add_prefix("f"), {}, ValueError, "64 inputs.*to_numpy"),
+        (X, {"target_opset": 13}, ValueError, "target_opset=13.*14 or more"),
+        (X, {"options": {"zipmap": "columns"}}, ValueError, "zipmap"),
+        (X, {"options": {"nocl": True}}, NameError, "nocl.*raw_scores"),
+    ],
+)
+def test_what_cannot_be_converted(rows, options, error, message):
+    model = TanhClassifier(5, alpha=1.0, random_state=0).fit(X, Y)
+    with pytest.raises(error, match=message):
+        to_onnx(model, rows, **options)
 
 
 @pytest.mark.parametrize(
-    ("model", "rows", "options", "error", "message"),
-    [
-        (RBFClassifier(), X, {}, NotFittedError, "RBFClassifier"),
-        (make_pipeline(StandardScaler(), TanhRegressor()), X, {}, NotFittedError, "Pipeline"),
-        (FITTED, X[:, :5], {}, ValueError, "X has 5 features, and .* with 64"),
-        (FITTED, X.astype(str), {}, TypeError, "must be of numbers"),
-        (FITTED, pd.DataFrame(X).add_prefix("f"), {}, ValueError, "64 inputs.*to_numpy"),
-        (FITTED, X, {"target_opset": 13}, ValueError, "target_opset=13.*14 or more"),
-        (FITTED, X, {"options": {"zipmap": "columns"}}, ValueError, "zipmap"),
-        (FITTED, X, {"options": {"nocl": True}}, NameError, "nocl.*raw_scores"),
-    ],
+    "model", [RBFClassifier(), make_pipeline(StandardScaler(), TanhRegressor())]
 )
-def test_what_cannot_be_converted(model, rows, options, error, message):
-    with pytest.raises(error, match=message):
-        to_onnx(model, rows, **options)
+def test_a_model_that_is_not_fitted(model):
+    with pytest.raises(NotFittedError, match=type(model).__name__):
+        to_onnx(model, X)
 
 
 def test_labels_that_onnx_has_no_type_for():

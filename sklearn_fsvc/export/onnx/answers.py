@@ -96,22 +96,38 @@ def add_probabilities(graph, labels, temperatures, scores, dtype):
     if labels.is_indicator:
         p = graph.add("Sigmoid", graph.add("Div", scores, np.asarray(temperatures)))
         return graph.cast(p, dtype)
-    pairs = zip(np.atleast_1d(temperatures), _split(graph, labels, scores), strict=True)
-    found = []
-    for (temperature, part), classes in zip(pairs, labels.each, strict=True):
-        # Of two classes the score is the difference.
-        logits = graph.add("MatMul", part, np.array([[-0.5, 0.5]])) if len(classes) == 2 else part
-        logits = graph.add("Div", logits, np.array([temperature]))
-        found.append(graph.cast(graph.add("Softmax", logits, axis=1), dtype))
-    return found[0] if labels.is_single else graph.add("SequenceConstruct", *found)
+    logits = _by_class(graph, labels, scores, [-0.5, 0.5])
+    pairs = zip(np.atleast_1d(temperatures), logits, strict=True)
+    parts = [
+        graph.add("Softmax", graph.add("Div", part, np.array([t])), axis=1) for t, part in pairs
+    ]
+    return _told(graph, labels, [graph.cast(part, dtype) for part in parts])
 
 
 def add_decisions(graph, labels, scores, dtype):
-    """The scores: an array, or of several outputs a sequence of them. Two classes have one."""
+    """Decision values: an array, or of several outputs a sequence of them.
+
+    With a column for each label, or for each class: of two classes, too, minus the decision
+    value is that of the first one. So scikit-learn's classifiers are converted.
+    """
     scores = graph.cast(scores, dtype)
-    if labels.is_single or labels.is_indicator:
+    if labels.is_indicator:
         return scores
-    return graph.add("SequenceConstruct", *_split(graph, labels, scores))
+    of_two = np.array([-1, 1], dtype)
+    return _told(graph, labels, _by_class(graph, labels, scores, of_two))
+
+
+def _by_class(graph, labels, scores, of_two):
+    """Scores of each output with a column for each class; two have one times `of_two`."""
+    parts = _split(graph, labels, scores)
+    pairs = zip(parts, labels.each, strict=True)
+    both = np.asarray(of_two)[None]
+    return [graph.add("MatMul", part, both) if len(k) == 2 else part for part, k in pairs]
+
+
+def _told(graph, labels, parts):
+    """In scikit-learn's shapes: of one output an array, of several a list."""
+    return parts[0] if labels.is_single else graph.add("SequenceConstruct", *parts)
 
 
 def _split(graph, labels, scores):
