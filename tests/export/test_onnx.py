@@ -387,6 +387,13 @@ def test_a_model_that_is_not_fitted(model):
         to_onnx(model, X)
 
 
+def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
+    register()
+    for model in (RBFClassifier(), TanhRegressor(), RBFProjector()):
+        with pytest.raises(NotFittedError):
+            skl2onnx.to_onnx(model, X)
+
+
 def test_labels_that_onnx_has_no_type_for():
     model = TanhClassifier(5, alpha=1.0).fit(X, Y.astype(np.uint64) + 2**63)
     with pytest.raises(ValueError, match="LabelEncoder"):

@@ -97,11 +97,10 @@ def add_probabilities(graph, labels, temperatures, scores, dtype):
         p = graph.add("Sigmoid", graph.add("Div", scores, np.asarray(temperatures)))
         return graph.cast(p, dtype)
     logits = _by_class(graph, labels, scores, [-0.5, 0.5])
-    pairs = zip(np.atleast_1d(temperatures), logits, strict=True)
-    parts = [
-        graph.add("Softmax", graph.add("Div", part, np.array([t])), axis=1) for t, part in pairs
-    ]
-    return _told(graph, labels, [graph.cast(part, dtype) for part in parts])
+    pairs = zip(logits, np.atleast_1d(temperatures), strict=True)
+    cooled = [graph.add("Div", part, np.array([t])) for part, t in pairs]
+    parts = [graph.cast(graph.add("Softmax", part, axis=1), dtype) for part in cooled]
+    return _told(graph, labels, parts)
 
 
 def add_decisions(graph, labels, scores, dtype):
