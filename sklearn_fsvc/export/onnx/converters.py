@@ -81,14 +81,13 @@ def convert_regressor(scope, operator, container):
 
 def _check_range(model, dtype):
     """Raise where the numbers that a regressor answers are too large or too small for a dtype."""
-    limits = np.finfo(dtype)
-    for name in ("target_mean_", "target_scale_"):
-        size = np.abs(getattr(model, name))
-        if (size > limits.max / 1e6).any() or ((size > 0) & (size < limits.tiny * 1e6)).any():
-            raise ValueError(
-                f"{name}={getattr(model, name)!r}: such y are beyond the range of {dtype}; "
-                "convert with float64 rows."
-            )
+    limits, scale = np.finfo(dtype), model.target_scale_
+    largest = np.maximum(np.abs(model.target_mean_), scale)
+    if (largest > limits.max / 1e6).any() or (scale < limits.tiny * 1e6).any():
+        raise ValueError(
+            f"y has the mean {model.target_mean_!r} and the standard deviation {scale!r}, beyond "
+            f"the range of {dtype}; convert with float64 rows."
+        )
 
 
 def parse_classifier(scope, model, inputs, custom_parsers=None):
