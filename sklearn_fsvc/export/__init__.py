@@ -1,1 +1,1 @@
-"""Fitted models for places without this package."""
+"""Readers of fitted models, which write them down for other programs."""

@@ -1,24 +1,20 @@
 """ONNX models in onnxruntime: what they answer is what the estimators answer."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 import skl2onnx
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
 import naive
+from export.converted import DIGITS, DTYPES, NARROW, TOLERANCE, WORDS, X_NEW, X, Y, answers, run
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
     RBFClassifier,
@@ -28,28 +24,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.export.onnx import manhattan, register, to_onnx
-from sklearn_fsvc.formulas import EXP, Affine, Function
-from sklearn_fsvc.kernels import KERNELS, METRICS, Kernel
-
-IMAGES, DIGITS = load_digits(return_X_y=True)
-X, Y, X_NEW = IMAGES[:600], DIGITS[:600], IMAGES[600:]
-WORDS = np.array(["even", "odd"])[DIGITS % 2]
-DTYPES = (np.float32, np.float64, np.uint8)
-TOLERANCE = {np.float32: 2e-5, np.float64: 1e-11, np.uint8: 2e-5}
-# Triangles so narrow that most images are outside all of them.
-NARROW = {"kernel": "triangular", "radius": 45.0, "feature_weights": None, "alpha": 0.1}
-
-
-def answers(model, rows, **options):
-    """name -> what onnxruntime answers to rows with the converted model."""
-    return run(to_onnx(model, rows, **options), rows)
-
-
-def run(converted, rows):
-    session = onnxruntime.InferenceSession(converted.SerializeToString())
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {"X": rows}), strict=True))
+from sklearn_fsvc.export.onnx import register, to_onnx
 
 
 def outside(model, rows):
@@ -80,81 +55,6 @@ def test_classifiers_answer_as_they_do(model, dtype):
     ours = model.predict_proba(rows) if model.probability else model.decision_function(rows)
     assert found[numbers].dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(found[numbers], ours, atol=TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_rbf_units_are_their_formula(kernel, metric, dtype):
-    radius = 1000.0 if metric == "sqeuclidean" else 100.0 if metric == "manhattan" else 20.0
-    units = {"kernel": kernel, "metric": metric, "radius": radius, "selection": "random"}
-    model = RBFProjector(70, random_state=0, **units).fit(X.astype(dtype))
-    H = answers(model, X_NEW.astype(dtype))["variable"]
-    expected = naive.rbf(X_NEW, model.centers_, radius, metric, kernel)
-    assert expected.std() > 0.01
-    np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_tanh_units_are_their_formula(dtype):
-    model = TanhProjector(70, random_state=0).fit(X.astype(dtype))
-    H = answers(model, X_NEW.astype(dtype))["variable"]
-    expected = naive.tanh(X_NEW, model.components_, model.hidden_intercept_)
-    np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 2, 5, 6, 7, 13])
-@pytest.mark.parametrize("n_units", [1, 3, 7])
-def test_blocks_need_not_divide_anything(monkeypatch, n_rows, n_units):
-    """Blocks of 3 units or fewer, with at most 6 rows."""
-    monkeypatch.setattr(manhattan, "_UNIT_DIFFERENCES", 3 * 64)
-    monkeypatch.setattr(manhattan, "_DIFFERENCES", 6 * 3 * 64)
-    model = RBFProjector(n_units, selection="random", radius=200.0, random_state=0).fit(X)
-    rows = X_NEW[:n_rows]
-    H = run(to_onnx(model, X), rows)["variable"]
-    np.testing.assert_allclose(H, naive.rbf(rows, model.centers_, 200.0), atol=1e-12)
-
-
-def test_memory_is_for_the_answer_and_not_for_all_differences():
-    """Of 3000 rows, 500 units and 64 features they would be 384 MB."""
-    code = (
-        "import resource, numpy as np, onnxruntime\n"
-        "from sklearn_fsvc import RBFProjector\n"
-        "from sklearn_fsvc.export.onnx import to_onnx\n"
-        "X = np.random.default_rng(0).random((3000, 64), dtype=np.float32)\n"
-        "model = RBFProjector(500, selection='random', radius=9.0, device='blas').fit(X)\n"
-        "session = onnxruntime.InferenceSession(to_onnx(model, X).SerializeToString())\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "session.run(None, {'X': X[:1]})\n"
-        "before = peak()\n"
-        "session.run(None, {'X': X})\n"
-        "assert peak() - before < 64 * 1024, peak() - before\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.parametrize(("dtype", "far"), [(np.float32, 1e4), (np.float64, 1e7)])
-def test_rows_that_hardly_differ_from_a_centre_far_away(dtype, far):
-    """Squares are made of what rows and centres are beside the mean centre: little cancels."""
-    rows = (far + np.random.default_rng(0).random((50, 5))).astype(dtype)
-    units = {"metric": "euclidean", "kernel": "laplacian", "radius": 0.5, "selection": "random"}
-    model = RBFProjector(20, random_state=0, **units).fit(rows)
-    H = answers(model, rows)["variable"]
-    expected = naive.rbf(rows, model.centers_, 0.5, "euclidean", "laplacian")
-    np.testing.assert_allclose(H, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("fit_dtype", DTYPES)
-@pytest.mark.parametrize("dtype", [*DTYPES, np.int64])
-def test_rows_may_be_of_another_dtype_than_those_of_fit(fit_dtype, dtype):
-    """The layer is computed in the wider one."""
-    model = TanhClassifier(100, alpha=1e-6, random_state=0).fit((0.7 * X).astype(fit_dtype), Y)
-    rows = (0.7 * X_NEW).astype(dtype)
-    found = answers(model, rows)
-    np.testing.assert_array_equal(found["label"], model.predict(rows))
-    ours = model.decision_function(rows)
-    is_wide = np.float64 in (fit_dtype, dtype) or dtype == np.int64
-    np.testing.assert_allclose(found["scores"], ours, atol=2e-7 if is_wide else 1e-3)
 
 
 @pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
@@ -316,94 +216,9 @@ def test_scores_where_there_are_probabilities():
     np.testing.assert_allclose(found["scores"], model.decision_function(X_NEW), atol=1e-12)
 
 
-@pytest.mark.parametrize("target_opset", [None, 14, 18, 21])
-def test_older_and_newer_operators(target_opset):
-    """By default old ones, which all runtimes know."""
-    model = RBFClassifier(50, random_state=0, **NARROW).fit(X, Y)
-    converted = to_onnx(model, X, target_opset=target_opset)
-    (version,) = (each.version for each in converted.opset_import if not each.domain)
-    assert version == (target_opset or 14)
-    np.testing.assert_array_equal(run(converted, X_NEW)["label"], model.predict(X_NEW))
-
-
 def test_a_search_is_its_best_network():
     search = HiddenSizeSearchCV(TanhClassifier(alpha=1.0), {"n_hidden": [5, 60]}, cv=2).fit(X, Y)
     np.testing.assert_array_equal(answers(search, X_NEW)["label"], search.predict(X_NEW))
-
-
-class Steep(Kernel):
-    """``exp(-d^2)`` with an edge: a kernel of its own, of steps that ONNX has."""
-
-    name, power, function = "steep", 2, EXP
-
-    def affine(self, radius):
-        return Affine(scale=-1 / radius**2, offset=0.5, floor=-3.0)
-
-    def natural_radius(self, distance):
-        return distance
-
-
-class Cauchy(Steep):
-    name = "cauchy"
-    function = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
-
-    def affine(self, radius):
-        return Affine(scale=1 / radius**2, offset=1.0)
-
-
-def test_kernels_of_your_own():
-    plain = {"radius": 100.0, "selection": "random", "random_state": 0}
-    steep = RBFProjector(20, kernel=Steep(), **plain).fit(X)
-    d = naive.distances(X_NEW, steep.centers_, "manhattan")
-    H = answers(steep, X_NEW)["variable"]
-    np.testing.assert_allclose(H, np.exp(np.maximum(-3, 0.5 - (d / 100) ** 2)), atol=1e-12)
-    cauchy = RBFProjector(20, kernel=Cauchy(), **plain).fit(X)
-    with pytest.raises(ValueError, match=r"Cauchy\(\).*'reciprocal'.*kernel=\"triangular\""):
-        to_onnx(cauchy, X)
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "error", "message"),
-    [
-        (X[:, :5], {}, ValueError, "X has 5 features, and .* with 64"),
-        (X.astype(str), {}, TypeError, "must be of numbers"),
-        (pd.DataFrame(X).add_prefix("f"), {}, ValueError, "64 inputs.*to_numpy"),
-        (X, {"target_opset": 13}, ValueError, "target_opset=13.*14 or more"),
-        (X, {"options": {"zipmap": "columns"}}, ValueError, "zipmap"),
-        (X, {"options": {"nocl": True}}, NameError, "nocl.*raw_scores"),
-    ],
-)
-def test_what_cannot_be_converted(rows, options, error, message):
-    model = TanhClassifier(5, alpha=1.0, random_state=0).fit(X, Y)
-    with pytest.raises(error, match=message):
-        to_onnx(model, rows, **options)
-
-
-@pytest.mark.parametrize(
-    "model", [RBFClassifier(), make_pipeline(StandardScaler(), TanhRegressor())]
-)
-def test_a_model_that_is_not_fitted(model):
-    with pytest.raises(NotFittedError, match=type(model).__name__):
-        to_onnx(model, X)
-
-
-def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
-    register()
-    for model in (RBFClassifier(), TanhRegressor(), RBFProjector()):
-        with pytest.raises(NotFittedError):
-            skl2onnx.to_onnx(model, X)
-
-
-def test_labels_that_onnx_has_no_type_for():
-    model = TanhClassifier(5, alpha=1.0).fit(X, Y.astype(np.uint64) + 2**63)
-    with pytest.raises(ValueError, match="LabelEncoder"):
-        to_onnx(model, X)
-
-
-def test_without_the_packages_of_the_extra():
-    code = "import sys; sys.modules['skl2onnx'] = None; import sklearn_fsvc.export.onnx"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'sklearn-fsvc[onnx]'" in done.stderr
 
 
 def test_letters():
