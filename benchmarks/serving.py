@@ -1,0 +1,75 @@
+"""Fitted networks in onnxruntime against our own predict: a row, and a batch of rows.
+
+python benchmarks/serving.py [--units 2048] [--json FILE]      (needs the extra onnx)
+
+Rows are random, for only their dtype and number of features matter to the time. One row has one
+thread, a batch all; those of onnxruntime do not spin, for ours would wait for them.
+"""
+
+import numpy as np
+import onnxruntime
+
+from _report import arguments, report
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc.export.onnx import to_onnx
+from sklearn_fsvc.timing import medians
+
+ROWS, CLASSES = 4096, 10
+# rows -> calls that are measured as one, and threads: one row is too little for a second.
+BATCHES = {1: (50, 1), 256: (1, n_threads())}
+KINDS = {
+    "Manhattan, uint8 x 784": ("manhattan", np.uint8, 784),
+    "Manhattan, float32 x 784": ("manhattan", np.float32, 784),
+    "Manhattan, float32 x 16": ("manhattan", np.float32, 16),
+    "Euclidean, float32 x 784": ("euclidean", np.float32, 784),
+    "tanh, float32 x 784": (None, np.float32, 784),
+}
+
+
+def fitted(metric, X, y, n_units):
+    """A network on random units; nothing is chosen."""
+    plain = {"alpha": 1.0, "random_state": 0, "device": "jit"}
+    if metric is None:
+        return TanhClassifier(n_units, scale=0.05, **plain).fit(X, y)
+    units = {"selection": "random", "feature_weights": None, "kernel": "laplacian"}
+    far = np.abs(X[:64, None].astype(float) - X[None, :64])
+    far = far.sum(axis=2) if metric == "manhattan" else np.sqrt((far**2).sum(axis=2))
+    return RBFClassifier(n_units, metric=metric, radius=far.mean(), **units, **plain).fit(X, y)
+
+
+def session_of(converted, threads):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(converted.SerializeToString(), options)
+
+
+def compare(model, X, n_rows):
+    """(what, value) for a call with so many rows."""
+    calls, threads = BATCHES[n_rows]
+    session, part = session_of(to_onnx(model, X), threads), X[:n_rows]
+    both = {
+        "onnxruntime": lambda: session.run(["label"], {"X": part}),
+        "predict": lambda: model.predict(part),
+    }
+    times = medians(both, repeats=15, calls=calls)
+    yield from ((f"{side}, ms", 1e3 * seconds) for side, seconds in times.items())
+    yield "onnxruntime / predict", times["onnxruntime"] / times["predict"]
+    (label,) = session.run(["label"], {"X": X})
+    yield "labels that are ours", np.mean(label == model.predict(X))
+
+
+def main(args):
+    rng, rows = np.random.default_rng(0), []
+    for name, (metric, dtype, n_features) in KINDS.items():
+        X = (rng.random((ROWS, n_features)) * 255).astype(dtype)
+        model = fitted(metric, X, rng.integers(CLASSES, size=ROWS), args.units)
+        for n_rows in BATCHES:
+            found = compare(model, X[:1024], n_rows)
+            rows += [(f"{name}, {n_rows} row(s): {what}", value) for what, value in found]
+    report(args, f"serving, {args.units} units", rows, threads=n_threads())
+
+
+if __name__ == "__main__":
+    main(arguments(units={"type": int, "default": 2048}))

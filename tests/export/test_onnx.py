@@ -1,0 +1,235 @@
+"""ONNX models in onnxruntime: what they answer is what the estimators answer."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import skl2onnx
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import StandardScaler
+
+import naive
+from export.converted import DIGITS, DTYPES, NARROW, TOLERANCE, WORDS, X_NEW, X, Y, answers, run
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+from sklearn_fsvc.export.onnx import register, to_onnx
+
+
+def outside(model, rows):
+    """Which rows raise no activity, by the oracle."""
+    H = naive.hidden(model._layer(), rows).astype(np.float32)
+    return H.sum(axis=1) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFClassifier(150, random_state=0, probability=True),
+        RBFClassifier(150, random_state=0, feature_weights=np.linspace(0, 1, 64), alpha=0.1),
+        RBFClassifier(150, random_state=0, **NARROW),
+        RBFClassifier(150, random_state=0, readout="lms"),
+        TanhClassifier(150, random_state=0, probability=True),
+    ],
+    ids=["chosen", "weights", "narrow", "lms", "tanh"],
+)
+def test_classifiers_answer_as_they_do(model, dtype):
+    model.fit(X.astype(dtype), Y)
+    rows = X_NEW.astype(dtype)
+    found = answers(model, rows)
+    assert found["label"].dtype == np.int64
+    np.testing.assert_array_equal(found["label"], model.predict(rows))
+    numbers = "probabilities" if model.probability else "scores"
+    ours = model.predict_proba(rows) if model.probability else model.decision_function(rows)
+    assert found[numbers].dtype == (np.float64 if dtype == np.float64 else np.float32)
+    np.testing.assert_allclose(found[numbers], ours, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
+def test_rows_outside_every_unit_get_the_nearest_centre(kernel):
+    """A Gaussian is 0 far enough away, too: in float32."""
+    narrow = NARROW | {"kernel": kernel, "radius": {"triangular": 45.0, "gaussian": 10.0}[kernel]}
+    model = RBFClassifier(100, random_state=0, **narrow).fit(X.astype(np.float32), Y)
+    rows = X_NEW.astype(np.float32)
+    is_outside = outside(model, rows)
+    nearest = naive.distances(rows, model.centers_, "manhattan").argmin(axis=1)
+    assert 50 < is_outside.sum() < len(rows) - 50
+    label = answers(model, rows)["label"]
+    np.testing.assert_array_equal(label[is_outside], model.center_labels_[nearest][is_outside])
+    np.testing.assert_array_equal(label, model.predict(rows))
+
+
+def test_rows_outside_a_layer_that_was_given_get_the_intercept():
+    lender = RBFProjector(100, kernel="triangular", radius=45.0, random_state=0).fit(X)
+    model = RBFClassifier(layer=lender, alpha=0.1).fit(X, Y)
+    scores = answers(model, X_NEW)["scores"]
+    is_outside = outside(model, X_NEW)
+    assert is_outside.any()
+    np.testing.assert_array_equal(
+        scores[is_outside], np.tile(model.readout_intercept_, (is_outside.sum(), 1))
+    )
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        WORDS,
+        WORDS.astype(object),
+        DIGITS > 4,
+        DIGITS.astype(float),
+        np.array(["zwei", "drei", "fünf"])[DIGITS % 3],
+    ],
+    ids=["words", "objects", "bools", "floats", "umlauts"],
+)
+def test_labels_of_all_types(y):
+    model = TanhClassifier(50, alpha=1.0, probability=True, random_state=0).fit(X, y[:600])
+    found = answers(model, X_NEW)
+    expected = model.predict(X_NEW)
+    assert len(np.unique(expected)) > 1
+    np.testing.assert_array_equal(found["label"], expected)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-12)
+
+
+@pytest.mark.parametrize("probability", [False, True])
+@pytest.mark.parametrize("columns", [(DIGITS % 3, DIGITS > 4, DIGITS), (WORDS, DIGITS)])
+def test_several_outputs(columns, probability):
+    y = np.column_stack(columns)
+    model = RBFClassifier(100, random_state=0, probability=probability, **NARROW).fit(X, y[:600])
+    found = answers(model, X_NEW)
+    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    if probability:
+        theirs, ours = found["probabilities"], model.predict_proba(X_NEW)
+    else:
+        theirs, ours = found["scores"], model.decision_function(X_NEW)
+    assert len(theirs) == len(columns)
+    for one, other in zip(theirs, ours, strict=True):
+        other = other if other.ndim == 2 else np.column_stack([-other, other])
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("probability", [False, True])
+def test_indicators(probability):
+    y = np.column_stack([DIGITS % 2, DIGITS > 6, DIGITS == 1]).astype(int)
+    model = TanhClassifier(100, alpha=1.0, probability=probability, random_state=0)
+    model.fit(X, y[:600])
+    found = answers(model, X_NEW)
+    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    theirs = found["probabilities" if probability else "scores"]
+    ours = model.predict_proba(X_NEW) if probability else model.decision_function(X_NEW)
+    np.testing.assert_allclose(theirs, ours, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])
+def test_regressors_answer_as_they_do(cls, n_outputs, dtype):
+    y = np.column_stack([X.mean(axis=1), -1e6 * X.std(axis=1)])[:, :n_outputs].squeeze()
+    model = cls(100, alpha=0.1, random_state=0).fit(X.astype(dtype), y)
+    rows = X_NEW.astype(dtype)
+    found = answers(model, rows)["variable"]
+    assert found.shape == (len(rows), n_outputs)
+    ours = model.predict(rows).reshape(found.shape)
+    np.testing.assert_allclose(found, ours, rtol=10 * TOLERANCE[dtype])
+
+
+def test_numbers_that_float32_cannot_hold():
+    for factor in (1e100, 1e-100):
+        model = TanhRegressor(30, alpha=0.1, random_state=0).fit(X, factor * (Y + 1.0))
+        found = answers(model, X_NEW)["variable"]
+        np.testing.assert_allclose(found[:, 0], model.predict(X_NEW), rtol=1e-9)
+        with pytest.raises(ValueError, match="float64 rows"):
+            to_onnx(model, X.astype(np.float32))
+
+
+def test_what_was_learnt_row_by_row():
+    model = TanhClassifier(50, alpha=1.0, random_state=0)
+    model.partial_fit(X[:300], Y[:300], classes=range(10)).partial_fit(X[300:], Y[300:])
+    np.testing.assert_array_equal(answers(model, X_NEW)["label"], model.predict(X_NEW))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (StandardScaler(), RBFClassifier(100, random_state=0)),
+        (StandardScaler(), TanhClassifier(100, random_state=0)),
+        (RBFProjector(100, radius=50.0, random_state=0), LogisticRegression(max_iter=1000)),
+        (StandardScaler(), TanhProjector(100, random_state=0), LogisticRegression()),
+    ],
+    ids=["rbf", "tanh", "rbf projector", "tanh projector"],
+)
+def test_pipelines(steps, dtype):
+    model = make_pipeline(*steps).fit(X.astype(dtype), Y)
+    rows = X_NEW.astype(dtype)
+    np.testing.assert_array_equal(answers(model, rows)["label"], model.predict(rows))
+
+
+@pytest.mark.parametrize("y", [WORDS, DIGITS], ids=["two classes", "ten"])
+@pytest.mark.parametrize("probability", [False, True])
+def test_networks_within_classifiers_of_scikit_learn(probability, y):
+    """They take columns of our scores and probabilities as those of scikit-learn's own."""
+    network = TanhClassifier(50, alpha=1.0, probability=probability, random_state=0)
+    trained = OneVsRestClassifier(network), CalibratedClassifierCV(network, cv=2)
+    for model in trained:
+        model.fit(X, y[:600])
+        options = {"zipmap": False}
+        if isinstance(model, OneVsRestClassifier):  # which skl2onnx has compare probabilities
+            options["raw_scores"] = True
+        found = answers(model, X_NEW, options=options)
+        np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
+
+
+def test_two_networks_of_the_same_numbers():
+    """skl2onnx keeps equal constants once."""
+    parts = [RBFProjector(20, radius=50.0, random_state=0) for _ in range(2)]
+    model = make_union(*parts).fit(X)
+    (found,) = answers(model, X_NEW).values()
+    np.testing.assert_allclose(found, model.transform(X_NEW), atol=1e-12)
+
+
+def test_by_skl2onnx_itself():
+    """Arrays in any case, though skl2onnx asks for dictionaries."""
+    register()
+    model = make_pipeline(StandardScaler(), RBFClassifier(50, random_state=0, probability=True))
+    model.fit(X, Y)
+    found = run(skl2onnx.to_onnx(model, X), X_NEW)
+    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-11)
+
+
+def test_scores_where_there_are_probabilities():
+    model = TanhClassifier(50, alpha=1.0, probability=True, random_state=0).fit(X, Y)
+    found = answers(model, X_NEW, options={"raw_scores": True})
+    np.testing.assert_allclose(found["scores"], model.decision_function(X_NEW), atol=1e-12)
+
+
+def test_a_search_is_its_best_network():
+    search = HiddenSizeSearchCV(TanhClassifier(alpha=1.0), {"n_hidden": [5, 60]}, cv=2).fit(X, Y)
+    np.testing.assert_array_equal(answers(search, X_NEW)["label"], search.predict(X_NEW))
+
+
+def test_letters():
+    path = Path(os.environ.get("SKLEARN_FSVC_DATA", "")) / "letter" / "letter.csv.gz"
+    if "SKLEARN_FSVC_DATA" not in os.environ or not path.exists():
+        pytest.skip("needs letter/letter.csv.gz in the folder that SKLEARN_FSVC_DATA names")
+    table = pd.read_csv(path)
+    words = table.select_dtypes(exclude="number").columns
+    y, rows = table[words[0]].to_numpy(str), table.drop(columns=words).to_numpy(np.uint8)
+    model = RBFClassifier(500, random_state=0, **NARROW | {"radius": 8.0})
+    model.fit(rows[:6000], y[:6000])
+    found = answers(model, rows[6000:])["label"]
+    assert np.mean(found == y[6000:]) > 0.7
+    np.testing.assert_array_equal(found, model.predict(rows[6000:]))

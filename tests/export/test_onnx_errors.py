@@ -1,0 +1,65 @@
+"""What cannot be converted to ONNX, and what people are told."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import skl2onnx
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from export.converted import X, Y
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    TanhClassifier,
+    TanhRegressor,
+)
+from sklearn_fsvc.export.onnx import register, to_onnx
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "message"),
+    [
+        (X[:, :5], {}, ValueError, "X has 5 features, and .* with 64"),
+        (X.astype(str), {}, TypeError, "must be of numbers"),
+        (pd.DataFrame(X).add_prefix("f"), {}, ValueError, "64 inputs.*to_numpy"),
+        (X, {"target_opset": 13}, ValueError, "target_opset=13.*14 or more"),
+        (X, {"options": {"zipmap": "columns"}}, ValueError, "zipmap"),
+        (X, {"options": {"nocl": True}}, NameError, "nocl.*raw_scores"),
+    ],
+)
+def test_what_cannot_be_converted(rows, options, error, message):
+    model = TanhClassifier(5, alpha=1.0, random_state=0).fit(X, Y)
+    with pytest.raises(error, match=message):
+        to_onnx(model, rows, **options)
+
+
+@pytest.mark.parametrize(
+    "model", [RBFClassifier(), make_pipeline(StandardScaler(), TanhRegressor())]
+)
+def test_a_model_that_is_not_fitted(model):
+    with pytest.raises(NotFittedError, match=type(model).__name__):
+        to_onnx(model, X)
+
+
+def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
+    register()
+    for model in (RBFClassifier(), TanhRegressor(), RBFProjector()):
+        with pytest.raises(NotFittedError):
+            skl2onnx.to_onnx(model, X)
+
+
+def test_labels_that_onnx_has_no_type_for():
+    model = TanhClassifier(5, alpha=1.0).fit(X, Y.astype(np.uint64) + 2**63)
+    with pytest.raises(ValueError, match="LabelEncoder"):
+        to_onnx(model, X)
+
+
+def test_without_the_packages_of_the_extra():
+    code = "import sys; sys.modules['skl2onnx'] = None; import sklearn_fsvc.export.onnx"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'sklearn-fsvc[onnx]'" in done.stderr

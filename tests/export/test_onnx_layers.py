@@ -1,0 +1,135 @@
+"""Hidden layers as ONNX: the formula on paper, in blocks, in each dtype and opset."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import naive
+from export.converted import DTYPES, NARROW, TOLERANCE, X_NEW, X, Y, answers, run
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    TanhClassifier,
+    TanhProjector,
+)
+from sklearn_fsvc.export.onnx import manhattan, to_onnx
+from sklearn_fsvc.formulas import EXP, Affine, Function
+from sklearn_fsvc.kernels import KERNELS, METRICS, Kernel
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rbf_units_are_their_formula(kernel, metric, dtype):
+    radius = 1000.0 if metric == "sqeuclidean" else 100.0 if metric == "manhattan" else 20.0
+    units = {"kernel": kernel, "metric": metric, "radius": radius, "selection": "random"}
+    model = RBFProjector(70, random_state=0, **units).fit(X.astype(dtype))
+    H = answers(model, X_NEW.astype(dtype))["variable"]
+    expected = naive.rbf(X_NEW, model.centers_, radius, metric, kernel)
+    assert expected.std() > 0.01
+    np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tanh_units_are_their_formula(dtype):
+    model = TanhProjector(70, random_state=0).fit(X.astype(dtype))
+    H = answers(model, X_NEW.astype(dtype))["variable"]
+    expected = naive.tanh(X_NEW, model.components_, model.hidden_intercept_)
+    np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 5, 6, 7, 13])
+@pytest.mark.parametrize("n_units", [1, 3, 7])
+def test_blocks_need_not_divide_anything(monkeypatch, n_rows, n_units):
+    """Blocks of 3 units or fewer, with at most 6 rows."""
+    monkeypatch.setattr(manhattan, "_UNIT_DIFFERENCES", 3 * 64)
+    monkeypatch.setattr(manhattan, "_DIFFERENCES", 6 * 3 * 64)
+    model = RBFProjector(n_units, selection="random", radius=200.0, random_state=0).fit(X)
+    rows = X_NEW[:n_rows]
+    H = run(to_onnx(model, X), rows)["variable"]
+    np.testing.assert_allclose(H, naive.rbf(rows, model.centers_, 200.0), atol=1e-12)
+
+
+def test_memory_is_for_the_answer_and_not_for_all_differences():
+    """Of 3000 rows, 500 units and 64 features they would be 384 MB."""
+    code = (
+        "import resource, numpy as np, onnxruntime\n"
+        "from sklearn_fsvc import RBFProjector\n"
+        "from sklearn_fsvc.export.onnx import to_onnx\n"
+        "X = np.random.default_rng(0).random((3000, 64), dtype=np.float32)\n"
+        "model = RBFProjector(500, selection='random', radius=9.0, device='blas').fit(X)\n"
+        "session = onnxruntime.InferenceSession(to_onnx(model, X).SerializeToString())\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "session.run(None, {'X': X[:1]})\n"
+        "before = peak()\n"
+        "session.run(None, {'X': X})\n"
+        "assert peak() - before < 64 * 1024, peak() - before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(np.float32, 1e4), (np.float64, 1e7)])
+def test_rows_that_hardly_differ_from_a_centre_far_away(dtype, far):
+    """Squares are made of what rows and centres are beside the mean centre: little cancels."""
+    rows = (far + np.random.default_rng(0).random((50, 5))).astype(dtype)
+    units = {"metric": "euclidean", "kernel": "laplacian", "radius": 0.5, "selection": "random"}
+    model = RBFProjector(20, random_state=0, **units).fit(rows)
+    H = answers(model, rows)["variable"]
+    expected = naive.rbf(rows, model.centers_, 0.5, "euclidean", "laplacian")
+    np.testing.assert_allclose(H, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("fit_dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, np.int64])
+def test_rows_may_be_of_another_dtype_than_those_of_fit(fit_dtype, dtype):
+    """The layer is computed in the wider one."""
+    model = TanhClassifier(100, alpha=1e-6, random_state=0).fit((0.7 * X).astype(fit_dtype), Y)
+    rows = (0.7 * X_NEW).astype(dtype)
+    found = answers(model, rows)
+    np.testing.assert_array_equal(found["label"], model.predict(rows))
+    ours = model.decision_function(rows)
+    is_wide = np.float64 in (fit_dtype, dtype) or dtype == np.int64
+    np.testing.assert_allclose(found["scores"], ours, atol=2e-7 if is_wide else 1e-3)
+
+
+@pytest.mark.parametrize("target_opset", [None, 14, 18, 21])
+def test_older_and_newer_operators(target_opset):
+    """By default old ones, which all runtimes know."""
+    model = RBFClassifier(50, random_state=0, **NARROW).fit(X, Y)
+    converted = to_onnx(model, X, target_opset=target_opset)
+    (version,) = (each.version for each in converted.opset_import if not each.domain)
+    assert version == (target_opset or 14)
+    np.testing.assert_array_equal(run(converted, X_NEW)["label"], model.predict(X_NEW))
+
+
+class Steep(Kernel):
+    """``exp(-d^2)`` with an edge: a kernel of its own, of steps that ONNX has."""
+
+    name, power, function = "steep", 2, EXP
+
+    def affine(self, radius):
+        return Affine(scale=-1 / radius**2, offset=0.5, floor=-3.0)
+
+    def natural_radius(self, distance):
+        return distance
+
+
+class Cauchy(Steep):
+    name = "cauchy"
+    function = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
+
+    def affine(self, radius):
+        return Affine(scale=1 / radius**2, offset=1.0)
+
+
+def test_kernels_of_your_own():
+    plain = {"radius": 100.0, "selection": "random", "random_state": 0}
+    steep = RBFProjector(20, kernel=Steep(), **plain).fit(X)
+    d = naive.distances(X_NEW, steep.centers_, "manhattan")
+    H = answers(steep, X_NEW)["variable"]
+    np.testing.assert_allclose(H, np.exp(np.maximum(-3, 0.5 - (d / 100) ** 2)), atol=1e-12)
+    cauchy = RBFProjector(20, kernel=Cauchy(), **plain).fit(X)
+    with pytest.raises(ValueError, match=r"Cauchy\(\).*'reciprocal'.*kernel=\"triangular\""):
+        to_onnx(cauchy, X)
