@@ -8,7 +8,7 @@ import numpy as np
 
 from ..formulas import EXP
 from .host import HostEngine, host_identity, map_rows
-from .threads import allowed_threads, n_cores, thread_choices
+from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
 # More cores than these want larger layers, for it takes longer to wake their threads.
 _FEW_CORES = 4
@@ -136,6 +136,13 @@ class JitEngine(HostEngine):
         threads = prepared.threads if work > _SERIAL else 1
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
+
+    @property
+    def n_patch_threads(self):
+        return n_threads()
+
+    def divide(self, function, n_rows):
+        map_rows(function, n_rows, self.n_patch_threads)
 
     def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
         from .kernels import gradients

@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.patches import place_of
+from ..layers import PatchLayer
 from .job import Job
 from .sink import ConsumerSink
 from .sources import Source, read_ahead
 from .tiling import BasicLayer, rows_per_tile
+
+# Images that are evaluated in one go.
+_IMAGES = 1024
 
 
 def compute_dtype(unit_dtype, X_dtype):
@@ -208,6 +213,8 @@ class _TileIsLost(MemoryError):
 
 def basic_layer(engine, layer):
     """The basic layer that was measured to be best here, or the engine's default."""
+    if isinstance(layer, PatchLayer):  # its columns are computed together
+        return BasicLayer(_IMAGES, layer.n_units)
     settings = engine.settings(layer)
     return BasicLayer.of(settings["M"], settings["asymmetry"], layer.n_units)
 
@@ -236,7 +243,8 @@ class _Flow:
         engine, layer = self.job.engine, self.layer
         basic = basic_layer(engine, layer)
         tile = self._tile_rows(basic, sink.n_buffers, consumer)
-        prepared = engine.prepare(layer)
+        place = place_of(engine, layer)
+        prepared = place.prepare(layer)
         progress = self.job.progress(self.n_rows)
         start = 0
         while start < self.n_rows:
@@ -244,7 +252,7 @@ class _Flow:
                 with closing(self._blocks(start, tile)) as blocks:
                     for part, block in blocks:
                         progress.lap("copy in")
-                        evaluate(engine, prepared, basic, block, sink.buffer(part))
+                        evaluate(place, prepared, basic, block, sink.buffer(part))
                         progress.lap("layer")
                         sink.put(part)
                         progress.lap(sink.stage)
@@ -261,6 +269,7 @@ class _Flow:
     def _tile_rows(self, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
+        place = place_of(engine, layer)
         preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
@@ -273,10 +282,10 @@ class _Flow:
         ahead_bytes = n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
-        row_bytes = n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)
+        row_bytes = n_buffers * hidden_bytes + input_bytes + place.row_bytes(layer)
         return rows_per_tile(
             self.n_rows, row_bytes + consumer.row_bytes,
-            engine.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
+            place.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
             self.job.memory_limit, preferred,
         )  # fmt: skip
 

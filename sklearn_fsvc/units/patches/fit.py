@@ -1,0 +1,140 @@
+"""A layer of patches from images: what patches are like, and which ones become units."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.spatial.distance import pdist
+from sklearn.utils import check_random_state
+
+from ...cautions import warn
+from ...engines.patches import normalise
+from ...layers import TWO_SIDED, LinearLayer, PatchLayer, RBFLayer, hidden_dtype
+from ...parameters import is_word
+from ...rows.samples import Samples
+from ...rows.streaming import take_rows
+from ...rows.tiling import check_fits
+from ...rows.validation import to_host
+from ..rbf import fit_layer as fit_rbf_layer
+from ..request import RBFRequest
+
+# Patches that are looked at, the images that they are of, and numbers in these: at most.
+_PATCHES, _IMAGES, _NUMBERS = 2**14, 2000, 2**22
+# Patches for each unit, where that makes more of them.
+_PATCHES_OF_UNIT = 4
+# Patches between which distances are measured.
+_MEASURED = 500
+# A patch whose variance is under this part of the mean one is flat.
+_FLAT = 0.01
+# What is added to the variance of patches, as a part of the mean one.
+_FLOOR = 0.01
+
+
+def fit_layer(request, job, samples):
+    """The layer of patches that was asked for.
+
+    Patches are looked at in random order. With `selection="random"` the first ones that are not
+    flat are the units, so that with the same seed fewer units are a prefix of more.
+
+    Parameters
+    ----------
+    request : PatchRequest
+    job : Job
+    samples : Samples
+
+    Returns
+    -------
+    layer : PatchLayer
+    patches : ndarray of shape (n_units, height, width, channels)
+        The units as they are in the images, in the dtype of X.
+    """
+    grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
+    random_state = check_random_state(request.random_state)
+    raw = _draw(grid, job, samples, request.n_units, random_state)
+    check_fits("looking at patches", _bytes(raw, dtype), job.memory_limit)
+    P = raw.reshape(len(raw), -1).astype(dtype)
+    variance = P.var(axis=1, dtype=np.float64)
+    is_flat = variance <= _FLAT * variance.mean()
+    layer = PatchLayer(grid, None, request.response)
+    if request.normalises(grid):
+        layer = replace(layer, floor=float(_FLOOR * variance.mean()))
+        normalise(P, layer.floor, np)
+    if request.whitening is not None:
+        whitening, shift = (a.astype(dtype) for a in _whitening(P, request.whitening))
+        layer = replace(layer, whitening=whitening, shift=shift)
+        P = P @ whitening - shift
+    candidates = np.flatnonzero(~is_flat) if (~is_flat).any() else np.arange(len(P))
+    chosen = candidates[_choose(request, job, P[candidates], random_state)]
+    return _with_units(request, layer, P, P[chosen]), raw[chosen]
+
+
+def _bytes(raw, dtype):
+    """What the patches take at most: as they are, as they are compared, and on the way there."""
+    return raw.nbytes + raw.size * (3 * dtype.itemsize + 8)
+
+
+def _draw(grid, job, samples, n_units, random_state):
+    """Patches of random images in random places, each place once, in random order."""
+    rows = samples.present
+    n_images = max(1, min(_IMAGES, _NUMBERS // grid.n_features, len(rows)))
+    images, places = (np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2))
+    rows = np.sort(images.choice(rows, n_images, replace=False))
+    total = n_images * grid.n_places
+    n = min(total, max(_PATCHES, _PATCHES_OF_UNIT * n_units))
+    chosen = places.permutation(total) if n == total else places.choice(total, n, replace=False)
+    windows = grid.windows(to_host(take_rows(samples.X, rows)), np)
+    return windows[np.unravel_index(chosen, windows.shape[:3])]
+
+
+def _whitening(P, eps):
+    """(Z, shift) such that ``P @ Z - shift`` has variances near 1 and no correlations.
+
+    ZCA: ``Z = V diag((s + eps mean(s)) ** -1/2) V'`` for the eigenvalues s and eigenvectors V
+    of the covariance of patches (Coates, Lee & Ng 2011); the unit of eps is the mean variance.
+    """
+    P = P.astype(np.float64)
+    mean = P.mean(axis=0)
+    P -= mean
+    values, vectors = eigh(P.T @ P / len(P))
+    values = np.maximum(values, 0) + eps * max(values.mean(), np.finfo(float).tiny)
+    Z = vectors / np.sqrt(values) @ vectors.T
+    return Z, mean @ Z
+
+
+def _choose(request, job, P, random_state):
+    """Which of the patches P, in random order, become units."""
+    n = request.n_units
+    if n > len(P):
+        warn(
+            f"{request.size_name}={n} is more than the {len(P)} patches in the rows that are not "
+            f"flat; there will be {len(P)} units."
+        )
+        n = len(P)
+    if request.selection == "random":
+        return np.arange(n)
+    order = np.arange(len(P))
+    novel = RBFRequest(
+        request.size_name, n, "auto", None, 1.0, "global", "euclidean", "triangular", False,
+        random_state,
+    )  # fmt: skip
+    return fit_rbf_layer(novel, job, Samples(P, order=order))[1]
+
+
+def _with_units(request, layer, P, units):
+    """The layer with these units, on patches like P."""
+    if request.response == TWO_SIDED:
+        lengths = np.linalg.norm(units, axis=1, keepdims=True)
+        units = units / np.where(lengths > 0, lengths, 1).astype(units.dtype)
+        # What a unit of length 1 receives, as a rule.
+        received = np.sqrt(np.square(P, dtype=np.float64).sum(axis=1).mean() / P.shape[1])
+        inner = LinearLayer(units, np.zeros(len(units), units.dtype))
+        return replace(layer, inner=inner, threshold=float(request.threshold * received))
+    kernel, radius = request.inner_kernel, request.radius
+    if is_word(radius, "auto"):
+        distance = np.median(pdist(P[:_MEASURED], _NAMES[request.metric]))
+        radius = kernel.natural_radius(distance) or 1.0
+    return replace(layer, inner=RBFLayer(units, float(radius), request.metric, kernel))
+
+
+# The metrics in SciPy's words.
+_NAMES = {"manhattan": "cityblock", "euclidean": "euclidean", "sqeuclidean": "sqeuclidean"}
