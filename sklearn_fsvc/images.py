@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 
@@ -49,13 +50,15 @@ class PatchGrid:
         return prod(self.pool)
 
     @cached_property
+    def edges(self):
+        """The first places of each cell, and the end: down, and across."""
+        pairs = zip(self.places, self.pool, strict=True)
+        return tuple([k * n // parts for k in range(parts + 1)] for n, parts in pairs)
+
+    @property
     def cells(self):
         """Slices of the places: those of each cell down, and across."""
-        pairs = zip(self.places, self.pool, strict=True)
-        return tuple(
-            [slice(k * n // parts, (k + 1) * n // parts) for k in range(parts)]
-            for n, parts in pairs
-        )  # fmt: skip
+        return tuple([slice(*ends) for ends in pairwise(edges)] for edges in self.edges)
 
     def pooled(self, pool):
         """With that many cells down and across, where there are so many places."""

@@ -189,7 +189,7 @@ class TanhLayer(LinearLayer):
 
 
 # What becomes of the outputs of units at the places of an image, before they are averaged.
-AS_THEY_ARE, BELOW_MEAN, TWO_SIDED = "as they are", "below mean", "two-sided"
+RESPONSES = AS_THEY_ARE, BELOW_MEAN, TWO_SIDED = "as they are", "below mean", "two-sided"
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from . import activities, gradients, profiles
+from . import activities, gradients, patches, profiles
 from .algebra import HOST
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
@@ -165,6 +165,14 @@ class Engine(ABC):
     def divide(self, function, n_rows):
         """Call ``function(rows)`` on slices that cover the rows, on the threads there are."""
         function(slice(0, n_rows))
+
+    def unfold(self, layer, X):
+        """The patches of images X, (rows * places, inputs): see `patches.unfold`."""
+        return patches.unfold(layer, X, self.xp)
+
+    def average(self, layer, A, H):
+        """The means over cells of what units answer, in `H`: see `patches.average`."""
+        patches.average(layer, A, H, self.xp)
 
     def activity(self, prepared, X):
         """Sum of the outputs of all units for each row of X, an array of `xp` in float64.

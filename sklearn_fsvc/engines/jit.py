@@ -7,6 +7,7 @@ from importlib.metadata import version
 import numpy as np
 
 from ..formulas import EXP
+from ..layers import RESPONSES
 from .host import HostEngine, host_identity, map_rows
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
@@ -143,6 +144,29 @@ class JitEngine(HostEngine):
 
     def divide(self, function, n_rows):
         map_rows(function, n_rows, self.n_patch_threads)
+
+    def unfold(self, layer, X):
+        from .kernels import patches
+
+        grid, item = layer.grid, X.dtype.type
+        images = X.reshape(len(X), grid.image[0], -1)
+        P = np.empty((len(X), *grid.places, grid.n_inputs), X.dtype)
+        n_channels, is_normalised = grid.image[2], layer.floor is not None
+        _call(
+            getattr(patches, f"unfold_{X.dtype}"), _read_only(images), grid.size[1] * n_channels,
+            is_normalised, item(layer.floor or 0), (grid.stride, grid.stride * n_channels), P,
+        )  # fmt: skip
+        return P.reshape(-1, grid.n_inputs)
+
+    def average(self, layer, A, H):
+        from .kernels import patches
+
+        grid, item = layer.grid, A.dtype.type
+        A = A.reshape(-1, *grid.places, A.shape[1])
+        _call(
+            getattr(patches, f"average_{A.dtype}"), A, RESPONSES.index(layer.response),
+            item(layer.threshold), *map(np.array, grid.edges), H,
+        )  # fmt: skip
 
     def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
         from .kernels import gradients

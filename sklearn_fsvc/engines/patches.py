@@ -1,14 +1,15 @@
-"""Layers of patches, on any engine: unfolded, normalised, met by units, averaged, forgotten.
+"""Layers of patches, on any engine: unfolded, met by units, averaged, forgotten.
 
-What is written here over the namespace `xp` is the same for all engines; the units
-themselves are evaluated by the engine, which knows nothing of images. A few images are on
+The units are evaluated by the engine as those of any layer, and it knows nothing of images.
+What comes before and after is written here over the namespace `xp`, for all engines; an engine
+may have loops of its own for it, `Engine.unfold` and `Engine.average`. A few images are on
 their way at a time, as many as fit where the engine is fast (`Engine.patch_bytes`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ..layers import BELOW_MEAN, TWO_SIDED, PatchLayer
+from ..layers import BELOW_MEAN, TWO_SIDED, LinearLayer, PatchLayer
 
 
 def place_of(engine, layer):
@@ -19,9 +20,8 @@ def place_of(engine, layer):
 @dataclass(frozen=True)
 class _Prepared:
     layer: PatchLayer
-    inner: Any
     whitening: Any
-    shift: Any
+    inner: Any
 
 
 class PatchPlace:
@@ -35,19 +35,15 @@ class PatchPlace:
     def __init__(self, engine):
         self._engine = engine
 
-    def settings(self, layer):
-        return self._engine.settings(layer.inner)
-
     def prepare(self, layer):
-        engine, layer = self._engine, folded(layer)
-        there = (a if a is None else engine.to_device(a) for a in (layer.whitening, layer.shift))
-        return _Prepared(layer, engine.prepare(layer.inner), *there)
+        whitening, inner = parts(layer)
+        prepare = self._engine.prepare
+        return _Prepared(layer, whitening and prepare(whitening), prepare(inner))
 
     def prepared_bytes(self, layer):
-        inner, engine = layer.inner, self._engine
-        whitening = 0 if layer.whitening is None else layer.whitening.nbytes + layer.shift.nbytes
+        engine = self._engine
         at_a_time = engine.n_patch_threads * self._images(layer) * self._image_bytes(layer)
-        return engine.prepared_bytes(inner) + whitening + at_a_time
+        return at_a_time + sum(engine.prepared_bytes(part) for part in parts(layer) if part)
 
     def row_bytes(self, layer):
         return 0
@@ -71,36 +67,47 @@ class PatchPlace:
     def _image_bytes(self, layer):
         """Bytes that an image takes: its patches, twice, outputs, twice, and what is averaged."""
         grid, inner, item = layer.grid, layer.inner, layer.hidden_dtype.itemsize
-        strips = grid.pool[0] * grid.places[1] + (1 + layer.n_sides) * grid.n_cells
-        of_places = 2 * grid.n_inputs + 2 * inner.n_units + 4
-        numbers = grid.n_places * of_places + strips * inner.n_units
+        of_cells = grid.pool[0] * grid.places[1] + (1 + layer.n_sides) * grid.n_cells
+        of_places = grid.n_places * (2 * grid.n_inputs + 2 * inner.n_units + 4)
+        numbers = of_places + of_cells * inner.n_units
         return item * numbers + grid.n_places * self._engine.row_bytes(inner)
 
     def _evaluate(self, prepared, X, out):
-        layer, xp, engine = prepared.layer, self._engine.xp, self._engine
-        P = layer.grid.unfold(X, xp)
-        if layer.floor is not None:
-            normalise(P, layer.floor, xp)
-        if layer.whitening is not None:
-            P = P @ prepared.whitening
-            P -= prepared.shift
+        layer, engine = prepared.layer, self._engine
+        P = engine.unfold(layer, X)
+        if prepared.whitening is not None:
+            P = engine.hidden(prepared.whitening, P)
         A = engine.hidden(prepared.inner, P)
-        whole = (len(X), layer.inner.n_units, layer.n_sides, layer.grid.n_cells)
-        is_whole = out.shape[1] == whole[1] * layer.n_columns_of_unit
-        H = out.reshape(whole) if is_whole else xp.empty(whole, out.dtype)
-        for side, averaged in enumerate(responses(layer, A, xp)):
-            H[:, :, side] = averaged
-        if not is_whole:
-            out[...] = H.reshape(len(X), -1)[:, : out.shape[1]]
+        shape = (len(X), layer.inner.n_units, layer.n_sides, layer.grid.n_cells)
+        if out.shape[1] == layer.inner.n_units * layer.n_columns_of_unit:
+            engine.average(layer, A, out.reshape(shape))
+            return
+        H = engine.xp.empty(shape, out.dtype)
+        engine.average(layer, A, H)
+        out[...] = H.reshape(len(X), -1)[:, : out.shape[1]]
 
 
-def folded(layer):
-    """The same layer with the whitening in its units, where these are linear."""
-    inner, whitening = layer.inner, layer.whitening
-    if whitening is None or inner.accumulation != "product":
-        return layer
-    units, bias = inner.units @ whitening.T, inner.bias - inner.units @ layer.shift
-    return replace(layer, inner=replace(inner, units=units, bias=bias), whitening=None, shift=None)
+def parts(layer):
+    """The layer that whitens patches, None where there is none, and that of the units.
+
+    Units that are linear are whitened themselves instead, once for all patches.
+    """
+    inner = layer.inner
+    if layer.whitening is None:
+        return None, inner
+    whitening = LinearLayer(layer.whitening.T.copy(), -layer.shift)
+    if not isinstance(inner, LinearLayer):
+        return whitening, inner
+    bias = inner.bias + inner.units @ whitening.bias
+    return None, type(inner)(inner.units @ whitening.units, bias)
+
+
+def unfold(layer, X, xp):
+    """The patches of images X as units or their whitening meet them, (rows * places, inputs)."""
+    P = layer.grid.unfold(X, xp)
+    if layer.floor is not None:
+        normalise(P, layer.floor, xp)
+    return P
 
 
 def normalise(P, floor, xp):
@@ -115,29 +122,35 @@ def normalise(P, floor, xp):
     P /= variance[:, None]
 
 
-def responses(layer, A, xp):
-    """What is averaged of outputs A (rows * places, units), for each side: (rows, units, cells).
+def average(layer, A, H, xp):
+    """Means over cells of what becomes of outputs A, which is overwritten.
 
-    A is overwritten.
+    Parameters
+    ----------
+    A : array of shape (rows * places, units)
+    H : array of shape (rows, units, sides, cells)
+        Where they go.
     """
+    grid = layer.grid
     if layer.response == TWO_SIDED:
         t = A.dtype.type(layer.threshold)
-        yield average(layer.grid, xp.maximum(A, t), xp) - t
-        yield -average(layer.grid, xp.minimum(A, -t, out=A), xp) - t
+        H[:, :, 0] = _means(grid, xp.maximum(A, t), xp) - t
+        H[:, :, 1] = -t - _means(grid, xp.minimum(A, -t, out=A), xp)
         return
     if layer.response == BELOW_MEAN:
         xp.subtract(A.mean(axis=1, keepdims=True), A, out=A)
         xp.maximum(A, 0, out=A)
-    yield average(layer.grid, A, xp)
+    H[:, :, 0] = _means(grid, A, xp)
 
 
-def average(grid, A, xp):
-    """Means of A (rows * places, units) over each cell, (rows, units, cells)."""
+def _means(grid, A, xp):
+    """Of A (rows * places, units) over each cell, (rows, units, cells)."""
     down, across = grid.cells
     A = A.reshape(-1, *grid.places, A.shape[1])
     strips = xp.stack([A[:, cell].sum(axis=1) for cell in down], axis=1)
     sums = xp.stack([strips[:, :, cell].sum(axis=2) for cell in across], axis=2)
-    height, width = ([cell.stop - cell.start for cell in cells] for cells in grid.cells)
-    n = xp.asarray(height)[:, None] * xp.asarray(width)
-    sums /= n[:, :, None].astype(A.dtype)
+    height, width = (
+        xp.asarray([cell.stop - cell.start for cell in cells], A.dtype) for cells in grid.cells
+    )
+    sums /= (height[:, None] * width)[:, :, None]
     return sums.reshape(len(A), -1, A.shape[3]).transpose(0, 2, 1)
