@@ -72,4 +72,4 @@ class PatchGrid:
 
     def unfold(self, X, xp):
         """The patches of rows X one below the other, (rows * places, inputs), a new array."""
-        return xp.ascontiguousarray(self.windows(X, xp)).reshape(-1, self.n_inputs)
+        return self.windows(X, xp).copy(order="C").reshape(-1, self.n_inputs)

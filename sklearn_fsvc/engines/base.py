@@ -5,15 +5,16 @@ from types import MappingProxyType
 
 import numpy as np
 
-from . import activities, gradients, patches, profiles
+from . import activities, gradients, profiles
 from .algebra import HOST
+from .patches import PatchSteps
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
 CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 
 
-class Engine(ABC):
+class Engine(PatchSteps, ABC):
     """A place where layers are evaluated.
 
     An engine receives clean arrays: C-ordered, finite, two-dimensional, of the layer's own
@@ -43,9 +44,6 @@ class Engine(ABC):
         Rows that novelty selection reads in one go, and those that it settles in a round.
     chunk_units : int
         Centres that they meet at a time; who dies of them is spared the next.
-    patch_bytes : int
-        Bytes of the patches of images, and of what units answer to them, that are on their
-        way at a time in a thread.
     auto_work : int or None
         rows x units x features from which ``device="auto"`` takes this engine, if it works;
         None for engines on the host.
@@ -53,8 +51,6 @@ class Engine(ABC):
         Whether there may be several, "name:0" and so on: the number is what it is made with.
     dlpack_type : int
         DLPack's number of the devices whose arrays it takes: 1 is the host, 2 is CUDA.
-    n_patch_threads : int
-        Threads that `divide` takes.
     packages : tuple of str
         Distributions that it needs, whose versions `info` prints.
     """
@@ -69,8 +65,6 @@ class Engine(ABC):
     tuned = MappingProxyType({})
     n_ahead = 1
     block_rows, round_rows, chunk_units = 4096, 256, 256
-    patch_bytes = 2**20
-    n_patch_threads = 1
 
     def __enter__(self):
         self.tuned = profiles.read(self.identity())
@@ -161,18 +155,6 @@ class Engine(ABC):
     def is_tile_exact(self, layer):
         """Whether neither the tile nor a setting changes a bit of H: the kernels are ours."""
         return False
-
-    def divide(self, function, n_rows):
-        """Call ``function(rows)`` on slices that cover the rows, on the threads there are."""
-        function(slice(0, n_rows))
-
-    def unfold(self, layer, X):
-        """The patches of images X, (rows * places, inputs): see `patches.unfold`."""
-        return patches.unfold(layer, X, self.xp)
-
-    def average(self, layer, A, H):
-        """The means over cells of what units answer, in `H`: see `patches.average`."""
-        patches.average(layer, A, H, self.xp)
 
     def activity(self, prepared, X):
         """Sum of the outputs of all units for each row of X, an array of `xp` in float64.

@@ -2,8 +2,7 @@
 
 The units are evaluated by the engine as those of any layer, and it knows nothing of images.
 What comes before and after is written here over the namespace `xp`, for all engines; an engine
-may have loops of its own for it, `Engine.unfold` and `Engine.average`. A few images are on
-their way at a time, as many as fit where the engine is fast (`Engine.patch_bytes`).
+may have loops of its own for it.
 """
 
 from dataclasses import dataclass
@@ -11,10 +10,40 @@ from typing import Any
 
 from ..layers import BELOW_MEAN, TWO_SIDED, LinearLayer, PatchLayer
 
+# Images that are evaluated in one go.
+IMAGES = 1024
+
 
 def place_of(engine, layer):
     """Where a layer is evaluated: the engine, or for a layer of patches what stands before it."""
     return PatchPlace(engine) if isinstance(layer, PatchLayer) else engine
+
+
+class PatchSteps:
+    """What an engine does around the units of a layer of patches, and may do in its own way.
+
+    Attributes
+    ----------
+    patch_bytes : int
+        Bytes of patches, and of what units answer to them, that are on their way at a time in
+        each thread: few enough to stay where the engine is fast.
+    patch_threads : int
+        Threads that `divide` takes.
+    """
+
+    patch_bytes, patch_threads = 2**20, 1
+
+    def divide(self, function, n_rows):
+        """Call ``function(rows)`` on slices that cover the rows, on the threads."""
+        function(slice(0, n_rows))
+
+    def unfold(self, layer, X):
+        """The patches of images X as units or their whitening meet them, (places, inputs)."""
+        return unfold(layer, X, self.xp)
+
+    def average(self, layer, A, H):
+        """The means over cells of what becomes of outputs A, in `H`: see `average`."""
+        average(layer, A, H, self.xp)
 
 
 @dataclass(frozen=True)
@@ -42,7 +71,7 @@ class PatchPlace:
 
     def prepared_bytes(self, layer):
         engine = self._engine
-        at_a_time = engine.n_patch_threads * self._images(layer) * self._image_bytes(layer)
+        at_a_time = engine.patch_threads * self._images(layer) * self._image_bytes(layer)
         return at_a_time + sum(engine.prepared_bytes(part) for part in parts(layer) if part)
 
     def row_bytes(self, layer):

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.patches import place_of
+from ..engines.patches import IMAGES, place_of
 from ..layers import PatchLayer
 from .job import Job
 from .sink import ConsumerSink
 from .sources import Source, read_ahead
 from .tiling import BasicLayer, rows_per_tile
-
-# Images that are evaluated in one go.
-_IMAGES = 1024
 
 
 def compute_dtype(unit_dtype, X_dtype):
@@ -213,8 +210,8 @@ class _TileIsLost(MemoryError):
 
 def basic_layer(engine, layer):
     """The basic layer that was measured to be best here, or the engine's default."""
-    if isinstance(layer, PatchLayer):  # its columns are computed together
-        return BasicLayer(_IMAGES, layer.n_units)
+    if isinstance(layer, PatchLayer):  # cut by images alone, and then again
+        return BasicLayer(IMAGES, layer.n_units)
     settings = engine.settings(layer)
     return BasicLayer.of(settings["M"], settings["asymmetry"], layer.n_units)
 
