@@ -52,6 +52,10 @@ class _Layer:
         """What sets a layer apart from others on the same rows: name -> value."""
         return {}
 
+    def width_of(self, n_units):
+        """Columns of H of so many units, no more than there are; None for all."""
+        return min(n_units or self.n_units, self.n_units)
+
     @property
     def hidden_dtype(self):
         return hidden_dtype(self.units.dtype)
@@ -263,6 +267,9 @@ class PatchLayer(_Layer):
     @property
     def formula(self):
         return f"{self.inner.formula} of patches"
+
+    def width_of(self, n_units):
+        return min(n_units * self.n_columns_of_unit, self.n_units)
 
     def part(self, units):
         """The layer of the first columns."""

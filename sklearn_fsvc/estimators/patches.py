@@ -18,6 +18,10 @@ class PatchUnits:
     _layer_needs_rows, _meets_rows_again = True, False
 
     @property
+    def _shared_parameters(self):
+        return {"n_hidden", "alpha"} if self._request.is_prefix else {"alpha"}
+
+    @property
     def _request(self):
         return PatchRequest(
             self._size_name, self._size, self.image_shape, self.patch_size, self.stride, self.pool,

@@ -18,9 +18,9 @@ from ...rows.validation import to_host
 from ..rbf import fit_layer as fit_rbf_layer
 from ..request import RBFRequest
 
-# Patches that are looked at, the images that they are of, and numbers in these: at most.
-_PATCHES, _IMAGES, _NUMBERS = 2**14, 2000, 2**22
-# Patches for each unit, where that makes more of them.
+# Patches by which all are judged, the images that they are of, and numbers in these: at most.
+_PATCHES, _IMAGES, _NUMBERS = 2**14, 2000, 2**21
+# Patches from which a unit is chosen, where that makes more of them.
 _PATCHES_OF_UNIT = 4
 # Patches between which distances are measured.
 _MEASURED = 500
@@ -32,9 +32,6 @@ _FLOOR = 0.01
 
 def fit_layer(request, job, samples):
     """The layer of patches that was asked for.
-
-    Patches are looked at in random order. With `selection="random"` the first ones that are not
-    flat are the units, so that with the same seed fewer units are a prefix of more.
 
     Parameters
     ----------
@@ -50,49 +47,49 @@ def fit_layer(request, job, samples):
     """
     grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
     random_state = check_random_state(request.random_state)
-    raw = _draw(grid, job, samples, request.n_units, random_state)
-    check_fits("looking at patches", _bytes(raw, dtype), job.memory_limit)
-    P = raw.reshape(len(raw), -1).astype(dtype)
+    patches = _draw(grid, job, samples, request.n_units, random_state)
+    check_fits("looking at patches", _bytes(patches, dtype), job.memory_limit)
+    P = patches.reshape(len(patches), -1).astype(dtype)
     variance = P.var(axis=1, dtype=np.float64)
-    is_flat = variance <= _FLAT * variance.mean()
+    usual = variance[:_PATCHES].mean()
     layer = PatchLayer(grid, None, request.response)
     if request.normalises(grid):
-        layer = replace(layer, floor=float(_FLOOR * variance.mean()))
+        layer = replace(layer, floor=float(_FLOOR * usual))
         normalise(P, layer.floor, np)
     if request.whitening is not None:
-        whitening, shift = (a.astype(dtype) for a in _whitening(P, request.whitening))
-        layer = replace(layer, whitening=whitening, shift=shift)
-        P = P @ whitening - shift
-    candidates = np.flatnonzero(~is_flat) if (~is_flat).any() else np.arange(len(P))
-    chosen = candidates[_choose(request, job, P[candidates], random_state)]
-    return _with_units(request, layer, P, P[chosen]), raw[chosen]
+        Z, shift = _whitening(P[:_PATCHES].astype(np.float64), request.whitening)
+        layer = replace(layer, whitening=Z.astype(dtype), shift=shift.astype(dtype))
+        P = P @ layer.whitening - layer.shift
+    is_flat = variance <= _FLAT * usual
+    if not is_flat.all():
+        P, patches = P[~is_flat], patches[~is_flat]
+    chosen = _choose(request, job, P, random_state)
+    return _with_units(request, layer, P[:_PATCHES], P[chosen]), patches[chosen]
 
 
-def _bytes(raw, dtype):
-    """What the patches take at most: as they are, as they are compared, and on the way there."""
-    return raw.nbytes + raw.size * (3 * dtype.itemsize + 8)
+def _bytes(patches, dtype):
+    """What patches take at most: as they are, as they are compared, and on the way there."""
+    return patches.nbytes + patches.size * 3 * dtype.itemsize + 2 * 8 * patches[:_PATCHES].size
 
 
 def _draw(grid, job, samples, n_units, random_state):
-    """Patches of random images in random places, each place once, in random order."""
+    """Patches of random images in random places, in random order: fewer are a prefix of more."""
     rows = samples.present
     n_images = max(1, min(_IMAGES, _NUMBERS // grid.n_features, len(rows)))
     images, places = (np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2))
     rows = np.sort(images.choice(rows, n_images, replace=False))
     total = n_images * grid.n_places
-    n = min(total, max(_PATCHES, _PATCHES_OF_UNIT * n_units))
-    chosen = places.permutation(total) if n == total else places.choice(total, n, replace=False)
+    chosen = places.permutation(total)[: max(_PATCHES, _PATCHES_OF_UNIT * n_units)]
     windows = grid.windows(to_host(take_rows(samples.X, rows)), np)
     return windows[np.unravel_index(chosen, windows.shape[:3])]
 
 
 def _whitening(P, eps):
-    """(Z, shift) such that ``P @ Z - shift`` has variances near 1 and no correlations.
+    """(Z, shift): ``P @ Z - shift`` has variances near 1 and no correlations. P is overwritten.
 
     ZCA: ``Z = V diag((s + eps mean(s)) ** -1/2) V'`` for the eigenvalues s and eigenvectors V
     of the covariance of patches (Coates, Lee & Ng 2011); the unit of eps is the mean variance.
     """
-    P = P.astype(np.float64)
     mean = P.mean(axis=0)
     P -= mean
     values, vectors = eigh(P.T @ P / len(P))

@@ -84,6 +84,11 @@ class PatchRequest:
         return RESPONSES.get(self.kernel, AS_THEY_ARE)
 
     @property
+    def is_prefix(self):
+        """Whether fewer units are a prefix of more, and answer the same."""
+        return self.selection == "random" and self.response != BELOW_MEAN
+
+    @property
     def inner_kernel(self):
         """The kernel of units that are places among patches."""
         return DISTANCE if self.response == BELOW_MEAN else kernel_of(self.kernel)
