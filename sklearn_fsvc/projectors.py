@@ -199,13 +199,14 @@ default="soft_threshold"
         Of the kernels of distances.
     radius : float or "auto", default="auto"
         Width of the kernels that have one. "auto" goes with the median distance of patches.
-    threshold : float, default=0.5
-        The threshold t, in units of the root mean square of what a unit receives.
+    threshold : float, default=0.4
+        The threshold t, in units of the root mean square of what a unit receives of patches that
+        are not flat.
     contrast : bool or "auto", default="auto"
         Whether each patch is taken less its mean, and divided by the root of its variance and
         of a hundredth of the mean variance of patches. "auto" does so with images, and not
         with those of one row.
-    whitening : float or None, default=0.1
+    whitening : float or None, default=0.2
         What is added to the eigenvalues of the covariance of patches, in units of their mean,
         before patches are decorrelated (ZCA). None leaves them as they are.
     selection : {"random", "global"}, default="random"
@@ -253,8 +254,8 @@ default="soft_threshold"
 
     def __init__(
         self, n_components=N_COMPONENTS, *, image_shape=None, patch_size=None, stride=1, pool=4,
-        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
-        contrast="auto", whitening=0.1, selection="random", random_state=None,
+        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.4,
+        contrast="auto", whitening=0.2, selection="random", random_state=None,
         device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_components = n_components

@@ -64,6 +64,11 @@ class HiddenLayerEstimator(BaseEstimator):
     def _size(self):
         return getattr(self, self._size_name)
 
+    @property
+    def _width(self):
+        """Columns of H, where they are known before there are rows."""
+        return self._size
+
     def _random(self):
         """Numbers for what is chosen by held-out error: the same ones for the same seed."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -73,7 +78,7 @@ class HiddenLayerEstimator(BaseEstimator):
         with unchanged_on_error(self):
             self._check_parameters()
             X, y, sample_weight = self._open(X, y, sample_weight)
-            with get_engine(self.device, n_synapses(X, self._size)) as engine:
+            with get_engine(self.device, n_synapses(X, self._width)) as engine:
                 self._fit_on(self._job(engine, "fit"), X, y, sample_weight)
         return self
 

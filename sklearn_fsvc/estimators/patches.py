@@ -22,6 +22,10 @@ class PatchUnits:
         return {"n_hidden", "alpha"} if self._request.is_prefix else {"alpha"}
 
     @property
+    def _width(self):
+        return self._size * self._request.n_columns_of_unit
+
+    @property
     def _request(self):
         return PatchRequest(
             self._size_name, self._size, self.image_shape, self.patch_size, self.stride, self.pool,

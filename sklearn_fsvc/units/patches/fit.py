@@ -61,10 +61,12 @@ def fit_layer(request, job, samples):
         layer = replace(layer, whitening=Z.astype(dtype), shift=shift.astype(dtype))
         P = P @ layer.whitening - layer.shift
     is_flat = variance <= _FLAT * usual
-    if not is_flat.all():
-        P, patches = P[~is_flat], patches[~is_flat]
+    if is_flat.all():
+        is_flat[:] = False
+    n_usual = np.count_nonzero(~is_flat[:_PATCHES])
+    P, patches = P[~is_flat], patches[~is_flat]
     chosen = _choose(request, job, P, random_state)
-    return _with_units(request, layer, P[:_PATCHES], P[chosen]), patches[chosen]
+    return _with_units(request, layer, P[:n_usual], P[chosen]), patches[chosen]
 
 
 def _bytes(patches, dtype):

@@ -1,7 +1,7 @@
 """What the user asks of a layer of patches."""
 
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,11 @@ class PatchRequest:
     def response(self):
         """What becomes of the outputs of the units, as of `PatchLayer`."""
         return RESPONSES.get(self.kernel, AS_THEY_ARE)
+
+    @property
+    def n_columns_of_unit(self):
+        """Columns of H of one unit, where images have places for all cells."""
+        return (1 + (self.response == TWO_SIDED)) * prod(_pair("pool", self.pool, _PAIRS["pool"]))
 
     @property
     def is_prefix(self):
