@@ -206,7 +206,7 @@ default="soft_threshold"
         Whether each patch is taken less its mean, and divided by the root of its variance and
         of a hundredth of the mean variance of patches. "auto" does so with images, and not
         with those of one row.
-    whitening : float or None, default=0.2
+    whitening : float or None, default=0.3
         What is added to the eigenvalues of the covariance of patches, in units of their mean,
         before patches are decorrelated (ZCA). None leaves them as they are.
     selection : {"random", "global"}, default="random"
@@ -255,7 +255,7 @@ default="soft_threshold"
     def __init__(
         self, n_components=N_COMPONENTS, *, image_shape=None, patch_size=None, stride=1, pool=4,
         kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.4,
-        contrast="auto", whitening=0.2, selection="random", random_state=None,
+        contrast="auto", whitening=0.3, selection="random", random_state=None,
         device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_components = n_components

@@ -24,7 +24,7 @@ FILES = {
 ROOMS = (
     "__main__", "demo", "bench", "search", "tuning", "classifiers", "regressors", "projectors",
     "pipelines", "estimators", "units", "readouts", "rows", "timing", "engines", "layers",
-    "kernels",
+    "kernels", "images",
 )  # fmt: skip
 
 

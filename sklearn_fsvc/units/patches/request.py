@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...images import PatchGrid
+from ...images import PatchGrid, check_image, read_image_shape
 from ...kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
 from ...layers import AS_THEY_ARE, BELOW_MEAN, TWO_SIDED
 from ...parameters import (
@@ -18,7 +18,6 @@ from ...parameters import (
     check_whole_numbers,
     is_word,
 )
-from ..weights.fields import check_image
 
 SELECTIONS = ("random", "global")
 # Kernels that are more than a function of a distance, and what they make of the units' outputs.
@@ -121,8 +120,7 @@ class PatchRequest:
     def _image(self, n_features):
         """(rows, columns, channels)."""
         if self.image_shape is not None:
-            means = "(rows, columns) or (rows, columns, channels)"
-            shape = check_whole_numbers("image_shape", self.image_shape, means, (2, 3))
+            shape = read_image_shape(self.image_shape)
             if n_features is not None:
                 check_image(shape, n_features)
             return (*shape, 1)[:3]

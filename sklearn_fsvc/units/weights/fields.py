@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 
+from ...images import read_image_shape
 from ...parameters import check_whole_numbers
 
 
@@ -17,8 +18,7 @@ def read_fields(image_shape, patch_size):
                 "image_shape=(rows, columns) too."
             )
         return None, None
-    shape_means = "(rows, columns) or (rows, columns, channels)"
-    image_shape = check_whole_numbers("image_shape", image_shape, shape_means, (2, 3))
+    image_shape = read_image_shape(image_shape)
     if patch_size is None:
         return image_shape, None
     size_means = "(low, high), the smallest and largest side"
@@ -32,15 +32,6 @@ def read_fields(image_shape, patch_size):
             f"may be {min(sides)} at most, and high {max(sides)}."
         )
     return image_shape, (low, high)
-
-
-def check_image(image_shape, n_features):
-    """Raise if rows of `n_features` are no images of that shape."""
-    if prod(image_shape) != n_features:
-        raise ValueError(
-            f"image_shape={image_shape!r} means {prod(image_shape)} features, and X has "
-            f"{n_features}."
-        )
 
 
 def sides_of(image_shape, patch_size):
