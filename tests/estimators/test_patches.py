@@ -207,3 +207,10 @@ def test_a_gpu_is_asked_for_by_all_columns(digits, monkeypatch):
     clf = PatchClassifier(20, pool=(2, 3), random_state=0).fit(*digits)
     clf.predict(digits[0])
     assert asked == [700 * 64 * 20 * 2 * 6] * 2
+
+
+def test_pixels_that_cannot_be_squared_are_refused():
+    X = RNG.random((9, 64)).astype(np.float32)
+    with pytest.raises(ValueError, match="X holds 9.*e.19, and the squares of patches are no num"):
+        PatchProjector(3).fit(X * np.float32(1e20))
+    PatchProjector(3).fit(X * 1e20)

@@ -48,7 +48,7 @@ def fit_layer(request, job, samples):
     grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
     random_state = check_random_state(request.random_state)
     patches = _draw(grid, job, samples, request.n_units, random_state)
-    check_fits("looking at patches", _bytes(patches, dtype), job.memory_limit)
+    _check_squares(patches, dtype)
     P = patches.reshape(len(patches), -1).astype(dtype)
     variance = P.var(axis=1, dtype=np.float64)
     usual = variance[:_PATCHES].mean()
@@ -69,21 +69,31 @@ def fit_layer(request, job, samples):
     return _with_units(request, layer, P[:n_usual], P[chosen]), patches[chosen]
 
 
-def _bytes(patches, dtype):
-    """What patches take at most: as they are, as they are compared, and on the way there."""
-    return patches.nbytes + patches.size * 3 * dtype.itemsize + 2 * 8 * patches[:_PATCHES].size
-
-
 def _draw(grid, job, samples, n_units, random_state):
     """Patches of random images in random places, in random order: fewer are a prefix of more."""
-    rows = samples.present
+    rows, X = samples.present, samples.X
     n_images = max(1, min(_IMAGES, _NUMBERS // grid.n_features, len(rows)))
+    total = n_images * grid.n_places
+    n = min(total, max(_PATCHES, _PATCHES_OF_UNIT * n_units))
+    # Their numbers and images; patches as they are, as they are compared, and on the way there.
+    of_images = 8 * total + n_images * grid.n_features * X.dtype.itemsize
+    of_number = X.dtype.itemsize + 3 * hidden_dtype(X.dtype).itemsize
+    needed = of_images + n * grid.n_inputs * of_number + 16 * min(n, _PATCHES) * grid.n_inputs
+    check_fits("looking at patches", needed, job.memory_limit)
     images, places = (np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2))
     rows = np.sort(images.choice(rows, n_images, replace=False))
-    total = n_images * grid.n_places
-    chosen = places.permutation(total)[: max(_PATCHES, _PATCHES_OF_UNIT * n_units)]
-    windows = grid.windows(to_host(take_rows(samples.X, rows)), np)
-    return windows[np.unravel_index(chosen, windows.shape[:3])]
+    windows = grid.windows(to_host(take_rows(X, rows)), np)
+    return windows[np.unravel_index(places.permutation(total)[:n], windows.shape[:3])]
+
+
+def _check_squares(patches, dtype):
+    """Raise where patches are so long that their squares are no numbers of the dtype."""
+    largest = max(abs(float(patches.max())), abs(float(patches.min())))
+    if largest > (np.finfo(dtype).max / (8 * patches[0].size)) ** 0.5:
+        raise ValueError(
+            f"X holds {largest:.3g}, and the squares of patches are no numbers of {dtype} then; "
+            "scale the pixels, or give float64."
+        )
 
 
 def _whitening(P, eps):
