@@ -199,7 +199,7 @@ default="soft_threshold"
         Of the kernels of distances.
     radius : float or "auto", default="auto"
         Width of the kernels that have one. "auto" goes with the median distance of patches.
-    threshold : float, default=0.4
+    threshold : float, default=0.5
         The threshold t, in units of the root mean square of what a unit receives of patches that
         are not flat.
     contrast : bool or "auto", default="auto"
@@ -254,7 +254,7 @@ default="soft_threshold"
 
     def __init__(
         self, n_components=N_COMPONENTS, *, image_shape=None, patch_size=None, stride=1, pool=4,
-        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.4,
+        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
         contrast="auto", whitening=0.3, selection="random", random_state=None,
         device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip

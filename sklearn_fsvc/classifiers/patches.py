@@ -73,7 +73,7 @@ selection
 
     def __init__(
         self, n_hidden=N_PATCHES, *, image_shape=None, patch_size=None, stride=1, pool=4,
-        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.4,
+        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
         contrast="auto", whitening=0.3, selection="random", alpha="auto",
         forgetting=1.0, probability=False, class_weight=None, random_state=None, device="auto",
         max_memory=None, verbose=0,

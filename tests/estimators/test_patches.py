@@ -213,4 +213,4 @@ def test_pixels_that_cannot_be_squared_are_refused():
     X = RNG.random((9, 64)).astype(np.float32)
     with pytest.raises(ValueError, match="X holds 9.*e.19, and the squares of patches are no num"):
         PatchProjector(3).fit(X * np.float32(1e20))
-    PatchProjector(3).fit(X * 1e20)
+    PatchProjector(3).fit(X.astype(float) * 1e20)
