@@ -51,7 +51,7 @@ selection
     >>> from sklearn_fsvc import PatchRegressor
     >>> X, y = load_digits(return_X_y=True)
     >>> model = PatchRegressor(50, random_state=0).fit(X[:1500], y[:1500])
-    >>> bool(model.score(X[1500:], y[1500:]) > 0.8)
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.7)
     True
     """
 
