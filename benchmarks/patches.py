@@ -20,7 +20,7 @@ from sklearn_fsvc.engines.threads import n_threads
 from sklearn_fsvc.images import augmented
 from sklearn_fsvc.timing import medians
 
-IMAGES = 500
+IMAGES = 200
 WAYS = {
     "6 x 6, 200 units, 4 x 4": {"n_components": 200},
     "6 x 6, 400 units, 4 x 4": {"n_components": 400},
@@ -44,7 +44,7 @@ def features(args, X):
             "the same over NumPy": partial(_on("blas", projector).transform, images),
             **_peers(layer, images, projector.transform(images)),
         }
-        times = medians(functions, repeats=5)
+        times = medians(functions, repeats=5, seconds=15)
         rows.append((f"{name}: ours, us an image", times["ours"] / IMAGES * 1e6))
         rows.append((f"{name}: bound, us an image", times["bound"] / IMAGES * 1e6))
         rows += [(f"{name}: {k} / bound", t / times["bound"]) for k, t in times.items()]
