@@ -88,7 +88,7 @@ def _peers(layer, images, expected):
     return peers
 
 
-def _torch_unfold(torch, layer, X, at_a_time=16):
+def _torch_unfold(torch, layer, X, at_a_time=4):
     """`unfold`, normalised, a product or `cdist`, averaged."""
     side, floor = layer.grid.size, layer.floor
     whitening, inner = parts(layer)
@@ -108,7 +108,7 @@ def _torch_unfold(torch, layer, X, at_a_time=16):
     return torch.cat(found)
 
 
-def _torch_conv(torch, layer, X, at_a_time=64):
+def _torch_conv(torch, layer, X, at_a_time=4):
     """A convolution of images, divided by the deviation at each place, averaged."""
     f, side, inner = torch.nn.functional, layer.grid.size, parts(layer)[1]
     units = inner.units - inner.units.mean(axis=1, keepdims=True)
@@ -123,14 +123,20 @@ def _torch_conv(torch, layer, X, at_a_time=64):
 
 def _torch_average(torch, layer, A):
     """Means over cells, (images, columns), from A (images, units, down, across)."""
-    t = layer.threshold
-    sides = [torch.relu(A - t), torch.relu(-A - t)] if layer.n_sides == 2 else [A]
-    down, across = layer.grid.cells
-    cells = [
-        torch.stack([side[:, :, r, c].mean(dim=(2, 3)) for r in down for c in across], dim=2)
-        for side in sides
-    ]
-    return torch.stack(cells, dim=2).reshape(len(A), -1)
+    A, t = A.flatten(2)[:, :, None], layer.threshold
+    sides = torch.cat([torch.relu(A - t), torch.relu(-A - t)], dim=2) if layer.n_sides == 2 else A
+    return (sides @ _cells(torch, layer.grid)).reshape(len(A), -1)
+
+
+def _cells(torch, grid):
+    """(places, cells): what each place counts in the mean of each cell."""
+    down, across = (
+        np.array(
+            [[1 / (c.stop - c.start) * (c.start <= i < c.stop) for c in cells] for i in range(n)]
+        )
+        for cells, n in zip(grid.cells, grid.places, strict=True)
+    )
+    return torch.from_numpy(np.kron(down, across).astype(np.float32))
 
 
 def mnist(args, X, y, X_test, y_test):
