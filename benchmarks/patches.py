@@ -22,10 +22,10 @@ from sklearn_fsvc.timing import medians
 
 IMAGES = 200
 WAYS = {
-    "6 x 6, 200 units, 4 x 4": {"n_components": 200},
-    "6 x 6, 400 units, 4 x 4": {"n_components": 400},
+    "6 x 6, 200 units, 4 x 4": {"n_components": 200, "patch_size": 6},
+    "7 x 7, 400 units, 4 x 4": {"n_components": 400},
     "8 x 8, 800 units, 3 x 3": {"n_components": 800, "patch_size": 8, "pool": 3},
-    "6 x 6, 400 units, Manhattan": {
+    "7 x 7, 400 units, Manhattan": {
         "n_components": 400, "kernel": "laplacian", "metric": "manhattan"
     },
 }  # fmt: skip
@@ -143,11 +143,14 @@ def mnist(args, X, y, X_test, y_test):
     """Accuracy and time of whole fits."""
     options = {"random_state": 0, "device": "cpu"}
     models = {
-        "PatchClassifier(100)": PatchClassifier(100, **options),
-        "PatchClassifier(200, pool=3)": PatchClassifier(200, pool=3, **options),
+        "PatchClassifier(60)": PatchClassifier(60, **options),
+        "PatchClassifier(120)": PatchClassifier(120, **options),
         "PatchClassifier()": PatchClassifier(**options),
-        "PatchClassifier(800, patch_size=8, pool=3)": PatchClassifier(
-            800, patch_size=8, pool=3, **options
+        "PatchClassifier(whitening=0.5, threshold=0.7)": PatchClassifier(
+            whitening=0.5, threshold=0.7, **options
+        ),
+        "PatchClassifier(800, patch_size=8, pool=3, whitening=0.5)": PatchClassifier(
+            800, patch_size=8, pool=3, whitening=0.5, **options
         ),
         "RBFClassifier(4096)": RBFClassifier(4096, **options),
         "TanhClassifier(4096), class-informed": TanhClassifier(

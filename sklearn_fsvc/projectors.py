@@ -185,7 +185,7 @@ class PatchProjector(PatchUnits, HiddenLayerTransformer):
         channel where the number of features is a square of 4 or more. Up to 64 other
         features are no image: each row is one patch, and nothing is averaged.
     patch_size : int or (height, width), default=None
-        Side or sides of the patches. None is a fifth of the image's shorter side, from 3 to 8.
+        Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
     stride : int, default=1
         Pixels from one place to the next.
     pool : int or (down, across), default=4

@@ -39,7 +39,7 @@ def made(grid, way, dtype, is_whitened=True, floor=0.3, m=7, seed=0):
 
 def evaluated(engine, layer, X):
     out = engine.xp.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
-    place = PatchPlace(engine)
+    place = PatchPlace(engine, 2**30)
     return engine.to_host(place.hidden(place.prepare(layer), engine.to_device(X), out))
 
 

@@ -14,9 +14,13 @@ from ..layers import BELOW_MEAN, TWO_SIDED, LinearLayer, PatchLayer
 IMAGES = 1024
 
 
-def place_of(engine, layer):
+# The part of the memory that may be on its way.
+_PART = 4
+
+
+def place_of(engine, layer, memory_limit):
     """Where a layer is evaluated: the engine, or for a layer of patches what stands before it."""
-    return PatchPlace(engine) if isinstance(layer, PatchLayer) else engine
+    return PatchPlace(engine, memory_limit) if isinstance(layer, PatchLayer) else engine
 
 
 class PatchSteps:
@@ -59,10 +63,13 @@ class PatchPlace:
     Parameters
     ----------
     engine : Engine
+    memory_limit : int
+        Bytes that may be taken in all.
     """
 
-    def __init__(self, engine):
+    def __init__(self, engine, memory_limit):
         self._engine = engine
+        self._bytes = min(engine.patch_bytes, memory_limit // (_PART * engine.patch_threads))
 
     def prepare(self, layer):
         whitening, inner = parts(layer)
@@ -91,7 +98,7 @@ class PatchPlace:
 
     def _images(self, layer):
         """Images on their way at a time."""
-        return max(1, self._engine.patch_bytes // self._image_bytes(layer))
+        return max(1, self._bytes // self._image_bytes(layer))
 
     def _image_bytes(self, layer):
         """Bytes that an image takes: its patches, twice, outputs, twice, and what is averaged."""

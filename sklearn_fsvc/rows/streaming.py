@@ -238,9 +238,9 @@ class _Flow:
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
         engine, layer = self.job.engine, self.layer
+        place = place_of(engine, layer, self.job.memory_limit)
         basic = basic_layer(engine, layer)
-        tile = self._tile_rows(basic, sink.n_buffers, consumer)
-        place = place_of(engine, layer)
+        tile = self._tile_rows(place, basic, sink.n_buffers, consumer)
         prepared = place.prepare(layer)
         progress = self.job.progress(self.n_rows)
         start = 0
@@ -263,10 +263,9 @@ class _Flow:
         sink.close()
         progress.close()
 
-    def _tile_rows(self, basic, n_buffers, consumer):
+    def _tile_rows(self, place, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
-        place = place_of(engine, layer)
         preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))

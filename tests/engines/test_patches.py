@@ -8,7 +8,7 @@ import pytest
 
 import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc.engines.patches import normalise, parts
+from sklearn_fsvc.engines.patches import PatchPlace, normalise, parts
 from sklearn_fsvc.images import PatchGrid
 from sklearn_fsvc.layers import RESPONSES, LinearLayer, PatchLayer
 from sklearn_fsvc.rows.job import Job
@@ -80,6 +80,14 @@ def test_rows_flow_through_the_engine(engine, rng):
     stream_into(Job(engine, "3MiB"), layer, X, H)
     assert_is_formula(H[::29], layer, X[::29])
     assert np.isfinite(H).all()
+
+
+def test_little_memory_is_for_few_images(engine, monkeypatch):
+    layer, _ = made(GRIDS[2], WAYS[0], np.float32)
+    monkeypatch.setattr(type(engine), "patch_bytes", 2**28)
+    much, little = (PatchPlace(engine, limit).prepared_bytes(layer) for limit in (2**30, 2**20))
+    assert 2**27 < much <= 2**28 * engine.patch_threads + 2**23
+    assert little < much - 2**27
 
 
 def test_linear_units_are_whitened_once():

@@ -26,7 +26,7 @@ RESPONSES = {"soft_threshold": TWO_SIDED, "below_mean": BELOW_MEAN}
 # Squares of fewer features, and other numbers of features up to this, need not be images.
 _LEAST_IMAGE, _NO_IMAGE = 16, 64
 # The side of patches: this part of the shorter side of an image, within bounds.
-_PART_OF_SIDE, _LEAST_SIDE, _MOST_SIDE = 0.22, 3, 8
+_PART_OF_SIDE, _LEAST_SIDE, _MOST_SIDE = 0.25, 3, 8
 
 
 @dataclass(frozen=True, eq=False)
