@@ -1,4 +1,4 @@
-"""The two layers: what is computed, without a word about where.
+"""The layers: what is computed, without a word about where.
 
 A layer is a frozen bundle of arrays with its formula,
 ``H = function(max(floor, scale * sum ** power + offset))``, in parts, so that an engine may
@@ -11,14 +11,17 @@ fuse as much of it as it likes:
 4. ``function``, a `formulas.Function`.
 
 ``on_sums`` is the affine step if it comes first; ``finish`` does all that comes after it.
+
+A `PatchLayer` is one of these for the patches of images, and what becomes of its outputs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
 from .formulas import IDENTITY, TANH, Affine, raise_to
+from .images import PatchGrid
 from .kernels import DISTANCE, METRICS, Kernel, kernel_of
 from .parameters import check_choice
 
@@ -32,7 +35,7 @@ def hidden_dtype(dtype):
 
 
 class _Layer:
-    """What both layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
+    """What layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
 
     weights = None  # of the features
 
@@ -48,6 +51,10 @@ class _Layer:
     def traits(self):
         """What sets a layer apart from others on the same rows: name -> value."""
         return {}
+
+    def width_of(self, n_units):
+        """Columns of H of so many units, no more than there are; None for all."""
+        return min(n_units or self.n_units, self.n_units)
 
     @property
     def hidden_dtype(self):
@@ -73,6 +80,10 @@ class _Layer:
         if self.power != 1:
             self.affine.apply(raise_to(A, self.power, xp), xp)
         return self.function.apply(A, xp)
+
+    def __getstate__(self):
+        """What it was made of, without what is kept of it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +158,8 @@ class RBFLayer(_Layer):
 
 
 @dataclass(frozen=True, eq=False)
-class TanhLayer(_Layer):
-    """H[i, j] = tanh(x_i . w_j + b_j).
+class LinearLayer(_Layer):
+    """H[i, j] = x_i . w_j + b_j.
 
     Parameters
     ----------
@@ -160,7 +171,7 @@ class TanhLayer(_Layer):
     units: np.ndarray
     bias: np.ndarray
 
-    formula, accumulation, power, function = "tanh", "product", 1, TANH
+    formula, accumulation, power, function = "linear", "product", 1, IDENTITY
 
     @cached_property
     def affine(self):
@@ -173,3 +184,103 @@ class TanhLayer(_Layer):
     def astype(self, dtype):
         units = np.ascontiguousarray(self.units, dtype=dtype)
         return replace(self, units=units, bias=self.bias.astype(dtype, copy=False))
+
+
+class TanhLayer(LinearLayer):
+    """H[i, j] = tanh(x_i . w_j + b_j), of the same parameters."""
+
+    formula, function = "tanh", TANH
+
+
+# What becomes of the outputs of units at the places of an image, before they are averaged.
+RESPONSES = AS_THEY_ARE, BELOW_MEAN, TWO_SIDED = "as they are", "below mean", "two-sided"
+
+
+@dataclass(frozen=True, eq=False)
+class PatchLayer(_Layer):
+    """What units answer to the patches of an image, averaged over each cell of a grid.
+
+    A patch p of an image meets the units as ``normalised(p) @ whitening - shift`` with
+    ``normalised(p) = (p - mean(p)) / sqrt(var(p) + floor)``. Of the outputs a of the units,
+    the columns of H are the means over cells of
+
+    - ``"as they are"``: a;
+    - ``"below mean"``: ``max(0, mean(a) - a)``, with the mean over the units (Coates, Lee & Ng
+      2011, "An analysis of single-layer networks in unsupervised feature learning");
+    - ``"two-sided"``: ``max(0, a - threshold)`` and ``max(0, -a - threshold)`` (Coates & Ng
+      2011, "The importance of encoding versus training").
+
+    Columns are in the order of the units, then the two sides, then the cells.
+
+    Parameters
+    ----------
+    grid : PatchGrid
+    inner : RBFLayer or LinearLayer
+        On patches, ``grid.n_inputs`` features.
+    response : str
+        One of the three.
+    threshold : float
+    floor : float or None
+        None meets patches as they are.
+    whitening : ndarray of shape (n_inputs, n_inputs), optional
+    shift : ndarray of shape (n_inputs,), optional
+    columns : int, optional
+        How many of the columns there are; all of them by default.
+    """
+
+    grid: PatchGrid
+    inner: RBFLayer | LinearLayer
+    response: str = AS_THEY_ARE
+    threshold: float = 0.0
+    floor: float | None = None
+    whitening: np.ndarray | None = None
+    shift: np.ndarray | None = None
+    columns: int | None = None
+
+    @property
+    def units(self):
+        return self.inner.units
+
+    @property
+    def n_sides(self):
+        return 2 if self.response == TWO_SIDED else 1
+
+    @property
+    def n_columns_of_unit(self):
+        return self.n_sides * self.grid.n_cells
+
+    @property
+    def n_units(self):
+        """Columns of H."""
+        if self.columns is not None:
+            return self.columns
+        return self.inner.n_units * self.n_columns_of_unit
+
+    @property
+    def n_features(self):
+        return self.grid.n_features
+
+    @property
+    def accumulation(self):
+        return self.inner.accumulation
+
+    @property
+    def formula(self):
+        return f"{self.inner.formula} of patches"
+
+    def width_of(self, n_units):
+        return min(n_units * self.n_columns_of_unit, self.n_units)
+
+    def part(self, units):
+        """The layer of the first columns."""
+        n = len(range(self.n_units)[units])
+        if self.response == BELOW_MEAN:  # each column depends on all units
+            return replace(self, columns=n)
+        inner = self.inner.part(slice(-(-n // self.n_columns_of_unit)))
+        return replace(self, inner=inner, columns=n)
+
+    def astype(self, dtype):
+        arrays = self.whitening, self.shift
+        arrays = (a if a is None else a.astype(dtype, copy=False) for a in arrays)
+        whitening, shift = arrays
+        return replace(self, inner=self.inner.astype(dtype), whitening=whitening, shift=shift)

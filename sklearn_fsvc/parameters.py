@@ -1,5 +1,6 @@
 """Checks of constructor parameters: the name, the value and the remedy in each message."""
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 
@@ -118,6 +119,19 @@ def check_count(name, value):
     if value < 1:
         raise ValueError(f"{name}={value!r} must be at least 1.")
     return int(value)
+
+
+def check_whole_numbers(name, value, meaning, lengths):
+    """`value` as a tuple of ints of at least 1, if it is a sequence of such."""
+    wrong = f"{name}={value!r} must be {meaning}, in whole numbers of at least 1."
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError(wrong)
+    for number in value:
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise TypeError(wrong)
+    if len(value) not in lengths or min(value) < 1:
+        raise ValueError(wrong)
+    return tuple(map(int, value))
 
 
 @contextmanager

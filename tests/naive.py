@@ -35,14 +35,61 @@ def rbf(X, C, radius, metric="manhattan", kernel="triangular"):
     return KERNELS[kernel](distances(X, C, metric), radius)
 
 
+def linear(X, W, b):
+    return X.astype(float) @ W.astype(float).T + b.astype(float)
+
+
 def tanh(X, W, b):
-    return np.tanh(X.astype(float) @ W.astype(float).T + b.astype(float))
+    return np.tanh(linear(X, W, b))
 
 
 def hidden(layer, X):
     if layer.accumulation == "product":
-        return tanh(X, layer.units, layer.bias)
+        formula = {"tanh": tanh, "linear": linear}[layer.formula]
+        return formula(X, layer.units, layer.bias)
     return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel.name)
+
+
+def patch(layer, image, top, left):
+    """The patch of an image in a place, as units meet it."""
+    height, width = layer.grid.size
+    p = image[top : top + height, left : left + width].astype(float).ravel()
+    if layer.floor is not None:
+        p = (p - p.mean()) / np.sqrt(p.var() + layer.floor)
+    if layer.whitening is not None:
+        p = p @ layer.whitening.astype(float) - layer.shift
+    return p
+
+
+# What becomes of the outputs of all units in one place: a list of one side or two.
+RESPONSES = {
+    "as they are": lambda a, t: [a],
+    "below mean": lambda a, t: [np.maximum(0, a.mean() - a)],
+    "two-sided": lambda a, t: [np.maximum(0, a - t), np.maximum(0, -a - t)],
+}
+
+
+def patches(layer, X):
+    """H of a layer of patches, place by place."""
+    grid, found = layer.grid, []
+    (down, across), parts = grid.places, grid.pool
+    for row in X:
+        image, sums, counts = row.reshape(grid.image), 0, np.zeros(parts)
+        for y in range(down):
+            for x in range(across):
+                p = patch(layer, image, y * grid.stride, x * grid.stride)
+                a = hidden(layer.inner, p[None])[0]
+                cell = np.zeros(parts)
+                cell[_part_of(y, down, parts[0]), _part_of(x, across, parts[1])] = 1
+                counts += cell
+                sums += np.multiply.outer(RESPONSES[layer.response](a, layer.threshold), cell)
+        found.append((sums / counts).swapaxes(0, 1).ravel())
+    return np.array(found)[:, : layer.columns]
+
+
+def _part_of(place, n, parts):
+    """Which of the nearly equal parts of n places one of them lies in."""
+    return next(k for k in range(parts) if place < (k + 1) * n // parts)
 
 
 def gradients(X, C, W, radius, metric="manhattan", kernel="triangular"):

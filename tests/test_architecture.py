@@ -24,7 +24,7 @@ FILES = {
 ROOMS = (
     "__main__", "demo", "bench", "export", "inspection", "search", "tuning", "classifiers",
     "regressors", "projectors", "pipelines", "estimators", "units", "readouts", "rows", "timing",
-    "engines", "layers", "kernels",
+    "engines", "layers", "kernels", "images",
 )  # fmt: skip
 
 

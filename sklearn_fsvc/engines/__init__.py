@@ -10,6 +10,9 @@ Who calls whom::
                   cuda           one NVIDIA GPU       kernels/cuda, and cuBLAS; cuda/transfer.py
                                                       moves tiles while it computes
 
+`patches` stands between the two for the patches of images: it unfolds them, has them met by
+the units of the engine as any rows are, and averages.
+
 An engine is a class that fulfils `base.Engine`, in a file of its own, and one call of
 `register`; an engine of another package is an entry point in the group
 ``sklearn_fsvc.engines``. Nothing above this folder knows which engines exist.

@@ -7,13 +7,14 @@ import numpy as np
 
 from . import activities, gradients, profiles
 from .algebra import HOST
+from .patches import PatchSteps
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
 CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 
 
-class Engine(ABC):
+class Engine(PatchSteps, ABC):
     """A place where layers are evaluated.
 
     An engine receives clean arrays: C-ordered, finite, two-dimensional, of the layer's own

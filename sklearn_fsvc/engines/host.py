@@ -2,6 +2,7 @@
 
 import os
 import platform
+import threading
 import time
 from collections import defaultdict, deque
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,6 +16,8 @@ from .base import Engine, Sink, Stopwatch
 from .memory import host_memory
 from .threads import n_cores, n_threads
 
+# Whether this thread works on one part of several.
+_here = threading.local()
 # Slopes that one thread makes at a time, few enough for its cache.
 _SLOPES = 2**15
 # Squared gradients of fewer synapses than these are worth no second thread.
@@ -50,6 +53,8 @@ def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     The calling thread works too, and each thread takes the next slice when it is free: four
     for each thread, fewer where `most_parts` says so.
     """
+    if getattr(_here, "is_part", False):  # all threads are at work already
+        return function(slice(0, n_rows))
     each = 1 if n_threads == 1 else 4
     if most_parts is not None:
         each = max(1, min(each, most_parts // n_threads))
@@ -57,17 +62,24 @@ def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
     parts = deque(slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
 
-    def work():
-        while parts:
-            try:
-                part = parts.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            function(part)
-
     n_helpers = min(n_threads, len(parts)) - 1
     if n_helpers < 1:
-        return work()
+        for part in parts:
+            function(part)
+        return
+
+    def work():
+        _here.is_part = True
+        try:
+            while parts:
+                try:
+                    part = parts.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                function(part)
+        finally:
+            _here.is_part = False
+
     pool = _pool(os.getpid(), n_helpers)
     helpers = [pool.submit(work) for _ in range(n_helpers)]
     try:

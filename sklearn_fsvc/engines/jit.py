@@ -7,8 +7,10 @@ from importlib.metadata import version
 import numpy as np
 
 from ..formulas import EXP
+from ..layers import RESPONSES
 from .host import HostEngine, host_identity, map_rows
-from .threads import allowed_threads, n_cores, thread_choices
+from .packing import by_panel, items_of_rows, pack
+from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
 # More cores than these want larger layers, for it takes longer to wake their threads.
 _FEW_CORES = 4
@@ -100,12 +102,12 @@ class JitEngine(HostEngine):
         from .kernels import cpu
 
         item, settings = _item(layer), self.settings(layer)
-        panels = _pack(layer.units, item, settings["block"][1])
+        panels = pack(layer.units, item, settings["block"][1])
         dtype = layer.hidden_dtype.type
         affine = layer.on_sums
-        offset = _by_panel(np.broadcast_to(affine.offset, layer.n_units), panels, dtype)
+        offset = by_panel(np.broadcast_to(affine.offset, layer.n_units), panels, dtype)
         kernel, row_sums = _choose(cpu, layer, item, settings["block"])
-        unit_sums = tuple(_by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
+        unit_sums = tuple(by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
         one = panels.dtype.type(1)
         is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
         epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor), int(is_exp))
@@ -137,6 +139,36 @@ class JitEngine(HostEngine):
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
+    @property
+    def patch_threads(self):
+        return n_threads()
+
+    def divide(self, function, n_rows):
+        map_rows(function, n_rows, self.patch_threads)
+
+    def unfold(self, layer, X):
+        from .kernels import patches
+
+        grid, item = layer.grid, X.dtype.type
+        images = X.reshape(len(X), grid.image[0], -1)
+        P = np.empty((len(X), *grid.places, grid.n_inputs), X.dtype)
+        n_channels, is_normalised = grid.image[2], layer.floor is not None
+        _call(
+            getattr(patches, f"unfold_{X.dtype}"), _read_only(images), grid.size[1] * n_channels,
+            is_normalised, item(layer.floor or 0), (grid.stride, grid.stride * n_channels), P,
+        )  # fmt: skip
+        return P.reshape(-1, grid.n_inputs)
+
+    def average(self, layer, A, H):
+        from .kernels import patches
+
+        grid, item = layer.grid, A.dtype.type
+        A = A.reshape(-1, *grid.places, A.shape[1])
+        _call(
+            getattr(patches, f"average_{A.dtype}"), A, RESPONSES.index(layer.response),
+            item(layer.threshold), *map(np.array, grid.edges), H,
+        )  # fmt: skip
+
     def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
         from .kernels import gradients
 
@@ -158,7 +190,7 @@ def _try_a_kernel():
 def _run(prepared, X, out, units):
     lanes = prepared.panels.shape[2]
     _call(
-        prepared.kernel, _read_only(_items_of_rows(X, prepared.panels.dtype)), prepared.panels,
+        prepared.kernel, _read_only(items_of_rows(X, prepared.panels.dtype)), prepared.panels,
         units.start // lanes, -(-units.stop // lanes), prepared.row_sums(X), prepared.unit_sums,
         prepared.epilogue, out, prepared.tile,
     )  # fmt: skip
@@ -232,45 +264,3 @@ def _read_only(X):
     X = X.view()
     X.flags.writeable = False
     return X
-
-
-def _pack(units, item, vectors):
-    """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
-    from .kernels.target import TARGET
-
-    lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
-    n_panels = -(-len(units) // lanes)
-    items = _items_of_rows(units, item)
-    panels = _aligned((n_panels, items.shape[1], lanes), item)
-    for p in range(n_panels):
-        part = items[p * lanes : (p + 1) * lanes]
-        panels[p, :, : len(part)] = part.T
-        panels[p, :, len(part) :] = 0
-    return panels
-
-
-def _aligned(shape, dtype):
-    size = int(np.prod(shape)) * dtype.itemsize
-    buffer = np.empty(size + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    return buffer[start : start + size].view(dtype).reshape(shape)
-
-
-def _items_of_rows(X, item):
-    """Rows as rows of items: zero-padded, where the features do not fill the last one."""
-    if item == X.dtype:
-        return X
-    per_item = item.itemsize
-    n = -(-X.shape[1] // per_item) * per_item
-    if n != X.shape[1] or X.ctypes.data % per_item:
-        padded = np.zeros((len(X), n), np.uint8)
-        padded[:, : X.shape[1]] = X
-        X = padded
-    return X.view(item)
-
-
-def _by_panel(values, panels, dtype):
-    """One value a unit as (n_panels, lanes), zero-padded."""
-    padded = np.zeros((panels.shape[0], panels.shape[2]), dtype)
-    padded.flat[: len(values)] = values
-    return padded

@@ -11,7 +11,8 @@ A face and a family make an estimator::
             class_stream   the same with classes
               classifier     all that is about classes
             regressor      all that is about numbers
-    rbf, tanh    a family, as a mixin: the parameters of its layer, and its choice
+    rbf, tanh, patches
+                 a family, as a mixin: the parameters of its layer, and its choice
     given        a layer that is there already
     targets      what rows should be answered with, in numbers
 """

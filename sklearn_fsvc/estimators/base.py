@@ -69,6 +69,11 @@ class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator):
     def _size(self):
         return getattr(self, self._size_name)
 
+    @property
+    def _width(self):
+        """Columns of H, where they are known before there are rows."""
+        return self._size
+
     def _random(self):
         """Numbers for what is chosen by held-out error: the same ones for the same seed."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -84,7 +89,7 @@ class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator):
         self._check_parameters()
         task = self._begin_fit(X, y, sample_weight)
         rows = self._open(X, y, sample_weight)
-        with get_engine(self.device, n_synapses(rows[0], self._size)) as engine:
+        with get_engine(self.device, n_synapses(rows[0], self._width)) as engine:
             self._fit_on(replace(self._job(engine, "fit"), task=task), *rows)
         self._end_fit(task, X, y, sample_weight)
 

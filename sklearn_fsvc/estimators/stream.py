@@ -81,7 +81,7 @@ class StreamingPredictor(SummingPredictor):
                 "it forgets them, and learns anew in the same hidden layer. To have their sums, "
                 "call partial_fit for the first rows as well."
             )
-        with get_engine(self.device, n_synapses(X, self._size)) as engine:
+        with get_engine(self.device, n_synapses(X, self._width)) as engine:
             samples = self._arriving(X, y, sample_weight, classes, is_first=is_new)
             self._drop_stale()
             self.device_ = engine.name

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.patches import IMAGES, place_of
+from ..layers import PatchLayer
 from .job import Job
 from .sink import ConsumerSink
 from .sources import Source, read_ahead
@@ -208,6 +210,8 @@ class _TileIsLost(MemoryError):
 
 def basic_layer(engine, layer):
     """The basic layer that was measured to be best here, or the engine's default."""
+    if isinstance(layer, PatchLayer):  # cut by images alone, and then again
+        return BasicLayer(IMAGES, layer.n_units)
     settings = engine.settings(layer)
     return BasicLayer.of(settings["M"], settings["asymmetry"], layer.n_units)
 
@@ -234,9 +238,10 @@ class _Flow:
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
         engine, layer = self.job.engine, self.layer
+        place = place_of(engine, layer, self.job.memory_limit)
         basic = basic_layer(engine, layer)
-        tile = self._tile_rows(basic, sink.n_buffers, consumer)
-        prepared = engine.prepare(layer)
+        tile = self._tile_rows(place, basic, sink.n_buffers, consumer)
+        prepared = place.prepare(layer)
         progress = self.job.progress(self.n_rows, tile)
         start = 0
         while start < self.n_rows:
@@ -245,7 +250,7 @@ class _Flow:
                     for part, block in blocks:
                         self.job.check_stop()
                         progress.lap("copy in")
-                        evaluate(engine, prepared, basic, block, sink.buffer(part))
+                        evaluate(place, prepared, basic, block, sink.buffer(part))
                         progress.lap("layer")
                         sink.put(part)
                         progress.lap(sink.stage)
@@ -259,7 +264,7 @@ class _Flow:
         sink.close()
         progress.close()
 
-    def _tile_rows(self, basic, n_buffers, consumer):
+    def _tile_rows(self, place, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
         preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
@@ -274,10 +279,10 @@ class _Flow:
         ahead_bytes = n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
-        row_bytes = n_buffers * hidden_bytes + input_bytes + engine.row_bytes(layer)
+        row_bytes = n_buffers * hidden_bytes + input_bytes + place.row_bytes(layer)
         return rows_per_tile(
             self.n_rows, row_bytes + consumer.row_bytes,
-            engine.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
+            place.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
             self.job.memory_limit, preferred,
         )  # fmt: skip
 

@@ -42,8 +42,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
 
     Parameters
     ----------
-    estimator : RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor or Pipeline
-        The pipeline ends in one of them. With any readout, but only the ridge readout shares
+    estimator : classifier or regressor of this package, or Pipeline
+        The pipeline ends in one. With any readout, but only the ridge readout shares
         work, without `probability`, `uncertainty` or `layer`, and with a number or "auto" for
         `alpha`.
     param_grid : dict or list of dict
@@ -103,9 +103,10 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     in some training rows, or y hardly vary there. Otherwise each split has a pass of its own;
     steps before the network are fitted once in each.
 
-    Smaller networks are prefixes of larger ones for tanh units, for random centres, and with
-    a number for `selection_radius`. Where the selection radius is searched for
-    each size, each size has centres, and passes, of its own.
+    Smaller networks are prefixes of larger ones for tanh units, for random centres, for random
+    patches but with ``kernel="below_mean"``, and with a number for `selection_radius`. Where
+    the selection radius is searched for each size, each size has centres, and passes, of its
+    own.
 
     Radii share a pass where they are numbers, `kernel` is not "auto", and the radius does not
     select the centres, too; kernels do where, besides, ``selection="random"``, since novelty

@@ -12,11 +12,13 @@ from inspect import getattr_static
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..classifiers import RBFClassifier, TanhClassifier
+from ..classifiers import PatchClassifier, RBFClassifier, TanhClassifier
 from ..parameters import AUTO, is_word, penalties
-from ..regressors import RBFRegressor, TanhRegressor
+from ..regressors import PatchRegressor, RBFRegressor, TanhRegressor
 
-NETWORKS = (RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor)
+NETWORKS = (
+    RBFClassifier, TanhClassifier, PatchClassifier, RBFRegressor, TanhRegressor, PatchRegressor,
+)  # fmt: skip
 
 
 @dataclass
@@ -59,10 +61,10 @@ class Group:
         given = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
         return min(map(float, given), default=float("inf"))
 
-    def of_shape(self, shape, n_units):
-        """(size, alpha, candidate) of the members with a shape, of `n_units` at most."""
+    def of_shape(self, shape, layer):
+        """(columns of the layer, alpha, candidate) of the members with a shape."""
         return [
-            (min(p["n_hidden"] or n_units, n_units), p["alpha"], candidate)
+            (layer.width_of(p["n_hidden"]), p["alpha"], candidate)
             for candidate, p in self.members.items()
             if _shape(p) == shape
         ]

@@ -107,7 +107,7 @@ def solve(engine, group, network, layers, sums, trials):
     """
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
-        members = group.of_shape(shape, layer.n_units)
+        members = group.of_shape(shape, layer)
         for candidate, solution, found in _solutions(of_layer, members, trials.first_alpha):
             model = _network(engine, network, layer, solution)
             if model is None:
@@ -182,7 +182,7 @@ def score(job, group, layers, X, networks):
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
     readouts = [
-        _readouts(job.engine, group.of_shape(shape, layer.n_units), layer, networks, len(X))
+        _readouts(job.engine, group.of_shape(shape, layer), layer, networks, len(X))
         for shape, layer in zip(group.shapes, layers, strict=True)
     ]
 

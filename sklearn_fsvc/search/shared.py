@@ -168,7 +168,7 @@ def fit_split(group, task, split, number):
     start = perf_counter()
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)
-    with get_engine(network.device, n_synapses(X, network.n_hidden)) as engine:
+    with get_engine(network.device, n_synapses(X, network._width)) as engine:
         samples = network._prepare(engine, X, y, sample_weight)
         samples, job = samples.on_device(network._job(engine, "fit"))
         part = task.passes.part(task.name(split), None, number)

@@ -3,6 +3,8 @@
 # Units of a classifier and of a transformer.
 N_HIDDEN = 1000
 N_COMPONENTS = 100
+# Patches of images, each of which has many outputs.
+N_PATCHES = 400
 
 # Where None asks for as many centres as are worth their time: this part of the rows, and no
 # more than a readout solves in seconds. Of one radius that selects and shapes the units

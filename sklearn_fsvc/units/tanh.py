@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype
 from ..parameters import check_choice, check_count, check_flag, check_positive_or_auto
 from ..rows.validation import to_host
 from .weights.chance import gaussian, orthogonal
-from .weights.fields import Fields, check_image, read_fields
+from .weights.fields import Fields, read_fields
 from .weights.rows import LabelledRows, differences, signed_sums
 from .weights.scale import Sample
 

@@ -28,3 +28,23 @@ def test_an_error_in_a_thread_is_raised():
 
     with pytest.raises(ValueError, match=r"\d"):
         map_rows(fail, 100, 3)
+
+
+def test_parts_of_a_part_take_no_more_threads():
+    """All threads are at work; then they may again be divided up."""
+    threads, lengths = set(), []
+
+    def outer(part):
+        own = threading.get_ident()
+
+        def inner(rows):
+            threads.add(own == threading.get_ident())
+            lengths.append(rows.stop - rows.start)
+
+        map_rows(inner, 10, 3)
+
+    map_rows(outer, 12, 3)
+    assert threads == {True}
+    assert set(lengths) == {10}
+    together = threading.Barrier(3, timeout=10)
+    map_rows(lambda part: together.wait(), 24, 3, multiple=8, most_parts=0)

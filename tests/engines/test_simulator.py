@@ -10,6 +10,7 @@ import pytest
 
 import contract
 import naive
+from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc.bench import methods
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import RBFLayer
@@ -47,6 +48,12 @@ def few_kernels(monkeypatch):
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 5), (17, 20, 33), (2, 3, 70)])
 def test_values(engine, shape, dtype):
     contract.check_values(engine, shape, dtype)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_patches(engine, way):
+    layer, X = made(GRIDS[1], way, np.float32, m=3)
+    assert_is_formula(evaluated(engine, layer, X[:2]), layer, X[:2])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

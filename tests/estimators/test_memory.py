@@ -6,6 +6,8 @@ from sklearn.base import clone
 
 from allocated import MIB, PER_ROW, peak
 from sklearn_fsvc import (
+    PatchClassifier,
+    PatchProjector,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -31,6 +33,10 @@ ESTIMATORS = [
     TanhRegressor(UNITS, alpha=1.0, random_state=0),
     RBFProjector(UNITS, random_state=0),
     TanhProjector(UNITS, random_state=0),
+    PatchClassifier(40, image_shape=(5, 8), patch_size=3, random_state=0),
+    PatchProjector(
+        120, image_shape=(5, 8), kernel="below_mean", metric="manhattan", random_state=0
+    ),
 ]  # fmt: skip
 
 

@@ -18,6 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conftest import usable
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    PatchClassifier,
+    PatchProjector,
+    PatchRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -163,6 +166,7 @@ MADE_BARE = [
     cls()
     for cls in (
         RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor, RBFProjector, TanhProjector,
+        PatchClassifier, PatchRegressor, PatchProjector,
     )
 ]  # fmt: skip
 

@@ -7,6 +7,7 @@ import pytest
 
 from allocated import MIB, PER_ROW, peak
 from sklearn_fsvc import (
+    PatchClassifier,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -34,6 +35,7 @@ ESTIMATORS = [
     RBFProjector(60, selection="per_class", **SMALL),
     RBFProjector(60, feature_weights="learned", **SMALL),
     TanhProjector(60, **SMALL),
+    PatchClassifier(30, image_shape=(1, 5), patch_size=(1, 3), pool=2, **SMALL),
 ]
 
 

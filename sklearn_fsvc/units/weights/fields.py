@@ -1,11 +1,12 @@
 """Receptive fields: each unit sees a random rectangle of the image."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from numbers import Integral
 
 import numpy as np
+
+from ...images import read_image_shape
+from ...parameters import check_whole_numbers
 
 
 def read_fields(image_shape, patch_size):
@@ -17,12 +18,11 @@ def read_fields(image_shape, patch_size):
                 "image_shape=(rows, columns) too."
             )
         return None, None
-    shape_means = "(rows, columns) or (rows, columns, channels)"
-    image_shape = _whole_numbers("image_shape", image_shape, shape_means, (2, 3))
+    image_shape = read_image_shape(image_shape)
     if patch_size is None:
         return image_shape, None
     size_means = "(low, high), the smallest and largest side"
-    low, high = _whole_numbers("patch_size", patch_size, size_means, (2,))
+    low, high = check_whole_numbers("patch_size", patch_size, size_means, (2,))
     sides = image_shape[:2]
     if low > high:
         raise ValueError(f"patch_size={patch_size!r} must be (low, high) with low <= high.")
@@ -32,28 +32,6 @@ def read_fields(image_shape, patch_size):
             f"may be {min(sides)} at most, and high {max(sides)}."
         )
     return image_shape, (low, high)
-
-
-def _whole_numbers(name, value, meaning, lengths):
-    """`value` as a tuple of ints of at least 1, if it is a sequence of such."""
-    wrong = f"{name}={value!r} must be {meaning}, in whole numbers of at least 1."
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise TypeError(wrong)
-    for number in value:
-        if isinstance(number, bool) or not isinstance(number, Integral):
-            raise TypeError(wrong)
-    if len(value) not in lengths or min(value) < 1:
-        raise ValueError(wrong)
-    return tuple(map(int, value))
-
-
-def check_image(image_shape, n_features):
-    """Raise if rows of `n_features` are no images of that shape."""
-    if prod(image_shape) != n_features:
-        raise ValueError(
-            f"image_shape={image_shape!r} means {prod(image_shape)} features, and X has "
-            f"{n_features}."
-        )
 
 
 def sides_of(image_shape, patch_size):

@@ -1,0 +1,45 @@
+"""Units as the compiled loops want them: in panels, a unit for each lane of the vectors."""
+
+import numpy as np
+
+
+def pack(units, item, vectors):
+    """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
+    from .kernels.target import TARGET
+
+    lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
+    n_panels = -(-len(units) // lanes)
+    items = items_of_rows(units, item)
+    panels = _aligned((n_panels, items.shape[1], lanes), item)
+    for p in range(n_panels):
+        part = items[p * lanes : (p + 1) * lanes]
+        panels[p, :, : len(part)] = part.T
+        panels[p, :, len(part) :] = 0
+    return panels
+
+
+def _aligned(shape, dtype):
+    size = int(np.prod(shape)) * dtype.itemsize
+    buffer = np.empty(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+def items_of_rows(X, item):
+    """Rows as rows of items: zero-padded, where the features do not fill the last one."""
+    if item == X.dtype:
+        return X
+    per_item = item.itemsize
+    n = -(-X.shape[1] // per_item) * per_item
+    if n != X.shape[1] or X.ctypes.data % per_item:
+        padded = np.zeros((len(X), n), np.uint8)
+        padded[:, : X.shape[1]] = X
+        X = padded
+    return X.view(item)
+
+
+def by_panel(values, panels, dtype):
+    """One value a unit as (n_panels, lanes), zero-padded."""
+    padded = np.zeros((panels.shape[0], panels.shape[2]), dtype)
+    padded.flat[: len(values)] = values
+    return padded

@@ -1,0 +1,149 @@
+"""A layer of patches from images: what patches are like, and which ones become units."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.spatial.distance import pdist
+from sklearn.utils import check_random_state
+
+from ...cautions import warn
+from ...engines.patches import normalise
+from ...layers import TWO_SIDED, LinearLayer, PatchLayer, RBFLayer, hidden_dtype
+from ...parameters import is_word
+from ...rows.samples import Samples
+from ...rows.streaming import take_rows
+from ...rows.tiling import check_fits
+from ...rows.validation import to_host
+from ..rbf import fit_layer as fit_rbf_layer
+from ..request import RBFRequest
+
+# Patches by which all are judged, the images that they are of, and numbers in these: at most.
+_PATCHES, _IMAGES, _NUMBERS = 2**14, 2000, 2**21
+# Patches from which a unit is chosen, where that makes more of them.
+_PATCHES_OF_UNIT = 4
+# Patches between which distances are measured.
+_MEASURED = 500
+# A patch whose variance is under this part of the mean one is flat.
+_FLAT = 0.01
+# What is added to the variance of patches, as a part of the mean one.
+_FLOOR = 0.01
+
+
+def fit_layer(request, job, samples):
+    """The layer of patches that was asked for.
+
+    Parameters
+    ----------
+    request : PatchRequest
+    job : Job
+    samples : Samples
+
+    Returns
+    -------
+    layer : PatchLayer
+    patches : ndarray of shape (n_units, height, width, channels)
+        The units as they are in the images, in the dtype of X.
+    """
+    grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
+    random_state = check_random_state(request.random_state)
+    patches = _draw(grid, job, samples, request.n_units, random_state)
+    _check_squares(patches, dtype)
+    P = patches.reshape(len(patches), -1).astype(dtype)
+    variance = P.var(axis=1, dtype=np.float64)
+    usual = variance[:_PATCHES].mean()
+    layer = PatchLayer(grid, None, request.response)
+    if request.normalises(grid):
+        layer = replace(layer, floor=float(_FLOOR * usual))
+        normalise(P, layer.floor, np)
+    if request.whitening is not None:
+        Z, shift = _whitening(P[:_PATCHES].astype(np.float64), request.whitening)
+        layer = replace(layer, whitening=Z.astype(dtype), shift=shift.astype(dtype))
+        P = P @ layer.whitening - layer.shift
+    is_flat = variance <= _FLAT * usual
+    if is_flat.all():
+        is_flat[:] = False
+    n_usual = np.count_nonzero(~is_flat[:_PATCHES])
+    P, patches = P[~is_flat], patches[~is_flat]
+    chosen = _choose(request, job, P, random_state)
+    return _with_units(request, layer, P[:n_usual], P[chosen]), patches[chosen]
+
+
+def _draw(grid, job, samples, n_units, random_state):
+    """Patches of random images in random places, in random order: fewer are a prefix of more."""
+    rows, X = samples.present, samples.X
+    n_images = max(1, min(_IMAGES, _NUMBERS // grid.n_features, len(rows)))
+    total = n_images * grid.n_places
+    n = min(total, max(_PATCHES, _PATCHES_OF_UNIT * n_units))
+    # Their numbers and images; patches as they are, as they are compared, and on the way there.
+    of_images = 8 * total + n_images * grid.n_features * X.dtype.itemsize
+    of_number = X.dtype.itemsize + 3 * hidden_dtype(X.dtype).itemsize
+    needed = of_images + n * grid.n_inputs * of_number + 16 * min(n, _PATCHES) * grid.n_inputs
+    check_fits("looking at patches", needed, job.memory_limit)
+    images, places = (np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2))
+    rows = np.sort(images.choice(rows, n_images, replace=False))
+    windows = grid.windows(to_host(take_rows(X, rows)), np)
+    return windows[np.unravel_index(places.permutation(total)[:n], windows.shape[:3])]
+
+
+def _check_squares(patches, dtype):
+    """Raise where patches are so long that their squares are no numbers of the dtype."""
+    largest = max(abs(float(patches.max())), abs(float(patches.min())))
+    if largest > (np.finfo(dtype).max / (8 * patches[0].size)) ** 0.5:
+        raise ValueError(
+            f"X holds {largest:.3g}, and the squares of patches are no numbers of {dtype} then; "
+            "scale the pixels, or give float64."
+        )
+
+
+def _whitening(P, eps):
+    """(Z, shift): ``P @ Z - shift`` has variances near 1 and no correlations. P is overwritten.
+
+    ZCA: ``Z = V diag((s + eps mean(s)) ** -1/2) V'`` for the eigenvalues s and eigenvectors V
+    of the covariance of patches (Coates, Lee & Ng 2011); the unit of eps is the mean variance.
+    """
+    mean = P.mean(axis=0)
+    P -= mean
+    values, vectors = eigh(P.T @ P / len(P))
+    values = np.maximum(values, 0) + eps * max(values.mean(), np.finfo(float).tiny)
+    Z = vectors / np.sqrt(values) @ vectors.T
+    return Z, mean @ Z
+
+
+def _choose(request, job, P, random_state):
+    """Which of the patches P, in random order, become units."""
+    n = request.n_units
+    if n > len(P):
+        warn(
+            f"{request.size_name}={n} is more than the {len(P)} patches in the rows that are not "
+            f"flat; there will be {len(P)} units."
+        )
+        n = len(P)
+    if request.selection == "random":
+        return np.arange(n)
+    order = np.arange(len(P))
+    novel = RBFRequest(
+        request.size_name, n, "auto", None, 1.0, "global", "euclidean", "triangular", False,
+        random_state,
+    )  # fmt: skip
+    return fit_rbf_layer(novel, job, Samples(P, order=order))[1]
+
+
+def _with_units(request, layer, P, units):
+    """The layer with these units, on patches like P."""
+    if request.response == TWO_SIDED:
+        lengths = np.linalg.norm(units, axis=1, keepdims=True)
+        units = units / np.where(lengths > 0, lengths, 1).astype(units.dtype)
+        # What a unit of length 1 receives, as a rule.
+        received = np.sqrt(np.square(P, dtype=np.float64).sum(axis=1).mean() / P.shape[1])
+        inner = LinearLayer(units, np.zeros(len(units), units.dtype))
+        return replace(layer, inner=inner, threshold=float(request.threshold * received))
+    kernel, radius = request.inner_kernel, request.radius
+    if is_word(radius, "auto"):
+        distance = np.median(pdist(P[:_MEASURED], _NAMES[request.metric]))
+        radius = kernel.natural_radius(distance) or 1.0
+    return replace(layer, inner=RBFLayer(units, float(radius), request.metric, kernel))
+
+
+# The metrics in SciPy's words.
+_NAMES = {"manhattan": "cityblock", "euclidean": "euclidean", "sqeuclidean": "sqeuclidean"}

@@ -1,0 +1,121 @@
+"""Layers of patches on every engine, beside the loop over all places."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import naive
+from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
+from sklearn_fsvc.engines.patches import PatchPlace, normalise, parts
+from sklearn_fsvc.images import PatchGrid
+from sklearn_fsvc.layers import RESPONSES, LinearLayer, PatchLayer
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.streaming import stream_into
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values(engine, grid, way, dtype):
+    layer, X = made(grid, way, dtype)
+    assert_is_formula(evaluated(engine, layer, X), layer, X)
+
+
+@pytest.mark.parametrize(("is_whitened", "floor"), [(False, 0.3), (True, None), (False, None)])
+@pytest.mark.parametrize("way", WAYS[::2], ids=" ".join)
+def test_values_without_some_steps(engine, way, is_whitened, floor):
+    layer, X = made(GRIDS[1], way, np.float64, is_whitened, floor)
+    assert_is_formula(evaluated(engine, layer, X), layer, X)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("n", [1, 6, 11, 30])
+def test_the_first_columns(engine, way, n):
+    """Of a layer and of its first columns the same numbers."""
+    layer, X = made(GRIDS[1], way, np.float64)
+    first = layer.part(slice(n))
+    n = min(n, layer.n_units)
+    assert first.n_units == n
+    H = evaluated(engine, first, X)
+    np.testing.assert_allclose(H, evaluated(engine, layer, X)[:, :n], rtol=0, atol=1e-12)
+    assert_is_formula(H, first, X)
+
+
+@pytest.mark.parametrize("image_bytes", [1, 10_000, 10**9])
+def test_few_images_on_their_way_change_nothing(engine, image_bytes, monkeypatch):
+    layer, X = made(GRIDS[2], WAYS[0], np.float32)
+    expected = evaluated(engine, layer, X)
+    monkeypatch.setattr(type(engine), "patch_bytes", image_bytes)
+    calls, unfold = [], type(engine).unfold
+
+    def counted(self, layer, X):
+        calls.append(len(X))
+        return unfold(self, layer, X)
+
+    monkeypatch.setattr(type(engine), "unfold", counted)
+    H = evaluated(engine, layer, X)
+    assert sum(calls) == 13
+    assert max(calls) == 1 if image_bytes == 1 else max(calls) > 1
+    np.testing.assert_allclose(H, expected, rtol=0, atol=1e-5)
+
+
+def test_all_equal_pixels_are_zero_after_normalisation(engine):
+    """Also where nothing is added to their variance."""
+    grid = PatchGrid((5, 5, 1), (2, 2), 1, (2, 2))
+    layer = PatchLayer(grid, LinearLayer(np.ones((1, 4)), np.ones(1)), floor=0.0)
+    X = np.vstack([np.zeros(25), np.full(25, 7.0)])
+    np.testing.assert_array_equal(evaluated(engine, layer, X), 1)
+    P = np.zeros((2, 4))
+    normalise(P, 0.0, np)
+    assert not P.any()
+
+
+def test_rows_flow_through_the_engine(engine, rng):
+    """Bytes become floats, tile by tile."""
+    layer, _ = made(GRIDS[1], WAYS[0], np.float32)
+    X = rng.integers(0, 256, (300, 81), np.uint8)
+    H = np.full((300, layer.n_units), np.nan, np.float32)
+    stream_into(Job(engine, "3MiB"), layer, X, H)
+    assert_is_formula(H[::29], layer, X[::29])
+    assert np.isfinite(H).all()
+
+
+def test_little_memory_is_for_few_images(engine, monkeypatch):
+    layer, _ = made(GRIDS[2], WAYS[0], np.float32)
+    monkeypatch.setattr(type(engine), "patch_bytes", 2**28)
+    much, little = (PatchPlace(engine, limit).prepared_bytes(layer) for limit in (2**30, 2**20))
+    assert 2**27 < much <= 2**28 * engine.patch_threads + 2**23
+    assert little < much - 2**27
+
+
+def test_linear_units_are_whitened_once():
+    layer, _ = made(GRIDS[1], WAYS[0], np.float64)
+    whitening, _ = parts(layer)
+    assert whitening is None
+    whitening, inner = parts(made(GRIDS[1], WAYS[2], np.float64)[0])
+    assert whitening.units.shape == (9, 9)
+    assert inner.accumulation == "sqeuclidean"
+
+
+def test_a_layer_is_pickled_without_what_is_kept_of_it():
+    layer, _ = made(GRIDS[0], WAYS[0], np.float64)
+    inner = layer.inner
+    before = pickle.dumps(inner)
+    assert inner.affine is inner.affine  # kept from now on
+    assert pickle.dumps(inner) == before
+    again = pickle.loads(pickle.dumps(layer))
+    np.testing.assert_array_equal(again.inner.units, inner.units)
+
+
+def test_astype_moves_all_arrays():
+    layer, _ = made(GRIDS[1], WAYS[0], np.float64)
+    layer = layer.astype(np.float32)
+    arrays = layer.units, layer.inner.bias, layer.whitening, layer.shift
+    assert all(a.dtype == np.float32 for a in arrays)
+    assert replace(layer, whitening=None, shift=None).astype(np.float64).whitening is None
+
+
+def test_responses_are_those_of_the_oracle():
+    assert set(RESPONSES) == set(naive.RESPONSES)

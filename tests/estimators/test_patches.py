@@ -1,0 +1,216 @@
+"""Estimators whose units are patches of images."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+import naive
+from sklearn_fsvc import PatchClassifier, PatchProjector, PatchRegressor
+from sklearn_fsvc.rows.streaming import suited
+
+RNG = np.random.default_rng(0)
+COLOURS = RNG.integers(0, 256, (60, 6 * 5 * 3), np.uint8)
+KERNELS = ["soft_threshold", "below_mean", "triangular", "gaussian", "laplacian"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))[:700]
+    return X[rows].astype(np.uint8), y[rows]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_transform_is_the_formula(device, digits, kernel, dtype):
+    X = digits[0].astype(dtype)
+    p = PatchProjector(9, kernel=kernel, random_state=0, device=device).fit(X)
+    H = p.transform(X[:20])
+    assert H.dtype == (np.float64 if dtype == np.float64 else np.float32)
+    expected = naive.patches(suited(p._layer(), X), X[:20])
+    np.testing.assert_allclose(H, expected, atol=3e-4 if H.dtype == np.float32 else 1e-10)
+
+
+def test_colours_strides_and_rectangles(device):
+    how = {"image_shape": (6, 5, 3), "patch_size": (2, 3), "stride": 2, "pool": (3, 1)}
+    p = PatchProjector(7, metric="manhattan", kernel="laplacian", **how, device=device).fit(COLOURS)
+    assert p.patches_.shape == (7, 2, 3, 3)
+    assert p.pool_ == (3, 1)
+    expected = naive.patches(suited(p._layer(), COLOURS), COLOURS)
+    np.testing.assert_allclose(p.transform(COLOURS), expected, atol=1e-4)
+
+
+def test_units_are_patches_of_the_images():
+    p = PatchProjector(30, image_shape=(6, 5, 3), patch_size=3, random_state=0).fit(COLOURS)
+    images = COLOURS.reshape(60, 6, 5, 3)
+    places = [images[:, y : y + 3, x : x + 3].reshape(60, -1) for y in range(4) for x in range(3)]
+    there = {patch.tobytes() for patch in np.concatenate(places)}
+    assert {patch.tobytes() for patch in p.patches_} <= there
+    assert len({patch.tobytes() for patch in p.patches_}) == 30
+    met = [
+        naive.patch(p._layer(), patch.reshape(3, 3, 3), 0, 0) for patch in p.patches_
+    ]  # fmt: skip
+    met /= np.linalg.norm(met, axis=1, keepdims=True)
+    np.testing.assert_allclose(p.components_, met, atol=1e-4)
+
+
+def test_whitened_patches_are_not_correlated(digits):
+    X = digits[0].astype(float)
+    layer = PatchProjector(5, whitening=1e-6, random_state=0).fit(X)._layer()
+    P = np.array([
+        naive.patch(layer, image, y, x)
+        for image in X[:300].reshape(-1, 8, 8) for y in range(6) for x in range(6)
+    ])  # fmt: skip
+    values = np.linalg.eigvalsh(np.cov(P.T))
+    # Less their mean, normalised patches have one direction less.
+    np.testing.assert_allclose(values[1:], 1, atol=0.25)
+    assert values[0] < 1e-3
+
+
+@pytest.mark.parametrize("kernel", ["soft_threshold", "laplacian"])
+def test_fewer_units_are_a_prefix(digits, kernel):
+    X, _ = digits
+    many, few = (
+        PatchProjector(n, kernel=kernel, random_state=3, device="jit").fit(X) for n in (5000, 7)
+    )
+    np.testing.assert_array_equal(many.patches_[:7], few.patches_)
+    np.testing.assert_array_equal(
+        many.transform(X[:9])[:, : few.transform(X[:1]).shape[1]], few.transform(X[:9])
+    )
+
+
+@pytest.mark.parametrize("selection", ["random", "global"])
+def test_flat_patches_are_no_units(selection):
+    X = np.full((50, 100), 9, np.uint8)
+    X.reshape(50, 10, 10)[:, 4:6, 4:6] += RNG.integers(1, 9, (50, 2, 2)).astype(np.uint8)
+    p = PatchProjector(40, selection=selection, patch_size=2, random_state=0).fit(X)
+    assert (np.ptp(p.patches_, axis=(1, 2, 3)) > 0).all()
+
+
+def test_images_that_do_not_vary():
+    p = PatchProjector(3, random_state=0).fit(np.ones((9, 64)))
+    assert np.isfinite(p.transform(np.arange(128.0).reshape(2, 64))).all()
+
+
+def test_more_units_than_patches():
+    with pytest.warns(UserWarning, match=r"n_components=500 is more than the \d+ patches"):
+        p = PatchProjector(500, image_shape=(6, 5, 3), stride=3, patch_size=3).fit(COLOURS)
+    assert len(p.patches_) == 120
+
+
+SHAPES = [  # features, image, patch, cells
+    (784, (28, 28, 1), (7, 7), (4, 4)),
+    (64, (8, 8, 1), (3, 3), (4, 4)),
+    (16, (4, 4, 1), (3, 3), (2, 2)),
+    (9, (1, 9, 1), (1, 9), (1, 1)),  # as few features as most tables have are no image
+    (50, (1, 50, 1), (1, 50), (1, 1)),
+    (1, (1, 1, 1), (1, 1), (1, 1)),
+]
+
+
+@pytest.mark.parametrize(("n", "image", "patch", "cells"), SHAPES)
+def test_the_shape_of_images_that_nobody_described(n, image, patch, cells):
+    p = PatchProjector(3, random_state=0).fit(RNG.random((20, n)))
+    assert p.image_shape_ == image
+    assert p.patches_.shape[1:3] == patch
+    assert p.pool_ == cells
+    assert (p.floor_ is None) == (image[0] == 1)
+
+
+def test_a_row_of_pixels_that_is_described_is_cut_into_patches():
+    p = PatchProjector(3, image_shape=(1, 30), random_state=0).fit(RNG.random((20, 30)))
+    assert p.patches_.shape[1:3] == (1, 8)
+
+
+BAD = [
+    ({"n_hidden": 0}, ValueError, "n_hidden=0 must be at least 1"),
+    ({"image_shape": (9, 9)}, ValueError, "means 81 features, and X has 64"),
+    ({"image_shape": 8}, TypeError, r"image_shape=8 must be \(rows, columns\)"),
+    ({"image_shape": (8, 8, 1, 1)}, ValueError, "must be .rows, columns. or .rows, columns, ch"),
+    ({"patch_size": 9}, ValueError, "patch_size=9 does not fit in images of 8 x 8"),
+    ({"patch_size": (2, 3, 4)}, ValueError, r"patch_size=\(2, 3, 4\) must be the side of squares"),
+    ({"patch_size": 2.5}, TypeError, "patch_size=2.5 must be a whole number"),
+    ({"patch_size": "big"}, TypeError, "patch_size='big' must be the side of squares, or"),
+    ({"stride": 0}, ValueError, "stride=0 must be at least 1"),
+    ({"pool": None}, TypeError, "pool=None must be a whole number"),
+    ({"pool": (0, 2)}, ValueError, r"pool=\(0, 2\) must be the cells on a side, or \(down, acr"),
+    ({"kernel": "cosine"}, ValueError, "'cosine' is not known; choose one of 'soft_threshold', 'b"),
+    ({"kernel": None}, ValueError, "kernel=None is not known"),
+    ({"metric": "cosine"}, ValueError, "metric='cosine' is not known"),
+    ({"radius": 0}, ValueError, "radius=0 must be finite and greater than 0"),
+    ({"threshold": -1}, ValueError, "threshold=-1 must be finite and 0 or more"),
+    ({"contrast": "yes"}, TypeError, "contrast='yes' must be True or False"),
+    ({"whitening": 0}, ValueError, "whitening=0 must be finite and greater than 0"),
+    ({"selection": "per_class"}, ValueError, "selection='per_class' is not known; choose one of"),
+    ({"max_memory": "1MB"}, ValueError, "max_memory=1000000 bytes is too small: "),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "message"), BAD, ids=lambda v: str(v)[:30])
+def test_bad_input(digits, params, error, message):
+    clf = PatchClassifier(**{"n_hidden": 20, "random_state": 0, **params})
+    with pytest.raises(error, match=message):
+        clf.fit(*digits)
+    assert "patches_" not in vars(clf)
+
+
+def test_features_that_are_no_square_are_refused():
+    with pytest.raises(ValueError, match="image_shape=None, and 3071 features are no square"):
+        PatchProjector(3).fit(RNG.random((5, 3071)))
+
+
+def test_it_learns_digits(digits):
+    X, y = digits
+    clf = PatchClassifier(60, random_state=0).fit(X[:500], y[:500])
+    assert clf.score(X[500:], y[500:]) > 0.95
+    assert PatchRegressor(60, random_state=0).fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.7
+
+
+def test_rows_that_come_one_after_the_other(digits):
+    X, y = digits
+    whole = PatchClassifier(20, alpha=1.0, random_state=0).fit(X, y)
+    model = clone(whole).partial_fit(X[:300], y[:300], classes=range(10))
+    layer = model.patches_
+    for rows in np.split(np.arange(300, 700), 4):
+        model.partial_fit(X[rows], y[rows])
+    model.forget(X[:300], y[:300])
+    np.testing.assert_array_equal(model.patches_, layer)
+    H = naive.patches(model._layer(), X)
+    W, b = naive.ridge(H[300:], np.eye(10)[y[300:]], 1.0)
+    np.testing.assert_allclose(model.decision_function(X), H @ W.T + b, atol=2e-3)
+    # Whether or not somebody has asked for an answer, it is one layer.
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[:9], y[:9])
+    assert again.merge([model]).score(X, y) > 0.9
+
+
+def test_probabilities_and_several_outputs(digits):
+    X, y = digits
+    clf = PatchClassifier(20, probability=True, random_state=0).fit(X, y)
+    p = clf.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+    assert (p.argmax(axis=1) == y).mean() > 0.95
+    both = PatchClassifier(20, random_state=0).fit(X, np.column_stack([y % 2, y // 5]))
+    assert both.score(X, np.column_stack([y % 2, y // 5])) > 0.9
+
+
+def test_a_gpu_is_asked_for_by_all_columns(digits, monkeypatch):
+    """A unit of many places is more work than one of a table."""
+    asked = []
+
+    def none(work):
+        asked.append(work)
+
+    monkeypatch.setattr("sklearn_fsvc.engines.registry.accelerator", none)
+    clf = PatchClassifier(20, pool=(2, 3), random_state=0).fit(*digits)
+    clf.predict(digits[0])
+    assert asked == [700 * 64 * 20 * 2 * 6] * 2
+
+
+def test_pixels_that_cannot_be_squared_are_refused():
+    X = RNG.random((9, 64)).astype(np.float32)
+    with pytest.raises(ValueError, match=r"X holds 9.*e.19, and the squares of patches are no num"):
+        PatchProjector(3).fit(X * np.float32(1e20))
+    PatchProjector(3).fit(X.astype(float) * 1e20)
