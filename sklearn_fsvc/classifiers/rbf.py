@@ -90,8 +90,9 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         Seed of the order, and of the rows behind what is "auto".
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one; "cpu" is the fastest on the host. Used or refused,
-        never replaced. "auto" takes a GPU that works for large jobs, else "cpu".
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
+        jobs, all that there are for very large ones, else "cpu".
     max_memory : int, str or None, default=None
         Bytes, or a string such as "2GiB", that fit and predict may allocate where the
         layer is computed. None takes up to half of the free memory.

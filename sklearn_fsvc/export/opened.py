@@ -7,6 +7,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.patches import PatchUnits
 from ..estimators.predictor import HiddenLayerPredictor
 
 
@@ -54,9 +55,9 @@ def opened(model):
     model = getattr(model, "best_estimator_", model)
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     *before, network = (step for step in steps if step not in (None, "passthrough"))
-    if not isinstance(network, HiddenLayerPredictor):
+    if not isinstance(network, HiddenLayerPredictor) or isinstance(network, PatchUnits):
         raise TypeError(
-            f"model={network!r} has no readout of this package; give a fitted RBFClassifier, "
+            f"model={network!r} has no readout that is written; give a fitted RBFClassifier, "
             "TanhClassifier, RBFRegressor or TanhRegressor, a Pipeline that ends in one, or a "
             "search with refit=True."
         )

@@ -15,18 +15,63 @@ class PatchRegressor(PatchUnits, HiddenLayerRegressor):
     Parameters
     ----------
     n_hidden : int, default=400
-        As for `PatchClassifier`.
-    image_shape, patch_size, stride, pool, kernel, metric, radius, threshold, contrast, whitening, \
-selection
-        As for `PatchProjector`.
+        Units. With the soft threshold, and with the same `random_state`, fewer are a prefix of
+        more. The layer has as many outputs as units times cells of the pool, with the soft
+        threshold twice as many; time and memory of the readout go with their number.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. None takes squares of one
+        channel where the number of features is a square of 4 or more. Up to 64 other
+        features are no image: each row is one patch, and nothing is averaged.
+    patch_size : int or (height, width), default=None
+        Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
+    stride : int, default=1
+        Pixels from one place to the next.
+    pool : int or (down, across), default=4
+        Cells of the grid. No more are made than there are places.
+    kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian"} or Kernel, \
+default="soft_threshold"
+        "soft_threshold" has two outputs, ``max(0, a - t)`` and ``max(0, -a - t)`` for the
+        product a of a patch and a unit of length 1. "below_mean" is ``max(0, m - d)`` for the
+        distance d and its mean m over the units. The others are those of `RBFProjector`.
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="euclidean"
+        Of the kernels of distances.
+    radius : float or "auto", default="auto"
+        Width of the kernels that have one. "auto" goes with the median distance of patches.
+    threshold : float, default=0.5
+        The threshold t, in units of the root mean square of what a unit receives of patches that
+        are not flat.
+    contrast : bool or "auto", default="auto"
+        Whether each patch is taken less its mean, and divided by the root of its variance and
+        of a hundredth of the mean variance of patches. "auto" does so with images, and not
+        with those of one row.
+    whitening : float or None, default=0.3
+        What is added to the eigenvalues of the covariance of patches, in units of their mean,
+        before patches are decorrelated (ZCA). None leaves them as they are.
+    selection : {"random", "global"}, default="random"
+        Patches at random that are not flat, or those among them that are novel, as for
+        `RBFProjector`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        a sixth of the rows, which are held out. Of several numbers, the one with the least
+        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
     forgetting : float, default=1.0
+        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     uncertainty : bool, default=False
-        As for `RBFRegressor`.
+        Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
+        rows, two with ``alpha="auto"`` and none with "loo", and the model one more matrix of
+        n_hidden x n_hidden.
     random_state : int, RandomState or None, default=None
-        Seed of the patches; the same seed gives the same model on every device.
-    device, max_memory, verbose
-        As for `RBFClassifier`.
+        Seed of the patches; the same seed gives the same ones on every device.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
+        jobs, all that there are for very large ones, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
 
     Attributes
     ----------

@@ -11,6 +11,9 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    PatchClassifier,
+    PatchProjector,
+    PatchRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -30,6 +33,9 @@ FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 MAKERS = {
     "rbf classifier": (lambda: RBFClassifier(10, probability=True, **FIXED), X),
     "tanh classifier": (lambda: TanhClassifier(10, **FIXED), X),
+    "patch classifier": (lambda: PatchClassifier(10, probability=True, **FIXED), X),
+    "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
+    "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
     "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
     "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),

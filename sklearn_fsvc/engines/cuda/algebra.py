@@ -82,7 +82,9 @@ class CuPyAlgebra:
         is_whole = array.flags.c_contiguous or array.flags.f_contiguous
         array = array if is_whole else _contiguous(array)
         copied = cupy.empty_like(array)
-        stream = cupy.cuda.get_current_stream()
+        # In the default stream, a copy would wait for all that either device is to do.
+        stream = cupy.cuda.Stream(non_blocking=True)
+        stream.wait_event(cupy.cuda.get_current_stream().record())
         copied.data.copy_from_device_async(array.data, array.nbytes, stream)
         stream.synchronize()  # the other one may be overwritten
         return copied

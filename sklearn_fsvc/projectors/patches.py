@@ -1,0 +1,120 @@
+"""PatchProjector: parameters and fitted attributes."""
+
+from ..estimators.patches import PatchUnits
+from ..estimators.transformer import HiddenLayerTransformer
+from ..units.automatic import N_COMPONENTS
+
+
+class PatchProjector(PatchUnits, HiddenLayerTransformer):
+    """Images to what small patches of the training images answer, averaged over a grid.
+
+    Each unit is a patch of the training images. It is compared with the patches in all places
+    of an image, and what it answers is averaged over the cells of a coarse grid [1]_, [2]_.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Units. There are as many outputs as units times cells of the pool, with the soft
+        threshold twice as many: those of the first unit, then of the second.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. None takes squares of one
+        channel where the number of features is a square of 4 or more. Up to 64 other
+        features are no image: each row is one patch, and nothing is averaged.
+    patch_size : int or (height, width), default=None
+        Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
+    stride : int, default=1
+        Pixels from one place to the next.
+    pool : int or (down, across), default=4
+        Cells of the grid. No more are made than there are places.
+    kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian"} or Kernel, \
+default="soft_threshold"
+        "soft_threshold" has two outputs, ``max(0, a - t)`` and ``max(0, -a - t)`` for the
+        product a of a patch and a unit of length 1. "below_mean" is ``max(0, m - d)`` for the
+        distance d and its mean m over the units. The others are those of `RBFProjector`.
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="euclidean"
+        Of the kernels of distances.
+    radius : float or "auto", default="auto"
+        Width of the kernels that have one. "auto" goes with the median distance of patches.
+    threshold : float, default=0.5
+        The threshold t, in units of the root mean square of what a unit receives of patches that
+        are not flat.
+    contrast : bool or "auto", default="auto"
+        Whether each patch is taken less its mean, and divided by the root of its variance and
+        of a hundredth of the mean variance of patches. "auto" does so with images, and not
+        with those of one row.
+    whitening : float or None, default=0.3
+        What is added to the eigenvalues of the covariance of patches, in units of their mean,
+        before patches are decorrelated (ZCA). None leaves them as they are.
+    selection : {"random", "global"}, default="random"
+        Patches at random that are not flat, or those among them that are novel, as for
+        `RBFProjector`.
+    random_state : int, RandomState or None, default=None
+        Seed of the patches; the same seed gives the same ones on every device.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
+        jobs, all that there are for very large ones, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_units, n_inputs)
+        The units as patches meet them: normalised, whitened, with the soft threshold of
+        length 1.
+    patches_ : ndarray of shape (n_units, height, width, channels)
+        The units as they are in the images.
+    image_shape_ : tuple (rows, columns, channels)
+    pool_ : tuple (down, across)
+    radius_, threshold_, floor_ : float or None
+        What was used; `floor_` is added to the variance of patches. None where there is none.
+    whitening_ : ndarray of shape (n_inputs, n_inputs) or None
+    shift_ : ndarray of shape (n_inputs,) or None
+        Patches p become ``p @ whitening_ - shift_``.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    References
+    ----------
+    .. [1] A. Coates, A. Y. Ng, "The importance of encoding versus training with sparse coding
+       and vector quantization", ICML 2011.
+    .. [2] L. Thiry et al., "The unreasonable effectiveness of patches in deep convolutional
+       kernels methods", ICLR 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_fsvc import PatchProjector
+    >>> X, y = load_digits(return_X_y=True)
+    >>> PatchProjector(10, pool=2, random_state=0).fit_transform(X).shape
+    (1797, 80)
+    """
+
+    def __init__(
+        self, n_components=N_COMPONENTS, *, image_shape=None, patch_size=None, stride=1, pool=4,
+        kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
+        contrast="auto", whitening=0.3, selection="random", random_state=None,
+        device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.image_shape = image_shape
+        self.patch_size = patch_size
+        self.stride = stride
+        self.pool = pool
+        self.kernel = kernel
+        self.metric = metric
+        self.radius = radius
+        self.threshold = threshold
+        self.contrast = contrast
+        self.whitening = whitening
+        self.selection = selection
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose

@@ -1,0 +1,101 @@
+"""RBFProjector: parameters and fitted attributes."""
+
+from ..estimators.rbf import RBFUnits
+from ..estimators.transformer import HiddenLayerTransformer
+from ..units.automatic import N_COMPONENTS
+
+
+class RBFProjector(RBFUnits, HiddenLayerTransformer):
+    """The hidden layer of `RBFClassifier` as a transformer.
+
+    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units on novel rows of the
+    training data.
+
+    Parameters
+    ----------
+    n_components : int or None, default=100
+        Number of units, as `n_hidden` of `RBFClassifier`. None keeps every row that is novel
+        at the selection radius; where no radius is given, it is a quarter of the rows, or
+        three quarters with learned feature weights, at most 4000.
+    radius : float or "auto", default="auto"
+        Width of the units. "auto" reads it off the distances between rows: for triangles a
+        quarter of the way from the selection radius to the width at which a triangle ends
+        at the median distance, for Laplacian units 0.7 of that distance, and for random
+        centres 0.85 of what goes with it. With ``n_components=None`` it is the selection
+        radius. With learned feature weights it has the least held-out error of a few.
+    kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
+        Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own; the formulas are
+        in `RBFClassifier`.
+    feature_weights : "learned", array-like of float or None, default=None
+        Rows are multiplied by them, feature by feature, before distances are measured.
+        "learned" finds them, and uses them if they lower the held-out error; it needs `y`
+        in fit.
+    selection_radius : float or None, default=None
+        Radius used for selection only. None means `radius` if that is a number and
+        `n_components` is None, and otherwise the one that is found for the number of units.
+    overlap : float, default=1.0
+        Threshold of the sum of activities below which a row is novel: the higher, the more
+        centres.
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
+        Distance between rows and centres; uint8 rows are compared exactly, in integers, by
+        the Manhattan distance.
+    selection : {"global", "per_class", "random"}, default="global"
+        Novelty over all rows, within each class, which needs `y` in fit, or `n_components`
+        rows at random.
+    shuffle : bool, default=True
+        Present the rows in random order. False presents them as they come.
+    random_state : int, RandomState or None, default=None
+        Seed of the order, and of the rows behind what is "auto".
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
+        jobs, all that there are for very large ones, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
+
+    Attributes
+    ----------
+    centers_ : ndarray of shape (n_units, n_features)
+    support_ : ndarray of shape (n_units,)
+        Row numbers of the centres in the training data.
+    radius_, selection_radius_ : float
+    kernel_ : str or Kernel
+    feature_weights_ : ndarray of shape (n_features,) or None
+    trials_ : structured ndarray of shape (n_trials,)
+        As of `RBFClassifier`.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_fsvc import RBFProjector
+    >>> X, y = load_digits(return_X_y=True)
+    >>> RBFProjector(50, random_state=0).fit_transform(X).shape[0]
+    1797
+    """
+
+    def __init__(
+        self, n_components=N_COMPONENTS, *, radius="auto", selection_radius=None, overlap=1.0,
+        selection="global", metric="manhattan", kernel="triangular", feature_weights=None,
+        shuffle=True, random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.radius = radius
+        self.selection_radius = selection_radius
+        self.overlap = overlap
+        self.selection = selection
+        self.metric = metric
+        self.kernel = kernel
+        self.feature_weights = feature_weights
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose

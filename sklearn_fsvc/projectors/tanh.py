@@ -1,0 +1,102 @@
+"""TanhProjector: parameters and fitted attributes."""
+
+from ..estimators.tanh import TanhUnits
+from ..estimators.transformer import HiddenLayerTransformer
+from ..units.automatic import N_COMPONENTS
+
+
+class TanhProjector(TanhUnits, HiddenLayerTransformer):
+    """Random tanh features, ``H = tanh(X W' + b)``.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Hidden units. With the same `random_state`, fewer are a prefix of more.
+    scale : float or "auto", default="auto"
+        A number is the length of each unit's weights, or, where they are normal, of that
+        length on average: the standard deviation of what a unit receives from independent
+        features of unit variance. "auto" centres X by the biases and gives what each unit
+        receives around its bias a standard deviation of ``0.39 N ** (1 / (d + 4))``, for N
+        rows (the sum of their weights) that vary in d directions (the participation ratio
+        of their variances). That is Scott's rule for the width of kernels [1]_; neither
+        the unit of X nor its offset matters. Measured on at most 1000 rows, without those
+        that are 30 times as far from the median row as is usual.
+    weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
+        Orthogonal weights are Gaussian ones with orthogonal directions within each group
+        of n_features units [2]_. Class-informed weights are sums of all training rows of
+        one class, less the mean and with random signs, the classes in turn [3]_.
+        Constrained weights are differences of two random training rows of different
+        classes [4]_. The last two need `y` in fit.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. Each unit then sees a random
+        rectangle, its receptive field: the weights of other pixels are 0. None for
+        features that are no images.
+    patch_size : (low, high), default=None
+        Smallest and largest side of the rectangles; height and width are drawn uniformly,
+        and so is the place. None is from a fifth to three fifths of the image's shorter
+        side.
+    bias : bool, default=True
+        Uniform in [-1, 1]; without it, 0.
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same weights on every device.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
+        jobs, all that there are for very large ones, else "cpu".
+    max_memory : int, str or None, default=None
+        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
+        layer is computed. None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        W.
+    hidden_intercept_ : ndarray of shape (n_components,)
+        b.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    References
+    ----------
+    .. [1] D. W. Scott, "Multivariate Density Estimation", Wiley 1992.
+    .. [2] F. X. Yu et al., "Orthogonal Random Features", NIPS 2016.
+    .. [3] M. D. McDonnell et al., "Fast, simple and accurate handwritten digit classification
+       by training shallow neural network classifiers with the 'extreme learning machine'
+       algorithm", PLOS ONE 10(8), 2015.
+    .. [4] W. Zhu, J. Miao, L. Qing, "Constrained extreme learning machine: a novel highly
+       discriminative random feedforward neural network", IJCNN 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn_fsvc import TanhProjector
+    >>> X, y = load_digits(return_X_y=True)
+    >>> pipe = make_pipeline(
+    ...     TanhProjector(300, random_state=0), LogisticRegression(max_iter=1000)
+    ... )
+    >>> bool(pipe.fit(X[:1500], y[:1500]).score(X[1500:], y[1500:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self, n_components=N_COMPONENTS, *, scale="auto", weights="gaussian", image_shape=None,
+        patch_size=None, bias=True, random_state=None, device="auto", max_memory=None,
+        verbose=0,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.scale = scale
+        self.weights = weights
+        self.image_shape = image_shape
+        self.patch_size = patch_size
+        self.bias = bias
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
