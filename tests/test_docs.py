@@ -26,9 +26,10 @@ def test_getting_started(tmp_path, monkeypatch):
 
 def test_the_code_of_the_readme(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    promised = re.search(r"# (0\.\d+)\n", code).group(1)
+    promised = float(re.search(r"# (0\.\d+)\n", code).group(1))
     exec(code, {})
-    assert f"{float(capsys.readouterr().out):.2f}" == promised
+    # Two of 450 rows may be decided otherwise elsewhere, by rounding.
+    assert float(capsys.readouterr().out) == pytest.approx(promised, abs=0.005)
 
 
 def file_of(link):
