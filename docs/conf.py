@@ -9,10 +9,23 @@ from sklearn_fsvc.bench.results import read_csv
 project = "sklearn_fsvc"
 author = "the sklearn_fsvc developers"
 release = __version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 exclude_patterns = ["_build"]
-html_theme = "alabaster"
-html_theme_options = {"description": "Fast shallow networks for scikit-learn"}
+html_static_path = ["_static"]
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {
+    "github_url": "https://github.com/sklearn-fsvc/sklearn-fsvc",
+    "header_links_before_dropdown": 7,  # All sections: none of them in a menu.
+}
+html_sidebars = {"index": []}
+copybutton_exclude = ".linenos, .gp, .go"  # Prompts and answers.
 numpydoc_show_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
