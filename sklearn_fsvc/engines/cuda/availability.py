@@ -41,6 +41,8 @@ def _reason(engine, index):
         import cupy
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); {_REMEDY}"
+    except Exception as error:  # what it needs may be broken, in whatever way
+        return f"CuPy cannot be imported ({type(error).__name__}: {error}); {_REMEDY}"
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
