@@ -61,7 +61,7 @@ def learn(folder, n_rows):
     times = {}
     with timed(times, "write the file"):
         write(folder, n_rows)
-    model = TanhClassifier(300, scale=3.0, alpha=1e-2, random_state=0)
+    model = TanhClassifier(300, scale=3.0, alpha=1.0, random_state=0)
     X, y = (da.from_zarr(str(folder / name)) for name in ("X.zarr", "y.zarr"))
     with timed(times, "read it into the workers"):
         X = X.persist()
