@@ -1,0 +1,178 @@
+"""Two Dask workers of one thread against one, and against the plain fit on two threads.
+
+python benchmarks/clusters.py [--rows N] [--units M] [--repeats N] [--stream N] [--json FILE]
+
+The fits take turns; medians. X is in memory, or in that of the workers, before the clock starts.
+What travels is what the loopback device counts: rows, layers, sums, and the talk of Dask. So
+run it on an idle machine, with Linux. `--stream` also learns that many rows, which are made block
+by block on two workers and never exist as a whole. `--rows 0` leaves out all else.
+"""
+
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import psutil
+from distributed import Client, LocalCluster, wait
+from threadpoolctl import threadpool_limits
+
+from _report import arguments, report
+from sklearn_fsvc import TanhClassifier
+
+CLASSES, FEATURES, WORKERS = 10, 64, 2
+STREAM_UNITS = 256
+BLOCK, STREAM_BLOCK = 16_384, 131_072
+
+
+def labels(n, number):
+    return np.random.default_rng(number).integers(0, CLASSES, n, np.uint8)
+
+
+def label_block(block_info=None):
+    about = block_info[None]
+    return labels(about["chunk-shape"][0], about["chunk-location"][0])
+
+
+def row_block(block_info=None):
+    """Noise, and the class in one of the features."""
+    about = block_info[None]
+    number, shape = about["chunk-location"][0], about["chunk-shape"]
+    X = np.random.default_rng([number, 1]).random(shape, np.float32)
+    y = labels(len(X), number)
+    X[np.arange(len(X)), y] += 1
+    return X
+
+
+def lazy_rows(n, block):
+    """X and y, made block by block where they are wanted."""
+    lengths = tuple(min(block, n - start) for start in range(0, n, block))
+    X = da.map_blocks(row_block, chunks=(lengths, (FEATURES,)), dtype=np.float32)
+    return X, da.map_blocks(label_block, chunks=(lengths,), dtype=np.uint8)
+
+
+def classifier(units):
+    return TanhClassifier(units, scale=0.1, alpha=1.0, random_state=0, device="cpu")
+
+
+@contextmanager
+def workers(n):
+    """A client of so many new workers."""
+    options = {"n_workers": n, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def cpu_seconds(client):
+    return sum(client.run(time.process_time).values())
+
+
+def tasks_done(client):
+    return sum(client.run(lambda dask_worker: dask_worker.state.executed_count).values())
+
+
+def bytes_sent():
+    """By the loopback device, through which all talk of one machine goes."""
+    return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+
+
+def peak():
+    """Resident bytes of this process at their most."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def on_cluster(client, model, X, y):
+    """What a fit takes: name -> number."""
+    cpu, tasks, sent = cpu_seconds(client), tasks_done(client), bytes_sent()
+    with client.as_current():
+        start = time.perf_counter()
+        model.fit(X, y)
+        wall = time.perf_counter() - start
+    return {
+        "fit, s": wall,
+        "CPU of the workers, s": cpu_seconds(client) - cpu,
+        "sent, MB": (bytes_sent() - sent) / 1e6,
+        "tasks": tasks_done(client) - tasks,
+    }
+
+
+def plain(model, X, y):
+    with threadpool_limits(WORKERS):
+        start, cpu = time.perf_counter(), time.process_time()
+        model.fit(X, y)
+        return {"fit, s": time.perf_counter() - start, "CPU, s": time.process_time() - cpu}
+
+
+def persisted(client, arrays):
+    with client.as_current():
+        arrays = [array.persist() for array in arrays]
+        wait(arrays)
+    return arrays
+
+
+def compare(args):
+    """Rows of the report: medians of the plain fit, and of one worker and of two."""
+    model, arrays = classifier(args.units), lazy_rows(args.rows, BLOCK)
+    X, y = (array.compute(scheduler="threads") for array in arrays)
+    with ExitStack() as stack:
+        ways = {f"plain, {WORKERS} threads": lambda: plain(model, X, y)}
+        for n in (1, WORKERS):
+            client = stack.enter_context(workers(n))
+            there = persisted(client, arrays)
+            ways[f"Dask, workers: {n}"] = lambda client=client, there=there: on_cluster(
+                client, model, *there
+            )
+        for way in ways.values():
+            way()  # which compiles
+        found = {name: [] for name in ways}
+        for _ in range(args.repeats):
+            for name, way in ways.items():
+                found[name].append(way())
+    medians = {
+        name: {what: float(np.median([one[what] for one in each])) for what in each[0]}
+        for name, each in found.items()
+    }
+    alone, one, two = (each["fit, s"] for each in medians.values())
+    return [
+        *((f"{name}: {what}", n) for name, each in medians.items() for what, n in each.items()),
+        ("one worker / two", one / two),
+        ("two workers / plain", two / alone),
+    ]
+
+
+def stream(args):
+    """Rows of the report: a fit of rows that are never whole."""
+    model = classifier(STREAM_UNITS)
+    with workers(WORKERS) as client:
+        on_cluster(client, model, *lazy_rows(4 * STREAM_BLOCK, STREAM_BLOCK))  # which compiles
+        found = on_cluster(client, model, *lazy_rows(args.stream, STREAM_BLOCK))
+        peaks = client.run(peak).values()
+    return [
+        *found.items(),
+        ("rows a second", args.stream / found["fit, s"]),
+        ("all rows would be, MB", args.stream * FEATURES * 4 / 1e6),
+        ("peak memory of a worker, MB", max(peaks) / 1e6),
+        ("peak memory of the client, MB", peak() / 1e6),
+    ]
+
+
+def main(args):
+    if args.rows:
+        title = f"clusters: {args.rows} x {FEATURES} float32, {args.units} units"
+        report(args, title, compare(args))
+    if args.stream:
+        title = f"clusters: a stream of {args.stream} x {FEATURES} float32, {STREAM_UNITS} units"
+        report(args, title, stream(args))
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            rows={"type": int, "default": 400_000},
+            units={"type": int, "default": 2048},
+            repeats={"type": int, "default": 5},
+            stream={"type": int, "default": 0},
+        )
+    )
