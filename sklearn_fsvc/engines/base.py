@@ -89,7 +89,7 @@ class Engine(PatchSteps, ABC):
 
     def finish(self):
         """Wait until all that was begun in this thread is done."""
-        return None
+        self.algebra.finish()
 
     @abstractmethod
     def why_unavailable(self):

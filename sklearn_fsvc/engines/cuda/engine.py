@@ -43,7 +43,7 @@ class CudaEngine(Engine):
     block_rows, round_rows, chunk_units = 65_536, 2048, 1024
     # A second or more of two cores; the first use of a GPU in a process costs seconds.
     auto_work = 10**11
-    # A few images at a time would be over before the next are launched: MNIST, 10.1 s and 1.2 s.
+    # A few images at a time would be over before the next are launched.
     patch_bytes = 2**32
     # benchmarks/teams.py: two gain 1.2 to 1.4 at 4e11, 1.8 at 3e12.
     team_work = 10**12
@@ -69,15 +69,12 @@ class CudaEngine(Engine):
                 for there in members:
                     _enable_peer(runtime, here.index, there.index)
 
-    def finish(self):
-        self.xp.cuda.get_current_stream().synchronize()
-
     @property
     def index(self):
         if self._asked is not None:
             return self._asked
         worker = worker_number()
-        return 0 if worker is None else worker % self.xp.cuda.runtime.getDeviceCount()
+        return 0 if worker is None else worker % self.count()
 
     @property
     def xp(self):
@@ -103,7 +100,7 @@ class CudaEngine(Engine):
         runtime = self.xp.cuda.runtime
         driver = runtime.driverGetVersion()
         lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
-        for index in range(runtime.getDeviceCount()):
+        for index in range(self.count()):
             with CudaEngine(index) as engine:
                 free, total = (f"{n / 2**30:.1f} GiB" for n in engine.memory())
                 device = engine.identity()["device"]
