@@ -4,6 +4,8 @@ python benchmarks/weights.py --data DIR [--json FILE] [--device cuda] [--only NA
 
     sizes    accuracy of each kind on MNIST, letter and optd64, for several sizes
     scale    scale="auto" against the best of a grid, for each kind
+    reach    how far biases should go, in deviations of what units receive: mean scores on small
+             problems of one to three features, and on tables of at most 4000 rows
     price    MNIST with `--units` class-informed units in patches: accuracy, time to fit, and
              which part of it draws the weights
     xgboost  the same beside XGBoost (hist, 200 trees), where it is installed
@@ -16,15 +18,19 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from sklearn.datasets import make_moons, make_swiss_roll
 
 from _data import read_fsvc, read_letter
 from _report import arguments, report
-from sklearn_fsvc import TanhClassifier
+from _tabular_data import find_tables, read_table, splits
+from sklearn_fsvc import TanhClassifier, TanhRegressor, make_tabular_pipeline
 from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.estimators import tanh
 from sklearn_fsvc.timing import medians
 from sklearn_fsvc.units.tanh import WEIGHTS
+from sklearn_fsvc.units.weights import scale as weights_scale
 
+REACHES = (0, 1, 1.7, 2, 2.5, 3, 3.5)
 SIZES = (256, 512, 1024, 2048, 4096)
 GRID = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
 MNIST = {"weights": "class_informed", "image_shape": (28, 28)}
@@ -95,6 +101,52 @@ def scale(args):
         report(args, title, rows, device=args.device)
 
 
+def small_problems(rng, n=2000):
+    """name, X, y: of one to three features; numbers in y are for a regressor."""
+    for turns in (1, 2, 3):
+        t, y = np.sqrt(rng.random(2 * n)), rng.integers(0, 2, 2 * n)
+        angle = 2 * np.pi * turns * t + np.pi * y
+        X = (t * [np.cos(angle), np.sin(angle)]).T
+        yield f"{turns} turns of two spirals", X + rng.normal(0, 0.02, X.shape), y
+    X = rng.uniform(-1, 1, (2 * n, 2))
+    yield "board of 4 x 4 fields", X, np.floor(2 * X).astype(int).sum(axis=1) % 2
+    X, y = make_moons(2 * n, noise=0.2, random_state=0)
+    yield "moons", X, y
+    X = rng.normal(size=(2 * n, 1))
+    yield "sine", X, np.sin(6 * X[:, 0]) + rng.normal(0, 0.1, 2 * n)
+    X, y = make_swiss_roll(2 * n, noise=0.1, random_state=0)
+    yield "Swiss roll", X, y
+
+
+def tables(folder):
+    """name, rows and targets for training, and for testing."""
+    for path in find_tables(folder):
+        table = read_table(path)
+        train, test = splits(table, "small")[0]
+        columns = make_tabular_pipeline(TanhRegressor())[:-1]
+        X = columns.fit_transform(table.X.iloc[train])
+        yield table.name, X, table.y[train], columns.transform(table.X.iloc[test]), table.y[test]
+
+
+def reach(args):
+    halves = (
+        (name, X[::2], y[::2], X[1::2], y[1::2])
+        for name, X, y in small_problems(np.random.default_rng(0))
+    )
+    for title, sets in (("small problems", halves), ("tables", tables(args.data))):
+        scores = {}
+        for _, X, y, X_test, y_test in sets:
+            kind = TanhRegressor if y.dtype.kind == "f" else TanhClassifier
+            model = kind(args.units, random_state=0, device=args.device)
+            for each in REACHES:
+                with mock.patch.object(weights_scale, "_REACH", each):
+                    score = model.fit(X, y).score(X_test, y_test)
+                scores.setdefault(each, []).append(100 * score)
+        rows = [(f"{each} deviations", float(np.mean(found))) for each, found in scores.items()]
+        rows.append(("sets", len(scores[REACHES[0]])))
+        report(args, f"weights: reach of biases, {title}: mean accuracy and R2, %", rows)
+
+
 def price(args):
     parts = X, y, X_test, y_test = load_images(args.data)[:4]
     clf = TanhClassifier(args.units, random_state=0, device=args.device, **MNIST)
@@ -146,7 +198,7 @@ def xgboost(args):
 
 
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (sizes, scale, price, xgboost)}
+    parts = {f.__name__: f for f in (sizes, scale, reach, price, xgboost)}
     args = arguments(
         data={"required": True, "type": Path},
         device={"default": "cpu"},

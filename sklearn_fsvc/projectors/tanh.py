@@ -36,7 +36,9 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         and so is the place. None is from a fifth to three fifths of the image's shorter
         side.
     bias : bool, default=True
-        Uniform in [-1, 1]; without it, 0.
+        Uniform in [-1, 1], and with ``scale="auto"`` over 2.5 of the standard deviations
+        above to either side, where that is more: units bend wherever rows lie. Without it,
+        0, less what centres X.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same weights on every device.
     device : str, default="auto"

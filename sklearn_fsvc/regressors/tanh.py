@@ -33,7 +33,8 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
         Smallest and largest side of the rectangles. None is from a fifth to three fifths of
         the image's shorter side.
     bias : bool, default=True
-        Uniform in [-1, 1]; without it, 0.
+        Biases are uniform, over the range that is in `TanhProjector`; without them, units
+        bend at the mean row, or, where `scale` is a number, at 0.
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
         used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.

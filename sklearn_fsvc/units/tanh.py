@@ -13,7 +13,7 @@ from ..rows.validation import to_host
 from .weights.chance import gaussian, orthogonal
 from .weights.fields import Fields, read_fields
 from .weights.rows import LabelledRows, differences, signed_sums
-from .weights.scale import Sample
+from .weights.scale import Sample, reach
 
 FROM_CHANCE = {"gaussian": gaussian, "orthogonal": orthogonal}
 FROM_ROWS = {"class_informed": signed_sums, "constrained": differences}
@@ -115,7 +115,9 @@ def fit_layer(request, job, samples, codes=None):
         fields.mask(W, xp)
     b = request.biases(biases)
     if request.is_auto:
-        b -= sample.scale(W, fields)
+        deviation = sample.deviation(fields)
+        b *= reach(deviation)
+        b -= sample.scale(W, deviation)
     else:
         lengths = _lengths(W, xp) if request.needs_classes else _expected_lengths(W, fields)
         W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
