@@ -44,10 +44,10 @@ def test_auto_gives_every_unit_the_deviation_of_scotts_rule(data, weights, image
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_units_bend_wherever_rows_lie(n_features, rng):
     """A wave that goes on to the farthest rows; biases near the mean leave those to chance."""
-    X = rng.normal(size=(3000, n_features))
-    y = np.sin(3 * X[:, 0])
+    X = rng.uniform(-2, 2, size=(3000, n_features))
+    y = np.sin(5 * X[:, 0])
     model = TanhRegressor(600, random_state=0, device="blas").fit(X[:2000], y[:2000])
-    assert model.score(X[2000:], y[2000:]) > 0.98
+    assert model.score(X[2000:], y[2000:]) > 0.999
 
 
 def test_fields_see_fewer_directions(rng):
