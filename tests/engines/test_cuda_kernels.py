@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sklearn_fsvc.layers import AS_THEY_ARE, BELOW_MEAN, TWO_SIDED
+
 for module in ("numba_cuda_mlir", "nvidia"):
     if importlib.util.find_spec(module) is None:
         pytest.skip(
@@ -32,7 +34,7 @@ def cases():
     from numba_cuda_mlir.numba_cuda import types as t
 
     from sklearn_fsvc.bench import paper_kernel
-    from sklearn_fsvc.engines.kernels.cuda import elementwise, manhattan, novelty
+    from sklearn_fsvc.engines.kernels.cuda import elementwise, manhattan, novelty, patches
 
     def array(dtype, ndim=2):
         return t.Array(dtype, ndim, "C")
@@ -63,6 +65,16 @@ def cases():
     for formula, dtype in (("manhattan", u1), ("manhattan", f4), ("tanh", f4)):
         kernel = paper_kernel.kernel(formula, dtype is u1)
         yield f"paper's {formula} {dtype}", kernel, (array(dtype), array(dtype), array(f4), f8)
+    for dtype, response in ((f4, TWO_SIDED), (f8, BELOW_MEAN), (f4, AS_THEY_ARE)):
+        kind, line, images = "f8" if dtype is f8 else "f4", array(dtype, 1), array(dtype, 3)
+        sides = [t.int64] * 4
+        numbers = (*sides, t.int64, t.int64, dtype, line, line)
+        yield f"moments {dtype}", patches.moments(kind), (images, *numbers)
+        numbers = (*sides, t.int64, line, line, array(dtype))
+        yield f"unfold {dtype}", patches.unfold(kind, True), (images, *numbers)
+        numbers = (*sides, dtype, array(dtype, 4))
+        kernel = patches.average(kind, response)
+        yield f"average {dtype} {response}", kernel, (array(dtype), line, *numbers)
     yield "settle", novelty.settle(), (array(f8), array(f8, 1), f8, array(t.int32, 1))
 
 

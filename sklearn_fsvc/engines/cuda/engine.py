@@ -16,7 +16,7 @@ from .. import activities
 from ..base import Engine
 from ..host import DirectSink
 from ..workers import n_workers, worker_number
-from . import programs, transfer
+from . import patches, programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 
@@ -204,6 +204,12 @@ class CudaEngine(Engine):
         self.launch(novelty.settle(), 1, novelty.SETTLE_THREADS, *numbers)
         found = self.to_host(found)
         return found[1 : found[0] + 1]
+
+    def unfold(self, layer, X):
+        return patches.unfold(self, layer, X)
+
+    def average(self, layer, A, H):
+        patches.average(self, layer, A, H)
 
     def launch(self, kernel, grid, block, *args):
         """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
