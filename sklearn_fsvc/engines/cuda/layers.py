@@ -168,7 +168,8 @@ class Product(CudaLayer):
     def row_bytes(engine, layer):
         # Products of a part of the units are made beside H.
         settings = engine.settings(layer)
-        return settings["M"] // settings["asymmetry"] * layer.units.itemsize
+        part = settings["M"] // settings["asymmetry"]
+        return min(part, layer.n_units) * layer.units.itemsize
 
     def hidden(self, X, out, units):
         self._multiply(X, self.units, out, units)

@@ -55,9 +55,10 @@ def _plain(arg):
 
 
 def _type_of(arg):
+    # The name of a dtype would be plainer, and takes longer than all else here.
     if isinstance(arg, np.generic):
-        return arg.dtype.name
-    return f"{arg.dtype.name}[{arg.ndim}{'C' if arg.flags.c_contiguous else 'A'}]"
+        return arg.dtype.str
+    return f"{arg.dtype.str}[{arg.ndim}{'C' if arg.flags.c_contiguous else 'A'}]"
 
 
 def _words(arg):
