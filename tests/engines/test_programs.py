@@ -89,9 +89,9 @@ def test_kernels_are_told_apart_by_what_makes_them():
 
 def test_types_are_those_of_the_arguments():
     numbers = [programs._plain(number) for number in (3, True, np.float32(1), np.int32(1))]
-    assert [programs._type_of(n) for n in numbers] == ["int64", "int32", "float32", "int32"]
+    assert [programs._type_of(n) for n in numbers] == ["<i8", "<i4", "<f4", "<i4"]
     X = np.zeros((4, 6), np.float32)
-    assert programs._type_of(X) == "float32[2C]" != programs._type_of(X[:, ::2])
+    assert programs._type_of(X) == "<f4[2C]" != programs._type_of(X[:, ::2])
 
 
 FIT = """
