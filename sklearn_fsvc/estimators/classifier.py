@@ -65,18 +65,19 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         self.classes_, self.is_indicator_ = labels.classes, labels.is_indicator
         samples = self._of_codes(X, codes, sample_weight)
         if not labels.is_indicator:
-            self._check_classes(codes if samples.weight is None else codes[samples.present])
+            self._check_classes(codes, samples.weight)
         self.device_ = engine.name
         return self._present(samples)
 
-    def _check_classes(self, codes):
-        for output, column in enumerate(codes.T):
-            present = np.flatnonzero(np.bincount(column))
-            if len(present) < 2:
+    def _check_classes(self, codes, weight):
+        for output, (classes, column) in enumerate(zip(self._labels.each, codes.T, strict=True)):
+            if weight is not None:
+                classes = classes[np.flatnonzero(np.bincount(column[weight > 0]))]
+            if len(classes) < 2:
                 where = "y" if self._labels.is_single else f"Column {output} of y"
                 raise ValueError(
-                    f"{where} holds one class, {self._labels.each[output][present[0]]}, in rows "
-                    "of positive sample_weight; a classifier needs two or more."
+                    f"{where} holds one class, {classes[0]}, in rows of positive sample_weight; a "
+                    "classifier needs two or more."
                 )
 
     def _keep_readout(self, W, b, dtype):

@@ -1,16 +1,13 @@
 """Answers to rows of Dask: arrays of Dask, whose blocks are answered where they are."""
 
-import threading
-from contextlib import nullcontext
 from copy import copy
 from functools import wraps
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
-from ..engines.workers import dask_worker
 from ..rows.blocks import as_array, is_dask
+from ..rows.tasks import limited
 from ..rows.validation import to_host
 
 
@@ -62,13 +59,6 @@ def _mapped(array, node, name, options, empty, number=None):
 def _answer(block, model, method, options, empty, number):
     if not len(block):
         return empty
-    with _limits():
+    with limited():
         found = getattr(model, method)(to_host(block), **options)
     return found if number is None else found[number]
-
-
-def _limits():
-    """Threads of Dask's own pool work side by side: one each."""
-    is_of_pool = threading.current_thread() is not threading.main_thread()
-    is_alone = dask_worker() is not None or not is_of_pool
-    return nullcontext() if is_alone else threadpool_limits(1, "openmp")

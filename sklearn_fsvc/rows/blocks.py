@@ -158,8 +158,7 @@ class DaskBlocks(Source):
 
     @property
     def _place(self):
-        threads = 1 if _is_local() else None
-        return Place(self._device, self._max_memory, threads)
+        return Place(self._device, self._max_memory)
 
     @staticmethod
     def _limits():

@@ -1,5 +1,6 @@
 """What a task of Dask does with blocks: functions that go anywhere by pickle."""
 
+import threading
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..engines import get_engine
+from ..engines.workers import dask_worker
 from .job import Job
 from .sources.base import check_finite
 from .validation import to_host
@@ -22,22 +24,27 @@ class Place:
     ----------
     device, max_memory
         As the user gave them; they hold for each task.
-    threads : int or None
-        For each task; None for what its process may take.
     """
 
     device: str
     max_memory: int | str | None
-    threads: int | None = None
 
     @contextmanager
     def job(self, n_synapses):
         """A `Job` for so much work in all."""
-        limits = (
-            nullcontext() if self.threads is None else threadpool_limits(self.threads, "openmp")
-        )
-        with limits, get_engine(self.device, n_synapses) as engine:
+        with limited(), get_engine(self.device, n_synapses) as engine:
             yield Job(engine, self.max_memory)
+
+
+def limited():
+    """Context in which a task takes its share of the threads.
+
+    Threads of Dask's own pool work side by side: one each. Tasks of a worker, and those of a
+    scheduler that has no pool, take what their process may.
+    """
+    is_of_pool = threading.current_thread() is not threading.main_thread()
+    is_alone = dask_worker() is not None or not is_of_pool
+    return nullcontext() if is_alone else threadpool_limits(1, "openmp")
 
 
 def task(function, *known):
