@@ -44,7 +44,7 @@ class CudaEngine(Engine):
     # A second or more of two cores; the first use of a GPU in a process costs seconds.
     auto_work = 10**11
     # A few images at a time would be over before the next are launched.
-    patch_bytes = 2**32
+    patch_bytes = 2**31
     # benchmarks/teams.py: two gain 1.2 to 1.4 at 4e11, 1.8 at 3e12.
     team_work = 10**12
     is_numbered = True
