@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels import LAPLACIAN
+from ..layers import hidden_dtype
 from ..readouts.held_out import Trials, hold_out, search_penalty
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
@@ -18,7 +19,7 @@ from ..rows.job import Job
 from ..rows.samples import Samples
 from ..rows.sources import Source
 from ..rows.tiling import check_fits
-from .feature_weights import learn
+from .feature_weights import learn, of_equal_spread
 from .novelty import Presentation
 from .radius import typical_distance
 from .rbf import fit_layer
@@ -126,19 +127,21 @@ class _Probe:
         return cls(job, samples.in_order(order), kept, held, trials)
 
     def better_weights(self, request, seed):
-        """Learned feature weights, or those of the request where these do no worse.
+        """Learned feature weights, those of equal spread, or those of the request: the best.
 
         Laplacian units on random rows learn and compare them, whatever units the layer will
         have: of all kernels they are the least particular about their width.
         """
+        kept = self.samples.taken(self.kept, hidden_dtype(self.samples.X.dtype))
+        even = of_equal_spread(kept, self.job.engine)
         learned = learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
         centers = self._centers(replace(request, selection="random", kernel=LAPLACIAN))
-        errors = []
-        for weights in (request.weights, learned):
+        candidates, errors = (request.weights, even, learned), []
+        for weights in candidates:
             layer, distance = self._weighted(replace(centers, kernel=LAPLACIAN), weights)
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
             errors += self._errors([layer], min(errors, default=np.inf))
-        return learned if errors[1] < errors[0] else request.weights
+        return candidates[int(np.argmin(errors))]
 
     def best(self, request, wishes):
         """The layer with the least error, of each kernel at each width."""

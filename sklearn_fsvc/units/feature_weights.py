@@ -5,6 +5,8 @@ features are weighted by that, and the next network is made of weighted rows. Th
 recursive feature machine of Radhakrishnan et al. (Science 383, 2024) with a diagonal
 matrix, as in xRFM (Beaglehole et al., arXiv 2508.10053): the weights are the root of the
 diagonal of the average gradient outer product.
+
+It begins with features that spread alike, so that their units do not matter.
 """
 
 import numpy as np
@@ -13,6 +15,7 @@ from sklearn.utils import check_random_state
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather
 from ..rows.tiling import check_fits
+from ..rows.validation import to_host
 from .gradients import mean_squared_gradients
 from .novelty import Presentation
 from .radius import typical_distance, typical_distance_bytes
@@ -20,6 +23,8 @@ from .radius import typical_distance, typical_distance_bytes
 # Networks that are asked one after the other, their rows, and the most centres.
 _ROUNDS, _ROWS, _CENTERS = 3, 4000, 600
 _ALPHA = 0.1
+# Numbers of the rows that are looked at in one go.
+_NUMBERS = 2**20
 
 
 def learn(job, samples, metric, kernel, random_state, rows=None):
@@ -40,11 +45,12 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
     Returns
     -------
     ndarray of shape (n_features,), float64
-        The largest is 1, none is negative. All are 1 where no feature changes an output.
+        The largest is 1, none is negative. Where no feature changes an output, they are those
+        of equal spread.
     """
     job, drawn = _draw(job, samples, random_state, samples.present if rows is None else rows)
     check_fits("the natural radius", typical_distance_bytes(drawn.X), job.memory_limit)
-    weights = np.ones(drawn.X.shape[1])
+    weights = of_equal_spread(drawn, job.engine)
     for _ in range(_ROUNDS):
         layer = _layer(job.engine, drawn, weights, metric, kernel)
         (statistics,) = gather(job, [layer], drawn)
@@ -55,6 +61,40 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
             break
         weights = np.sqrt(squares / squares.max())
     return weights
+
+
+def of_equal_spread(samples, engine):
+    """Weights under which all features have one standard deviation; 0 for constant ones.
+
+    Parameters
+    ----------
+    samples : Samples
+        Of arrays, on the host or on the device of the engine.
+    engine : Engine
+
+    Returns
+    -------
+    ndarray of shape (n_features,), float64
+        The largest is 1. All are 1 where no feature varies.
+    """
+    X = samples.X
+    xp, n = engine.algebra_of(X).xp, len(X)
+    weight = np.ones(n) if samples.weight is None else samples.weight
+    share, rounding = xp.asarray(weight / weight.sum()), 8 * np.finfo(hidden_dtype(X.dtype)).eps
+    spread, step = np.zeros(X.shape[1]), max(1, _NUMBERS // n)
+    for start in range(0, X.shape[1], step):
+        block = X[:, start : start + step].astype(np.float64)
+        mean = share @ block
+        block -= mean
+        peak = xp.abs(block).max(axis=0)  # divided by it, squares of what is huge stay finite
+        block /= xp.where(peak > 0, peak, 1)
+        found = peak * xp.sqrt(share @ xp.square(block, out=block))
+        found[found <= rounding * xp.abs(mean)] = 0
+        spread[start : start + step] = to_host(found)
+    varies = spread > 0
+    if not varies.any():
+        return np.ones(len(spread))
+    return np.divide(spread[varies].min(), spread, out=np.zeros(len(spread)), where=varies)
 
 
 def _draw(job, samples, random_state, rows):

@@ -116,11 +116,21 @@ def test_learned_weights_are_left_where_they_harm(monkeypatch):
     """Whatever is learned: it is judged."""
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
     monkeypatch.setattr(choice, "learn", lambda *_: wrong)
+    monkeypatch.setattr(choice, "of_equal_spread", lambda *_: np.ones(4))
     samples = made(n_useless=2)
     assert chosen(samples, Wishes((LAPLACIAN,), None, True))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
     *_, weights, _ = chosen(samples, Wishes((LAPLACIAN,), None, True), weights=given)
     assert weights is given
+
+
+def test_equal_spread_is_taken_where_it_helps(monkeypatch):
+    """The features that count are in units a thousand times too large."""
+    monkeypatch.setattr(choice, "learn", lambda *_: np.array([0.0, 0, 1, 1]))
+    samples = made(n_useless=2)
+    samples.X[:, :2] /= 1000
+    weights = chosen(samples, Wishes((LAPLACIAN,), None, True))[2]
+    np.testing.assert_allclose(weights, [1, 1, 1e-3, 1e-3], rtol=0.5)
 
 
 def test_weights_are_learned_from_rows_that_are_not_held_out(monkeypatch):

@@ -12,7 +12,7 @@ from sklearn_fsvc.kernels import KERNELS
 from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units.feature_weights import learn
+from sklearn_fsvc.units.feature_weights import learn, of_equal_spread
 from sklearn_fsvc.units.gradients import mean_squared_gradients
 
 JIT = get_engine("jit")
@@ -61,17 +61,21 @@ def test_a_round_as_it_is_on_paper(monkeypatch):
     samples = replace(samples, targets=ClassTargets(codes, 3))
     rows = np.random.RandomState(5).permutation(200)
     X, Y = samples.X[rows], samples.targets.matrix(rows)
+    even = X.std(axis=0).min() / X.std(axis=0)
+    X *= even
     d = naive.distances(X, X, "manhattan")
     radius = 0.7 * np.median(d[np.triu_indices(200, 1)])
     W, _ = naive.ridge(naive.rbf(X, X[:100], radius, kernel="laplacian"), Y, 0.1)
     squares = naive.gradients(X, X[:100], W, radius, kernel="laplacian") ** 2
-    g = squares.sum(axis=1).mean(axis=0)
+    g = even**2 * squares.sum(axis=1).mean(axis=0)
     np.testing.assert_allclose(learned(samples, seed=5), np.sqrt(g / g.max()), rtol=1e-7)
 
 
 def test_later_rounds_are_of_weighted_rows(monkeypatch):
     """A round is a first round for rows that the weights so far have multiplied."""
-    samples, first = made(200), "sklearn_fsvc.units.feature_weights._ROUNDS"
+    module = "sklearn_fsvc.units.feature_weights."
+    monkeypatch.setattr(module + "of_equal_spread", lambda *_: np.ones(12))
+    samples, first = made(200), module + "_ROUNDS"
     whole = learned(samples)
     weights = np.ones(12)
     monkeypatch.setattr(first, 1)
@@ -81,14 +85,33 @@ def test_later_rounds_are_of_weighted_rows(monkeypatch):
     np.testing.assert_allclose(whole, weights, rtol=1e-6)
 
 
-def test_the_unit_of_a_feature_fades():
-    """In units ten times smaller numbers are ten times larger: the weight takes it back."""
-    samples = made()
-    larger = samples.X * np.where(np.arange(12) == 3, 10, 1)
-    weights, others = learned(samples), learned(replace(samples, X=larger))
-    ratio = (10 * others[3] / others[7]) / (weights[3] / weights[7])
-    assert 1 / 3 < ratio < 3
-    assert others[CAUSES].min() > others[OTHERS].max()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_unit_of_a_feature_does_not_matter(dtype):
+    """In units a thousand times smaller numbers are as much larger: the weight takes it back."""
+    samples, units = made(dtype=dtype), np.where(np.arange(12) % 3 == 0, 1000, 1).astype(dtype)
+    weights, others = learned(samples), units * learned(replace(samples, X=samples.X * units))
+    tolerance = 1e-2 if dtype == np.float32 else 1e-7
+    np.testing.assert_allclose(others / others.max(), weights, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+def test_equal_spread(dtype, engine, rng, monkeypatch):
+    """Also of weighted rows, far from 0, and of some features at a time."""
+    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._NUMBERS", 900)
+    X = (rng.normal(size=(300, 7)) * [1, 2, 3, 4, 5, 0, 7] + 100).astype(dtype)
+    weight = rng.integers(0, 3, 300).astype(float)
+    samples = Samples(engine.to_device(X), weight=weight)
+    spread = np.repeat(X, weight.astype(int), axis=0).std(axis=0, dtype=np.float64)
+    expected = np.delete(spread, 5).min() / np.delete(spread, 5)
+    found = of_equal_spread(samples, engine)
+    assert found[5] == 0
+    np.testing.assert_allclose(np.delete(found, 5), expected, rtol=1e-6)
+
+
+def test_equal_spread_of_rows_that_do_not_vary(rng):
+    np.testing.assert_array_equal(of_equal_spread(Samples(np.full((5, 3), 0.1)), JIT), 1)
+    X = rng.normal(size=(9, 1)) * [1, 1e300]
+    np.testing.assert_allclose(of_equal_spread(Samples(X), JIT), [1, 1e-300])
 
 
 def test_rows_of_weight_0_are_as_good_as_absent(rng):
@@ -138,10 +161,11 @@ def test_a_constant_feature_does_no_harm(metric):
     [lambda X: np.zeros_like(X), lambda X: X[:1], lambda X: X * 1e-200],
     ids=["equal", "one", "tiny"],
 )
-def test_rows_that_tell_nothing_leave_all_weights_at_1(change):
+def test_rows_that_tell_nothing_leave_the_weights_where_they_begin(change):
     X = change(made().X)
     targets = ClassTargets(np.arange(len(X)) % 2, 2)
-    np.testing.assert_array_equal(learned(Samples(X, targets)), 1)
+    samples = Samples(X, targets)
+    np.testing.assert_array_equal(learned(samples), of_equal_spread(samples, JIT))
 
 
 def test_random_state_draws_the_rows(monkeypatch):
