@@ -8,7 +8,6 @@ lie between 0 and 1 for probabilities; and a model's state should be a number.
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
 
 # Between these natural logarithms the inverse of the temperature is looked for.
 _BOUNDS = -10.0, 10.0
@@ -47,7 +46,12 @@ def fit_temperature(scores, codes, weight=None):
 
 def probabilities(temperature, scores):
     """Probabilities (n_samples, n_classes) of decision values, in float64."""
-    return softmax(_logits(scores) / temperature, axis=1)
+    p = _logits(scores)  # in its own place: a tile of rows is counted with one such array
+    p /= temperature
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
 
 
 def _logits(scores):
