@@ -13,6 +13,8 @@ from .class_stream import ClassStream
 from .labels import Labels
 from .lazy import lazy_on_dask
 
+# Scores by which probabilities are calibrated, and rows: one number needs no more of them.
+_SCORED, _LEAST_SCORED = 2**21, 2**12
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 
 
@@ -88,11 +90,23 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     def _wants_press_scores(self):
         return self.probability
 
-    def _take_press_scores(self, job, layer, samples, chosen):
-        scores = self._labels.scores_of(chosen.scores)
-        self._answer_outside(job, layer, samples.X, chosen.outside, scores.__setitem__)
-        codes = samples.targets.all_codes
-        self.temperature_ = self._labels.temperatures(scores, codes, samples.weight)
+    def _scored_rows(self, samples):
+        most = max(_LEAST_SCORED, _SCORED // samples.targets.n_outputs)
+        if len(samples) <= most:
+            return None
+        present = samples.present
+        most = min(most, len(present))
+        return np.sort(self._random().choice(present, most, replace=False, shuffle=False))
+
+    def _take_press_scores(self, job, layer, samples, chosen, rows):
+        scores, codes = self._labels.scores_of(chosen.scores), samples.targets.all_codes
+
+        def answer(numbers, answers):
+            scores[numbers if rows is None else np.searchsorted(rows, numbers)] = answers
+
+        self._answer_outside(job, layer, samples.X, chosen.outside, answer)
+        of = slice(None) if rows is None else rows
+        self.temperature_ = self._labels.temperatures(scores, codes[of], samples.weight_of(of))
 
     def _scores(self, X):
         with self._asked(X, "predict") as (job, layer, X):
