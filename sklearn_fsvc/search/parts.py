@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from sklearn.base import is_regressor
 
 from ..engines.host import host_memory
+from ..layers import hidden_dtype
 from ..rows.tiling import parse_memory
 from .groups import last_step
 
@@ -34,22 +35,24 @@ def parts_of(findings, y, with_train):
     parts : list of range
     n_bytes : int
     """
-    n_candidates = len(findings.candidates)
+    estimator, total = findings.estimator, len(findings.candidates)
     n_rows = sum(len(test) + with_train * len(train) for train, test in findings.splits)
-    of_one = max(1, 8 * n_rows * _n_scores(findings.estimator, y))  # at most
-    limit = parse_memory(last_step(findings.estimator).max_memory, host_memory()[0])
-    n = min(n_candidates, max(1, int(_WAITING * limit) // of_one))
-    return [range(i, min(i + n, n_candidates)) for i in range(0, n_candidates, n)], n * of_one
+    of_one = max(1, n_rows * _row_bytes(estimator, findings.streamed, y))
+    limit = parse_memory(last_step(estimator).max_memory, host_memory()[0])
+    n = max(1, min(total, int(_WAITING * limit) // of_one))
+    parts = [range(i, min(i + n, total)) for i in range(0, total, n)]
+    return parts or [range(0)], n * of_one
 
 
-def _n_scores(estimator, y):
-    """Decision values of a row."""
+def _row_bytes(estimator, X, y):
+    """Of the decision values of a row, at most."""
     y = y if issparse(y) else np.asarray(y)
     n_columns = 1 if y.ndim < 2 else y.shape[1]
     if is_regressor(estimator) or issparse(y):
-        return n_columns
+        return 8 * n_columns
     columns = y.reshape(len(y), n_columns).T
-    return sum(len(set(column.tolist())) for column in columns)
+    n_scores = sum(len(set(column.tolist())) for column in columns)
+    return n_scores * (hidden_dtype(X.dtype).itemsize if hasattr(X, "dtype") else 8)
 
 
 def share_memory(network, n):

@@ -5,7 +5,7 @@ import numpy as np
 from .base import Source, as_taken, check_finite
 
 # Bytes that are gathered or converted at a time.
-_PIECE = 2**20
+_PIECE = 2**17
 
 
 class InMemory(Source):
@@ -26,8 +26,9 @@ class InMemory(Source):
         self.shape = len(array) if rows is None else len(rows), array.shape[1]
         self.dtype = as_taken(array.dtype, "X")
         self.tile_rows = max(1, len(self))
-        self._step = max(1, _PIECE // (self.shape[1] * self.dtype.itemsize))
-        self.read_bytes = self._step * self.shape[1] * self.dtype.itemsize
+        row_bytes = max(1, self.shape[1] * self.dtype.itemsize)
+        self._step = min(self.tile_rows, max(1, _PIECE // row_bytes))
+        self.read_bytes = self._step * row_bytes
 
     @property
     def nbytes(self):
