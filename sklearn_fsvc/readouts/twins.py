@@ -9,7 +9,7 @@ from ..rows.fold import fold
 from ..rows.streaming import row_blocks
 
 # Numbers of X that are looked at in one go.
-_NUMBERS = 2**18
+_NUMBERS = 2**16
 
 
 class Twins(NamedTuple):
