@@ -8,6 +8,7 @@ from sklearn.base import clone
 from allocated import MIB, PER_ROW, peak
 from search.comparing import same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc.search import shared
 from sklearn_fsvc.search.look_up import Findings
 
 N, LIMIT = 20_000, 8 * MIB
@@ -46,6 +47,32 @@ def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tm
     search_of(network, grid).fit(X[:2000], y[:2000])  # compiled and imported before
     _, found = peak(search_of(network, grid, n_jobs=2).fit, X, y)
     assert found <= LIMIT + 2 * N * PER_ROW  # the row numbers of each split, too
+
+
+@pytest.mark.parametrize(("n_jobs", "share"), [(None, 1), (2, 2), (16, 3)])
+def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
+    """Of passes at the same time, of which there are three, and of networks fitted alone."""
+    X, y = (some[:600] for some in rows)
+    limits, gather = [], shared.gather
+
+    def spy(job, *args):
+        limits.append(job.memory_limit)
+        return gather(job, *args)
+
+    def score(network, X, y):
+        limits.append(network.max_memory)
+        return network.score(X, y)
+
+    monkeypatch.setattr(shared, "gather", spy)
+    grid = {"n_hidden": [10]}
+    search_of(TANH, grid, n_jobs).set_params(cv=3).fit(X, y)
+    assert len(limits) == 3
+    for limit in limits:  # but for the decision values that wait
+        assert 0.9 * LIMIT / share < limit <= LIMIT / share
+    limits.clear()
+    alone = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
+    alone.set_params(estimator__probability=True).fit(X, y)
+    assert limits == [LIMIT // (n_jobs or 1)] * 3
 
 
 @pytest.mark.parametrize("return_train_score", [False, True])
