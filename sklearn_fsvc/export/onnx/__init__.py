@@ -42,7 +42,7 @@ def register():
         },
         (PatchClassifier, PatchRegressor, PatchProjector): {
             "shape_fct": converters.refuse_patches,
-            "convert_fct": converters.refuse_patches,
+            "convert_fct": converters.convert_transformer,  # which is not reached
         },
     }
     for estimators, functions in kinds.items():

@@ -54,7 +54,7 @@ def _dtype_of(type_):
     return helper.tensor_dtype_to_np_dtype(guess_proto_type(type_))
 
 
-def refuse_patches(operator, *_):
+def refuse_patches(operator):
     """Raise: there are no operators here for units on patches."""
     name = type(operator.raw_operator).__name__
     raise TypeError(
