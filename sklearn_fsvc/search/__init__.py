@@ -1,9 +1,9 @@
 """HiddenSizeSearchCV: GridSearchCV over networks that share most of their work.
 
 `groups` finds candidates that differ only in what one pass over the rows can serve;
-`shared` makes the passes, for each split or for all of them; `networks` turns their
+`shared` makes the passes of a `task`, for each split or for all of them; `networks` turns their
 statistics into networks and scores, behind the `steps` of a pipeline; `look_up` gives those
-to GridSearchCV, which does the rest. The order of imports is the other way round.
+to GridSearchCV, in `parts` for which there is memory, and it does the rest.
 """
 
 from copy import copy
@@ -30,7 +30,8 @@ from .groups import NETWORKS, group_candidates, last_step
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .parts import parts_of
 from .reports import summary, warn_of
-from .shared import Task, fit_split, fit_splits
+from .shared import fit_split, fit_splits
+from .task import Task
 
 
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
@@ -126,7 +127,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     looked up then. They are not told of steps of a pipeline within a pass.
 
     `max_memory` holds for the search: passes at the same time share it, training rows are not
-    copied (but by a pipeline, and of tables), and a quarter of it is for decision values, of
+    copied (but by a pipeline), and a quarter of it is for decision values, of
     8 bytes at most for each test row, class or output, and candidate. Where that does not hold
     those of all candidates, these are looked up in parts, and the test rows are met once for
     each part. Not counted are the readouts of all candidates, and scikit-learn's row numbers.

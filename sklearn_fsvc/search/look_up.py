@@ -49,7 +49,7 @@ class Findings:
     alone : set
         The candidates that had a fit of their own.
     streamed : Source or array-like
-        The rows as networks take them: not copied where one row can do without the others.
+        The rows as networks meet them.
     n_jobs : int
         Threads that work at the same time.
     """
@@ -58,7 +58,7 @@ class Findings:
         self.X, self.estimator, self.candidates = X, estimator, candidates
         self.y, self.params = y, params
         self.splits, self.fitted, self.errors, self.alone = [], {}, {}, set()
-        self.streamed = InMemory(X) if _is_streamed(X, estimator) else X
+        self.streamed = _streamed(X, estimator)
         self.n_jobs = 1
 
     def __deepcopy__(self, memo):
@@ -104,10 +104,18 @@ class Findings:
         return timed
 
 
-def _is_streamed(X, estimator):
-    """Whether rows go to networks of ours, and to nobody else, and are in an array."""
-    is_array = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
-    return is_array and last_step(estimator) is estimator and not is_changed(type(estimator))
+def _streamed(X, estimator):
+    """Rows of an array or a table that are not copied for each split.
+
+    X as it is where others than networks of ours meet it, and where it is not of numbers alone.
+    """
+    if last_step(estimator) is not estimator or is_changed(type(estimator)):
+        return X
+    array, names = X, None
+    if hasattr(X, "iloc") and hasattr(X, "dtypes"):
+        array, names = np.asarray(X), X.iloc[:0]
+    is_array = isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "biuf"
+    return InMemory(array, names=names) if is_array else X
 
 
 def _has(method):

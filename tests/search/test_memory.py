@@ -30,7 +30,7 @@ def search_of(network, grid, n_jobs=None):
     return HiddenSizeSearchCV(network, grid, cv=2, n_jobs=n_jobs, refit=False)
 
 
-@pytest.mark.parametrize("kind", ["array", "memmap", "integers"])
+@pytest.mark.parametrize("kind", ["array", "memmap", "integers", "table"])
 @pytest.mark.parametrize(
     "network",
     [TANH, RBF, clone(TANH).set_params(probability=True)],
@@ -43,6 +43,7 @@ def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tm
         np.save(tmp_path / "X.npy", X)
         X = np.load(tmp_path / "X.npy", mmap_mode="r")
     X = (10 * X).astype(np.int16) if kind == "integers" else X
+    X = pd.DataFrame(X) if kind == "table" else X
     grid = {"n_hidden": [10, 20]}
     search_of(network, grid).fit(X[:2000], y[:2000])  # compiled and imported before
     _, found = peak(search_of(network, grid, n_jobs=2).fit, X, y)
@@ -106,11 +107,16 @@ def test_parts_of_several_groups(rows, monkeypatch):
 
 
 def test_rows_of_a_table_and_in_any_order(rows):
-    """What is not streamed, and rows that are repeated, give the same results."""
+    """Also repeated rows, and a table that is no array of numbers before it is converted."""
     X, y = rows[0][:500], rows[1][:500]
     order = np.random.default_rng(0).permutation(500)
     cv = [(np.r_[order[:300], order[:50]], order[300:]), (order[200:], order[:200])]
     grid = {"n_hidden": [10, 20]}
     of_array = search_of(TANH, grid).set_params(cv=cv).fit(X, y)
-    of_table = search_of(TANH, grid).set_params(cv=cv).fit(pd.DataFrame(X), y)
-    same_results(of_array.cv_results_, of_table.cv_results_)
+    table = pd.DataFrame(X).add_prefix("x")
+    for some in (
+        table,
+        table.assign(x0=table["x0"].astype(object)),
+    ):  # which is an array of objects
+        of_table = search_of(TANH, grid).set_params(cv=cv, refit=True).fit(some, y)
+        same_results(of_array.cv_results_, of_table.cv_results_)

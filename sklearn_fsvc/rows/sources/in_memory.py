@@ -17,12 +17,14 @@ class InMemory(Source):
         A memmap is one, too.
     rows : ndarray of int, optional
         The numbers of the rows, in any order; all by default.
+    names : object
+        As of `Source`.
     """
 
     is_in_memory = True
 
-    def __init__(self, array, rows=None):
-        self._array, self._rows = array, rows
+    def __init__(self, array, rows=None, names=None):
+        self._array, self._rows, self.names = array, rows, names
         self.shape = len(array) if rows is None else len(rows), array.shape[1]
         self.dtype = as_taken(array.dtype, "X")
         self.tile_rows = max(1, len(self))
@@ -47,7 +49,9 @@ class InMemory(Source):
         """Some of the rows, in any order, which are not copied before they are asked for."""
         rows = rows if self._rows is None else self._rows[rows]
         some = _slice_of(rows)
-        return InMemory(self._array, rows) if some is rows else InMemory(self._array[some])
+        if some is rows:
+            return InMemory(self._array, rows, self.names)
+        return InMemory(self._array[some], names=self.names)
 
     def take(self, rows, dtype=None):
         rows = np.asarray(rows) if self._rows is None else self._rows[rows]
