@@ -157,6 +157,19 @@ def test_rows_of_integers_are_never_converted_whole(rows, name, dtype):
     assert answered - found.nbytes <= ANSWER + N * PER_ROW
 
 
+def test_rows_of_integers_come_and_go(rows):
+    """Those that wait are kept as what they become."""
+    X, y = rows
+    X, models = (10 * X).astype(np.int64), []
+    for some in (X, X.astype(np.float64)):
+        model = TanhClassifier(20, alpha=1.0, random_state=0, device="jit")
+        for part in np.array_split(np.arange(N), 4):
+            assert some[part].size > 2**17  # or they are converted at once
+            model.partial_fit(some[part], y[part], classes=range(4))
+        models.append(model.forget(some[:5000], y[:5000]))
+    np.testing.assert_allclose(models[0].readout_coef_, models[1].readout_coef_, atol=1e-10)
+
+
 @pytest.mark.parametrize("weights", ["gaussian", "orthogonal", "class_informed", "constrained"])
 def test_a_layer_without_room_is_refused_before_it_is_drawn(weights):
     X, y = np.ones((50, 20_000), np.float32), np.arange(50) % 2
