@@ -93,7 +93,8 @@ class RBFLayer(_Layer):
     Parameters
     ----------
     units : ndarray of shape (m, n), uint8, float32 or float64
-        The centres. uint8 only with the Manhattan metric and without weights.
+        The centres. Bytes stay bytes only with the Manhattan metric and without weights, else
+        they become float32: products of bytes would be cut to bytes.
     radius : float
         In units of the distance `metric` returns.
     metric : {"manhattan", "euclidean", "sqeuclidean"}
@@ -112,6 +113,9 @@ class RBFLayer(_Layer):
     def __post_init__(self):
         check_choice("metric", self.metric, METRICS)
         object.__setattr__(self, "kernel", kernel_of(self.kernel))
+        if not (self.metric == "manhattan" and self.weights is None):
+            units = self.units.astype(hidden_dtype(self.units.dtype), copy=False)
+            object.__setattr__(self, "units", units)
 
     @property
     def formula(self):

@@ -13,6 +13,8 @@ from .class_stream import ClassStream
 from .labels import Labels
 from .lazy import lazy_on_dask
 
+# Scores by which probabilities are calibrated, and rows: one number needs no more of them.
+_SCORED, _LEAST_SCORED = 2**21, 2**12
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 
 
@@ -89,11 +91,23 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     def _wants_press_scores(self):
         return self.probability
 
-    def _take_press_scores(self, job, layer, samples, chosen):
-        scores = self._labels.scores_of(chosen.scores)
-        self._answer_outside(job, layer, samples.X, chosen.outside, scores.__setitem__)
-        codes = samples.targets.all_codes
-        self.temperature_ = self._labels.temperatures(scores, codes, samples.weight)
+    def _scored_rows(self, samples):
+        most = max(_LEAST_SCORED, _SCORED // samples.targets.n_outputs)
+        if len(samples) <= most:
+            return None
+        present = samples.present
+        most = min(most, len(present))
+        return np.sort(self._random().choice(present, most, replace=False, shuffle=False))
+
+    def _take_press_scores(self, job, layer, samples, chosen, rows):
+        scores, codes = self._labels.scores_of(chosen.scores), samples.targets.all_codes
+
+        def answer(numbers, answers):
+            scores[numbers if rows is None else np.searchsorted(rows, numbers)] = answers
+
+        self._answer_outside(job, layer, samples.X, chosen.outside, answer)
+        of = slice(None) if rows is None else rows
+        self.temperature_ = self._labels.temperatures(scores, codes[of], samples.weight_of(of))
 
     def _scores(self, X):
         with self._asked(X, "predict") as (job, layer, X):
@@ -152,19 +166,14 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
         """
         with self._asked(X, "predict") as (job, layer, X):
-            labels = self._labels
-            codes = np.empty((len(X), len(labels.each)), np.intp) if out is None else None
-            if out is not None:
+            if out is None:
+                out = _for_rows(len(X), self._answers_of_codes(0))
+            else:
                 self._check_labels_fit(out, len(X))
-
-            def decide(part, scores):
-                if out is None:
-                    codes[part] = labels.codes_of(scores)
-                else:
-                    write(out, part, labels.decode(labels.codes_of(scores)))
-
-            self._stream_scores(job, layer, X, decide)
-        return labels.decode(codes) if out is None else out
+            self._stream_scores(
+                job, layer, X, lambda part, scores: write(out, part, self._answers(scores))
+            )
+        return out
 
     def _check_labels_fit(self, out, n_rows):
         """Raise if `out` has no room for a class."""
@@ -226,7 +235,17 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             the labels. Of several outputs, a list with the probabilities of each.
         """
         check_is_fitted(self, "temperature_", msg=_NOT_CALIBRATED)
-        return self._labels.probabilities(self._scores(X), self.temperature_)
+        with self._asked(X, "predict") as (job, layer, X):
+            empty = self._answers_to_none("predict_proba", X.dtype)
+            p = [_for_rows(len(X), each) for each in _as_list(empty)]
+
+            def calibrate(part, scores):
+                found = self._labels.probabilities(scores, self.temperature_)
+                for own, of_part in zip(p, _as_list(found), strict=True):
+                    own[part] = of_part
+
+            self._stream_scores(job, layer, X, calibrate)
+        return p if isinstance(empty, list) else p[0]
 
     @available_if(_check_calibrated)
     @lazy_on_dask
@@ -243,9 +262,21 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             Or a list of them, as of `predict_proba`.
         """
         p = self.predict_proba(X)
-        return [np.log(each) for each in p] if isinstance(p, list) else np.log(p)
+        for each in _as_list(p):
+            np.log(each, out=each)
+        return p
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
         return tags
+
+
+def _as_list(answers):
+    """Of several outputs there is a list already."""
+    return answers if isinstance(answers, list) else [answers]
+
+
+def _for_rows(n_rows, empty):
+    """An array for the answers to so many rows, like that for none."""
+    return np.empty((n_rows, *empty.shape[1:]), empty.dtype)

@@ -98,8 +98,12 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
         """
         return {}
 
-    def _take_press_scores(self, job, layer, samples, chosen):
-        """Use the scores of the training rows, each without itself, if they are wanted."""
+    def _scored_rows(self, samples):
+        """The rows whose scores without themselves are wanted, ascending; None for all."""
+        return None
+
+    def _take_press_scores(self, job, layer, samples, chosen, rows):
+        """Use the scores of these rows, each without itself, if they are wanted."""
         return None
 
     def _take_posterior(self, engine, posterior, samples):
@@ -143,12 +147,12 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             (self.alpha_,) = alphas
             (statistics,) = gather(job, [layer], samples)
             return statistics.solve(self.alpha_, is_last=True)
-        wanted = self._wants_press_scores, self._wants_posterior
-        chosen = choose_penalty(job, layer, samples, alphas, *wanted)
+        wanted, rows = (self._wants_press_scores, self._wants_posterior), self._scored_rows(samples)
+        chosen = choose_penalty(job, layer, samples, alphas, *wanted, rows)
         self.alpha_, self.alphas_ = chosen.alpha, np.array(alphas)
         self.loo_errors_ = chosen.errors
         if self._wants_press_scores:
-            self._take_press_scores(job, layer, samples, chosen)
+            self._take_press_scores(job, layer, samples, chosen, rows)
         if self._wants_posterior:
             self._take_posterior(job.engine, chosen.posterior, samples)
         return chosen.solution

@@ -45,7 +45,8 @@ class PublishedReadouts:
         return super()._why_no_stream() if self.readout == "ridge" else why
 
     def _present(self, samples):
-        if self.readout == "lms" and self.shuffle and isinstance(samples.X, Source):
+        is_file = isinstance(samples.X, Source) and not samples.X.is_in_memory
+        if self.readout == "lms" and self.shuffle and is_file:
             raise ValueError(
                 'readout="lms" with shuffle=True meets rows in random order, and X is read in '
                 'its own; use readout="ridge", shuffle=False, or a numpy.memmap.'

@@ -8,10 +8,11 @@ lie between 0 and 1 for probabilities; and a model's state should be a number.
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
 
 # Between these natural logarithms the inverse of the temperature is looked for.
 _BOUNDS = -10.0, 10.0
+# Scores that are looked at in one go.
+_SCORES = 2**17
 
 
 def fit_temperature(scores, codes, weight=None):
@@ -29,14 +30,18 @@ def fit_temperature(scores, codes, weight=None):
     -------
     temperature : float
     """
-    logits = _logits(scores)
-    logits -= logits.max(axis=1, keepdims=True)
-    own, work = logits[np.arange(len(codes)), codes], np.empty_like(logits)
+    weight, step = np.ones(len(codes)) if weight is None else weight, _SCORES // scores.shape[1]
+    parts = [slice(i, i + max(1, step)) for i in range(0, len(codes), max(1, step))]
 
     def log_loss(log_inverse):
-        inverse = np.exp(log_inverse)
-        total = np.exp(np.multiply(logits, inverse, out=work), out=work).sum(axis=1)
-        return np.average(np.log(total) - inverse * own, weights=weight)
+        inverse, total = np.exp(log_inverse), 0.0
+        for part in parts:
+            logits = _logits(scores[part])
+            logits -= logits.max(axis=1, keepdims=True)
+            logits *= inverse
+            own = logits[np.arange(len(logits)), codes[part]]
+            total += weight[part] @ (np.log(np.exp(logits, out=logits).sum(axis=1)) - own)
+        return total / weight.sum()
 
     found = minimize_scalar(
         log_loss, bounds=_BOUNDS, method="bounded",
@@ -47,7 +52,12 @@ def fit_temperature(scores, codes, weight=None):
 
 def probabilities(temperature, scores):
     """Probabilities (n_samples, n_classes) of decision values, in float64."""
-    return softmax(_logits(scores) / temperature, axis=1)
+    p = _logits(scores)  # in its own place: a tile of rows is counted with one such array
+    p /= temperature
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
 
 
 def _logits(scores):

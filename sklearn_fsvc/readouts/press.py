@@ -32,7 +32,7 @@ class PressResult(NamedTuple):
     scores : ndarray of shape (n_alphas, n_rows, n_outputs) or None
         Outputs for each row without itself and the rows equal to it, in the dtype of H.
     outside : ndarray of int
-        Rows of which H is 0, where `scores` were asked for.
+        The rows of which H is 0, where `scores` were asked for.
     """
 
     solutions: list
@@ -65,11 +65,17 @@ class Chosen(NamedTuple):
     outside: np.ndarray
 
 
-def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterior=False):
+def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterior=False, rows=None):
     """The ridge readout with the penalty of the least leave-one-out error.
 
-    Two passes over the rows; three where the scores of so many penalties found no room.
+    Two passes over the rows; three where the scores of so many penalties found no room, or
+    are kept of some rows alone.
     With its leave-one-out scores, or its `Posterior`, if they are to be kept.
+
+    Parameters
+    ----------
+    rows : ndarray of int, optional
+        The rows whose scores are kept, ascending; all by default.
 
     Returns
     -------
@@ -78,19 +84,19 @@ def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterio
     # A leverage is worth what H'H is worth in the directions of least variance.
     (statistics,) = gather(job, [layer], samples, dtype=float)
     job = job.named(f"{job.what}, left out")
-    found = press(job, layer, samples, statistics, alphas, keep_scores)
+    found = press(job, layer, samples, statistics, alphas, keep_scores and rows is None)
     best = int(found.errors.argmin())
     posterior = found.scorer.posterior(best) if keep_posterior else None
     found = found._replace(scorer=None)  # which is as large as the statistics
     of_best, k = found, best
     if keep_scores and found.scores is None:
-        of_best, k = press(job, layer, samples, statistics, [alphas[best]], True), 0
+        of_best, k = press(job, layer, samples, statistics, [alphas[best]], True, rows), 0
     scores = of_best.scores[k] if keep_scores else None
     solution, errors = found.solutions[best], found.errors
     return Chosen(alphas[best], solution, errors, posterior, scores, of_best.outside)
 
 
-def press(job, layer, samples, statistics, alphas, keep_scores):
+def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
     """Ridge readouts and their leave-one-out errors, in one more pass over the rows.
 
     Parameters
@@ -100,6 +106,8 @@ def press(job, layer, samples, statistics, alphas, keep_scores):
     keep_scores : bool
         Whether to keep the scores too: always for one penalty, and for several if a quarter
         of the memory holds them.
+    rows : ndarray of int, optional
+        The rows that are left out, ascending; all by default.
 
     Returns
     -------
@@ -109,16 +117,17 @@ def press(job, layer, samples, statistics, alphas, keep_scores):
     needed = PressScorer.nbytes(m, dtype.itemsize, job.engine.algebra)
     limit = job.memory_limit
     check_fits("leave-one-out", needed, limit)
-    scorer = PressScorer(statistics, alphas, dtype)
-    if len(alphas) > 1:
-        kept_bytes = dtype.itemsize * len(alphas) * len(samples) * samples.targets.n_outputs
-        keep_scores = keep_scores and kept_bytes <= limit // 4
-        needed += keep_scores * kept_bytes
+    scorer, n_rows = PressScorer(statistics, alphas, dtype), len(samples if rows is None else rows)
+    kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
+    keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
     if keep_scores:
-        samples = replace(samples, twins=find_twins(job, samples))
-    found = fold(job, samples, _LeaveOut(layer, scorer, keep_scores, needed))
+        twins = find_twins(job, samples, rows)
+        needed += kept_bytes + (0 if twins is None else twins.mean.nbytes)
+        samples = replace(samples, twins=twins)
+    found = fold(job, samples, _LeaveOut(layer, scorer, keep_scores, needed), rows)
     scorer.take_in(found)
     scores, outside = (found.scores, found.outside) if keep_scores else (None, np.empty(0, np.intp))
+    outside = outside if rows is None else rows[outside]
     return PressResult(scorer.solutions, found.errors, scorer, scores, outside)
 
 
@@ -146,22 +155,24 @@ class _LeaveOut:
         engine, m, dtype = job.engine, self.layer.n_units, self.layer.hidden_dtype
         scorer, keep_scores = self.scorer.on(engine.algebra), self.keep_scores
         n_alphas, n_outputs = len(scorer.errors), samples.targets.n_outputs
-        kept = _Kept(engine, (n_alphas, len(samples), n_outputs), dtype) if keep_scores else None
+        n_rows = len(samples if rows is None else rows)
+        kept = _Kept(engine, (n_alphas, n_rows, n_outputs), dtype) if keep_scores else None
 
-        def score(part, H):
+        def score(at, H):
+            part = at if rows is None else rows[at]
             is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
             Y = samples.targets.matrix(part, engine.xp)
             together = samples.twins and samples.twins.of(part, engine.xp)
             scores = scorer.scores(H, Y, samples.weight_of(part), together)
             if keep_scores:
-                kept.add(part, scores, is_outside)
+                kept.add(at, scores, is_outside)
 
         row_bytes = m * dtype.itemsize + 8 * (6 * n_outputs + 3) * n_alphas
-        stream(job, self.layer, samples.X, Consumer(score, self.needed, row_bytes))
+        stream(job, self.layer, samples.X, Consumer(score, self.needed, row_bytes), rows)
         sums = engine.to_host(scorer.errors), engine.to_host(scorer.noise)
         if not keep_scores:
-            return _LeftOut(*sums, None, None, len(samples))
-        return _LeftOut(*sums, kept.scores, np.concatenate(kept.outside), len(samples))
+            return _LeftOut(*sums, None, None, n_rows)
+        return _LeftOut(*sums, kept.scores, np.concatenate(kept.outside), n_rows)
 
     @staticmethod
     def to_host(found):

@@ -9,7 +9,7 @@ from ..rows.fold import fold
 from ..rows.streaming import row_blocks
 
 # Numbers of X that are looked at in one go.
-_NUMBERS = 2**20
+_NUMBERS = 2**16
 
 
 class Twins(NamedTuple):
@@ -40,19 +40,28 @@ class Twins(NamedTuple):
         return xp.asarray(self.weight[group]), xp.asarray(self.mean[group])
 
 
-def find_twins(job, samples):
-    """The `Twins` among the samples; None where all rows differ."""
+def find_twins(job, samples, rows=None):
+    """The `Twins` among the samples; None where all rows differ.
+
+    With the numbers of some rows, of these: all that none of them is equal to are one group.
+    """
     different, group = np.unique(fold(job, samples, _Digest()), return_inverse=True)
     n_groups = len(different)
     if n_groups == len(group):
         return None
+    if rows is not None:
+        used = np.unique(group[rows])
+        place = np.full(n_groups, len(used))
+        place[used] = np.arange(len(used))
+        group, n_groups = place[group], len(used) + 1
     weight = np.ones(len(group)) if samples.weight is None else samples.weight
     weights, sums = np.zeros(n_groups), np.zeros((n_groups, samples.targets.n_outputs))
     np.add.at(weights, group, weight)
     for part in _parts(len(group), sums.shape[1]):
         targets = samples.targets.matrix(part, np)
         np.add.at(sums, group[part], weight[part, None] * targets)
-    return Twins(group, weights, sums / np.where(weights > 0, weights, 1)[:, None])
+    sums /= np.where(weights > 0, weights, 1)[:, None]
+    return Twins(group, weights, sums)
 
 
 class _Digest:

@@ -6,16 +6,22 @@ from sklearn.utils.validation import _check_n_features, validate_data
 
 from ..engines import Engine, known_engines
 from ..layers import DTYPES
-from .sources import Source
+from .sources import InMemory, Source
+
+# Numbers that layers take once they are converted, and how many are converted at once.
+_OTHER_NUMBERS = (bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16)
+_FEW = 2**17
+_ACCEPTED = list(dict.fromkeys(map(np.dtype, (*DTYPES, *_OTHER_NUMBERS))))
 
 
 def validated(estimator, X, *y, **checks):
     """scikit-learn's `validate_data`, whose error for what is missing or a word has a remedy.
 
-    float32, float64 and uint8 stay as they are, other numbers become float64.
+    float32, float64 and uint8 stay as they are. Other numbers become float64: at once where they
+    are few, else as they are read.
     """
     try:
-        return validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
+        found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except ValueError as error:
         what = str(error).partition("\n")[0]
         if "X contains NaN" not in what and "convert string to float" not in what:
@@ -24,13 +30,21 @@ def validated(estimator, X, *y, **checks):
             f"{what.rstrip('.')}. {type(estimator).__name__} needs numbers; for missing values and "
             f"categories use make_tabular_pipeline({type(estimator).__name__}(...))."
         ) from error
+    return (_converted(found[0]), *found[1:]) if y else _converted(found)
+
+
+def _converted(X):
+    """X in a dtype that layers take, or as a source of such rows."""
+    if X.dtype in DTYPES:
+        return X
+    return X.astype(np.float64) if X.size <= _FEW else InMemory(X)
 
 
 def _dtypes_for(X):
     """What X may be; scikit-learn would take every table of polars for float64."""
     is_table = hasattr(X, "head") and not hasattr(X, "iloc")
-    dtype = np.asarray(X.head(1)).dtype if is_table else None
-    return dtype if dtype in DTYPES else list(DTYPES)
+    dtype = np.asarray(X.head(1)).dtype if is_table else np.dtype(object)
+    return dtype if dtype in _ACCEPTED else _ACCEPTED
 
 
 def is_elsewhere(X):
@@ -50,8 +64,7 @@ def _name_of(dlpack_type):
 def check_rows(estimator, engine, X, *, reset):
     """X as scikit-learn's validate_data leaves it, or on the engine's device if it is there.
 
-    float32, float64 and uint8 stay as they are, other numbers become float64. The numbers
-    of a source are looked at as they are read.
+    For dtypes see `validated`. The numbers of a source are looked at as they are read.
     """
     if isinstance(X, Source):
         _check_shape(estimator, X)

@@ -1,16 +1,17 @@
 """HiddenSizeSearchCV: GridSearchCV over networks that share most of their work.
 
 `groups` finds candidates that differ only in what one pass over the rows can serve;
-`shared` makes the passes, for each split or for all of them; `networks` turns their
+`shared` makes the passes of a `task`, for each split or for all of them; `networks` turns their
 statistics into networks and scores, behind the `steps` of a pipeline; `look_up` gives those
-to GridSearchCV, which does the rest. The order of imports is the other way round.
+to GridSearchCV, in `parts` for which there is memory, and it does the rest.
 """
 
 from copy import copy
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
-from joblib import parallel_config
+from joblib import effective_n_jobs, parallel_config
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
@@ -19,7 +20,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from ..callbacks import FitTask, Observable
+from ..callbacks import UNHEARD, FitTask, Observable
 from ..documentation import Documented
 from ..estimators.state import Versioned
 from ..parameters import unchanged_on_error
@@ -27,8 +28,10 @@ from ..rows.blocks import open_all
 from ..rows.sources import Source
 from .groups import NETWORKS, group_candidates, last_step
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
+from .parts import parts_of
 from .reports import summary, warn_of
-from .shared import Task, fit_split, fit_splits
+from .shared import fit_split, fit_splits
+from .task import Task
 
 
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
@@ -123,8 +126,11 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     two parts: "passes", with each pass over the rows and its tiles, and "candidates", which are
     looked up then. They are not told of steps of a pipeline within a pass.
 
-    The decision values of all candidates are kept until the search is over: 4 bytes (8 for
-    float64, and for regressors) for each test row, class or output, and candidate.
+    `max_memory` holds for the search: passes at the same time share it, training rows are not
+    copied (but by a pipeline), and a quarter of it is for decision values, of
+    8 bytes at most for each test row, class or output, and candidate. Where that does not hold
+    those of all candidates, these are looked up in parts, and the test rows are met once for
+    each part. Not counted are the readouts of all candidates, and scikit-learn's row numbers.
 
     Examples
     --------
@@ -172,18 +178,14 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
                 "a Pipeline that ends in one; use scikit-learn's GridSearchCV."
             )
         X, y, params = self._open(X, y, params)
-        findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)))
-
-        def on_split():
-            self._share(findings, y, self._fit_params(params))
-
+        findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)), y, params)
         for name in _fitted_attributes(self):  # an earlier fit may have left more of them
             delattr(self, name)
         inner = copy(self)
-        inner._findings = findings
+        inner._findings, findings.n_jobs = findings, effective_n_jobs(self.n_jobs)
         inner.estimator = Candidate(findings)
         inner.cv = UserSplitter(
-            check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings, on_split
+            check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings
         )
         inner.scoring = scoring_of(self.scoring)
         with parallel_config("threading"):
@@ -209,19 +211,25 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     # their numbers, and come out without them, but with their share of the time.
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        candidates = [{**p, "candidate": i} for i, p in enumerate(self._findings.candidates)]
-        if not hasattr(self, "_skl_callbacks"):
-            return evaluate_candidates(candidates)
-        search = FitTask(self, callback_ctx).part("search", 2, in_order=False).begin()
-        n_fits = len(candidates) * self.n_splits_
-        look_up = search.part("candidates", n_fits, number=1, in_order=False)
-        self._findings.tasks = search, look_up  # which begins when the passes are done
-        evaluate_candidates(candidates, callback_ctx=look_up.context)
-        look_up.end()
+        findings, n_splits = self._findings, len(self._findings.splits)
+        parts, kept_bytes = parts_of(findings, findings.y, self.return_train_score)
+        search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else UNHEARD
+        search = search.part("search", 1 + len(parts), in_order=False).begin()
+        self._share(search, parts[0], kept_bytes)
+        for number, part in enumerate(parts, 1):
+            if number > 1:
+                findings.replace_scores(part)
+            look_up = search.part("candidates", len(part) * n_splits, number, in_order=False)
+            heard = {} if look_up.context is None else {"callback_ctx": look_up.context}
+            look_up.begin()
+            candidates = [{**findings.candidates[i], "candidate": i} for i in part]
+            evaluate_candidates(candidates, **heard)
+            look_up.end()
         search.end()
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
-        candidates, out = self._findings.candidates, self._findings.with_shared_times(out)
+        candidates = self._findings.candidates[: len(candidate_params)]  # of all parts so far
+        out = self._findings.with_shared_times(out)
         return super()._format_results(candidates, n_splits, out, more_results)
 
     def _fit_params(self, params):
@@ -230,15 +238,18 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             return process_routing(self, "fit", **params).estimator.fit
         return {name: value for name, value in params.items() if name != "groups"}
 
-    def _share(self, findings, y, fit_params):
-        """Fit all groups: each on all splits at once, or else on one after the other."""
-        groups = group_candidates(self.estimator, findings.candidates)
+    def _share(self, search, part, kept_bytes):
+        """Fit all groups: each on all splits at once, or else on one after the other.
+
+        Some of the candidates are scored at once.
+        """
+        findings = self._findings
+        groups = group_candidates(findings.estimator, findings.candidates)
         n_splits = len(findings.splits)
-        search, look_up = findings.tasks
         passes = search.part("passes", len(groups) * n_splits, number=0, in_order=False).begin()
         task = Task(
-            findings.X, y, fit_params, findings.splits, self.return_train_score, self.verbose,
-            passes,
+            findings.streamed, findings.y, self._fit_params(findings.params), findings.splits,
+            self.return_train_score, self.verbose, passes, part, kept_bytes,
         )  # fmt: skip
         jobs, n_passes = [], 0
         for first, group in zip(count(step=n_splits), groups, strict=False):
@@ -247,20 +258,20 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
                 jobs += [(group, split, first + split) for split in range(n_splits)]
             else:
                 n_passes += 1
-                for split, fitted in zip(task.splits, on_all_splits, strict=True):
-                    findings.add(split, fitted)
+                for fitted in on_all_splits:
+                    findings.add(fitted)
         if self.verbose:
             print(summary(groups, n_passes + len(jobs), findings))
+        task = replace(task, n_jobs=min(findings.n_jobs, max(1, len(jobs))))
         found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_attempt)(fit_split, group, task, *which) for group, *which in jobs
         )
-        for (group, split, _), (fitted, error) in zip(jobs, found, strict=True):
+        for (group, *_), (fitted, error) in zip(jobs, found, strict=True):
             if error is None:
-                findings.add(task.splits[split], fitted)
+                findings.add(fitted)
             else:
                 findings.errors.update(dict.fromkeys(group.members, error))
         passes.end()
-        look_up.begin()
 
     def _adopt(self, inner):
         """The fitted attributes of the copy, with the user's own scorers and estimator."""

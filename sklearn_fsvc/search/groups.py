@@ -113,7 +113,7 @@ def group_candidates(base, candidates):
 
 def _has_one_ridge(network):
     """Whether to fit the network is to solve one ridge problem of one layer."""
-    if _is_changed(type(network)):
+    if is_changed(type(network)):
         return False  # what it does is its own
     try:
         network._check_parameters()
@@ -127,7 +127,7 @@ def _has_one_ridge(network):
     return getattr(network, "readout", "ridge") == "ridge" and not leaves_one_out
 
 
-def _is_changed(kind):
+def is_changed(kind):
     """Whether a class is none of ours, or does anything that ours do in another way."""
     base = next((c for c in kind.__mro__ if c in NETWORKS), object)
     # scikit-learn gives each class set_..._request of its own.

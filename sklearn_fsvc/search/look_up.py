@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from functools import update_wrapper
 from itertools import product
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.metrics._scorer import _Scorer
@@ -16,10 +17,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
-from ..callbacks import UNHEARD, Observable, with_callbacks
-from ..rows.sources import Source, some_rows
-from .groups import last_step
+from ..callbacks import Observable, with_callbacks
+from ..rows.sources import InMemory, Source, some_rows
+from .groups import is_changed, last_step
 from .networks import Fitted, key_of
+from .parts import share_memory
+from .shared import score_again
 
 
 class Findings:
@@ -32,6 +35,8 @@ class Findings:
     estimator : estimator
         The user's.
     candidates : list of dict
+    y, params
+        The targets, and other arguments of the search's `fit`.
 
     Attributes
     ----------
@@ -43,27 +48,43 @@ class Findings:
         Candidate -> why it could not share its work.
     alone : set
         The candidates that had a fit of their own.
-    tasks : (FitTask, FitTask)
-        The search, of which the passes are a part, and the look-up of candidates.
+    streamed : Source or array-like
+        The rows as networks meet them.
+    n_jobs : int
+        Threads that work at the same time.
     """
 
-    def __init__(self, X, estimator, candidates):
+    def __init__(self, X, estimator, candidates, y=None, params=None):
         self.X, self.estimator, self.candidates = X, estimator, candidates
+        self.y, self.params = y, params
         self.splits, self.fitted, self.errors, self.alone = [], {}, {}, set()
-        self.tasks = UNHEARD, UNHEARD
+        self.streamed = _streamed(X, estimator)
+        self.n_jobs = 1
 
     def __deepcopy__(self, memo):
         # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole
         # search for its routing. All of them share one set of findings, and of rows.
         return self
 
-    def add(self, split, fitted):
-        """Take in the networks of a split (training rows, test rows)."""
-        key = key_of(split[0])
+    def add(self, fitted):
+        """Take in the networks of a split."""
+        key = key_of(self.splits[fitted.split][0])
         self.fitted.update(((candidate, key), fitted) for candidate in fitted.networks)
 
+    def replace_scores(self, part):
+        """Forget all decision values, and make those of some candidates."""
+        found = {id(fitted): fitted for fitted in self.fitted.values()}
+        for fitted in found.values():
+            fitted.scores.clear()
+        for fitted in found.values():
+            self.add(score_again(fitted, part))
+
     def rows(self, numbers):
-        """The rows with these numbers."""
+        """The rows with these numbers, for a network."""
+        return some_rows(self.streamed, numbers)
+
+    def copied_rows(self, numbers):
+        """The rows with these numbers, for the user."""
         return some_rows(self.X, numbers)
 
     def problems(self):
@@ -72,8 +93,8 @@ class Findings:
         return [self.candidates[number] for number in sorted(numbers)]
 
     def with_shared_times(self, results):
-        """Results of each candidate on each split, with its share of the time of the passes."""
-        fits = product(range(len(self.candidates)), self.splits)
+        """Results of the first candidates on each split, with a share of the time of passes."""
+        fits = product(range(len(results) // len(self.splits)), self.splits)
         timed = []
         for result, (candidate, (train, _)) in zip(results, fits, strict=True):
             share = self.fitted.get((candidate, key_of(train)), Fitted())
@@ -81,6 +102,20 @@ class Findings:
             score_time = result["score_time"] + share.score_time
             timed.append({**result, "fit_time": fit_time, "score_time": score_time})
         return timed
+
+
+def _streamed(X, estimator):
+    """Rows of an array or a table that are not copied for each split.
+
+    X as it is where others than networks of ours meet it, and where it is not of numbers alone.
+    """
+    if last_step(estimator) is not estimator or is_changed(type(estimator)):
+        return X
+    array, names = X, None
+    if hasattr(X, "iloc") and hasattr(X, "dtypes"):
+        array, names = np.asarray(X), X.iloc[:0]
+    is_array = isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "biuf"
+    return InMemory(array, names=names) if is_array else X
 
 
 def _has(method):
@@ -121,6 +156,8 @@ class Candidate(Observable, BaseEstimator):
         if self.found_ is None:
             X = self.findings.X if self.number is None else self.findings.rows(rows)
             estimator = clone(self.findings.estimator).set_params(**self.parameters)
+            if self.number is not None:
+                share_memory(last_step(estimator), self.findings.n_jobs)
             with self._told_by(estimator):
                 self.estimator_ = estimator.fit(X, y, **fit_params)
             self.findings.alone.add(self.number)
@@ -202,33 +239,28 @@ class UserScorer(_OfUser):
         update_wrapper(self, original, updated=())  # scikit-learn looks at its signature
 
     def __call__(self, candidate, rows, *args, **params):
-        return self.original(candidate.estimator_, candidate.findings.rows(rows), *args, **params)
+        X = candidate.findings.copied_rows(rows)
+        return self.original(candidate.estimator_, X, *args, **params)
 
 
 class UserSplitter(_OfUser):
-    """The user's splitter.
+    """The user's splitter, which is asked once: GridSearchCV asks for each part."""
 
-    Parameters
-    ----------
-    on_split : callable
-        Called with the list of splits, as row numbers.
-    """
-
-    def __init__(self, original, findings, on_split):
+    def __init__(self, original, findings):
         super().__init__(original)
-        self.findings, self.on_split = findings, on_split
+        self.findings = findings
 
     def _rows(self, numbers):
         """What the splitter meets; of a source, the numbers of the rows are enough."""
         return numbers if isinstance(self.findings.X, Source) else self.findings.X
 
     def get_n_splits(self, rows=None, y=None, **params):
-        return self.original.get_n_splits(self._rows(rows), y, **params)
+        return len(self.split(rows, y, **params))
 
     def split(self, rows, y=None, **params):
-        splits = self.original.split(self._rows(rows), y, **params)
-        self.findings.splits = [(rows[train], rows[test]) for train, test in splits]
-        self.on_split()
+        if not self.findings.splits:
+            splits = self.original.split(self._rows(rows), y, **params)
+            self.findings.splits = [(rows[train], rows[test]) for train, test in splits]
         return self.findings.splits
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,10 @@ class Fitted:
         (candidate, key of the rows) -> decision values (rows, outputs).
     fit_time, score_time : float
         Seconds, in equal shares for each candidate.
+    work : object
+        What they came from, to make other decision values.
+    split : int
+        The number of the split.
     """
 
     pipeline: Pipeline | None = None
@@ -48,6 +53,8 @@ class Fitted:
     scores: dict = field(default_factory=dict)
     fit_time: float = 0.0
     score_time: float = 0.0
+    work: object = None
+    split: int = 0
 
     def estimator(self, candidate):
         """What `fit` of the candidate would have left."""
@@ -57,7 +64,7 @@ class Fitted:
 
 def key_of(rows):
     """What tells sets of rows apart."""
-    return rows.tobytes()
+    return blake2b(np.ascontiguousarray(rows), digest_size=16).digest()
 
 
 def with_last_step(pipeline, last):
@@ -177,20 +184,28 @@ def score(job, group, layers, X, networks):
     X : array-like
         Clean rows.
     networks : dict
-        As of `Fitted`.
+        As of `Fitted`; those to be scored.
     """
+    pairs = [
+        (shape, layer)
+        for shape, layer in zip(group.shapes, layers, strict=True)
+        if any(candidate in networks for *_, candidate in group.of_shape(shape, layer))
+    ]
+    if not pairs:
+        return {}
+    shapes, layers = zip(*pairs, strict=True)
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
     readouts = [
         _readouts(job.engine, group.of_shape(shape, layer), layer, networks, len(X))
-        for shape, layer in zip(group.shapes, layers, strict=True)
+        for shape, layer in zip(shapes, layers, strict=True)
     ]
 
     def take(i, part, H):
         for readout in readouts[i]:
             readout.take(part, H)
 
-    row_bytes = max((r.row_bytes for each in readouts for r in each), default=0)
+    row_bytes = max(r.row_bytes for each in readouts for r in each)
     stream_all(job, layers, X, Consumer(take, row_bytes=row_bytes))
     found = {}
     for layer, each in zip(layers, readouts, strict=True):

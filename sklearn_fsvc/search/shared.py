@@ -6,10 +6,8 @@ from time import perf_counter
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_method_params, _num_samples
+from sklearn.utils.validation import _num_samples
 
-from ..callbacks import FitTask
 from ..engines import get_engine
 from ..parameters import is_word
 from ..readouts.held_out import FEW, Trials, parts_to_hold_out
@@ -22,45 +20,7 @@ from ..rows.validation import check_rows
 from .groups import Group
 from .networks import Fitted, Sums, key_of, layers_of, score, solve
 from .steps import arrive, sample_weight_of
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a search is to do: the arguments of its fit, and the splits.
-
-    Attributes
-    ----------
-    splits : list of (ndarray of int, ndarray of int)
-        Training and test rows.
-    passes : FitTask
-        Of which each pass is a part.
-    """
-
-    X: object
-    y: object
-    fit_params: dict
-    splits: list
-    return_train_score: bool
-    verbose: int
-    passes: FitTask
-
-    def training_set(self, split):
-        """X, y and fit parameters of the training rows of a split."""
-        train = self.splits[split][0]
-        return (
-            some_rows(self.X, train),
-            _safe_indexing(self.y, train),
-            _check_method_params(self.X, params=self.fit_params, indices=train),
-        )
-
-    def scored_rows(self, split):
-        """The sets of rows whose scores are wanted, the test set first."""
-        train, test = self.splits[split]
-        return [test, train] if self.return_train_score else [test]
-
-    def name(self, split):
-        """Of a split, for people to read."""
-        return f"split {split + 1} of {len(self.splits)}"
+from .task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,23 +98,27 @@ class _Pass:
         fit_time = (perf_counter() - start) / len(self.group.members)
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
-    def scored(self, split, fitted):
-        """The same, with the decision values of the rows of the split."""
+    def scored(self, split, fitted, part):
+        """The same, with the decision values of a part of the candidates for the split."""
         start = perf_counter()
         test, *more = self.task.scored_rows(split)
-        scores = self._scores(split, test, fitted)
+        networks = {c: network for c, network in fitted.networks.items() if c in part}
+        scores = self._scores(split, test, fitted, networks)
         # Of the test rows alone, as in GridSearchCV.
-        score_time = (perf_counter() - start) / len(self.group.members)
+        score_time = fitted.score_time + (perf_counter() - start) / len(self.group.members)
         for rows in more:
-            scores |= self._scores(split, rows, fitted)
-        return replace(fitted, scores=scores, score_time=score_time)
+            scores |= self._scores(split, rows, fitted, networks)
+        work = replace(self, job=None)
+        return replace(fitted, scores=scores, score_time=score_time, work=work, split=split)
 
-    def _scores(self, split, rows, fitted):
+    def _scores(self, split, rows, fitted, networks):
+        if not networks:
+            return {}
         X = some_rows(self.task.X, rows)
         X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
         X = check_rows(self.network, self.job.engine, X, reset=False)
         job = self._named(self.job, f"{self.task.name(split)}, scores")
-        found = score(job, self.group, self.layers, X, fitted.networks)
+        found = score(job, self.group, self.layers, X, networks)
         return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
 
 
@@ -170,14 +134,22 @@ def fit_split(group, task, split, number):
     pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)
     with get_engine(network.device, n_synapses(X, network._width)) as engine:
         samples = network._prepare(engine, X, y, sample_weight)
-        samples, job = samples.on_device(network._job(engine, "fit"))
+        samples, job = samples.on_device(task.job(network, engine))
         part = task.passes.part(task.name(split), None, number)
         work = _Pass.begin(group, task, network, job, samples, part)
         # In one expression: the statistics are forgotten before the rows are scored.
         fitted = work.solved(work.sums(samples, f"{task.name(split)}, statistics"), start, pipeline)
-        fitted = work.scored(split, fitted)
+        fitted = work.scored(split, fitted, task.part)
     part.end()
     return fitted
+
+
+def score_again(fitted, part):
+    """The networks with the decision values of another part of the candidates."""
+    work, task = fitted.work, fitted.work.task
+    with get_engine(work.network.device_) as engine:
+        job = replace(task, n_jobs=1).job(work.network, engine)
+        return replace(work, job=job).scored(fitted.split, fitted, part)
 
 
 def fit_splits(group, task, number):
@@ -199,7 +171,7 @@ def fit_splits(group, task, number):
     network = clone(group.estimator)
     with get_engine(network.device, n_synapses(task.X, network.n_hidden)) as engine:
         samples = network._prepare(engine, task.X, task.y, sample_weight_of(**task.fit_params))
-        samples, job = samples.on_device(network._job(engine, "fit"))
+        samples, job = samples.on_device(task.job(network, engine))
         kept_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         has_room = kept_bytes <= job.memory_limit // 2
         if not (has_room and _targets_hold(task, samples)):
@@ -215,7 +187,7 @@ def fit_splits(group, task, number):
             own = network._of_rows_alone(samples, task.splits[split][0])
             for model in fitted.networks.values():
                 vars(model).update(own)
-            return work.scored(split, fitted)
+            return work.scored(split, fitted, task.part)
 
         found = [of_split(split, fold) for split, fold in enumerate(folds)]
     part.end()

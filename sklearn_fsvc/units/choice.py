@@ -118,7 +118,8 @@ class _Probe:
     def of(cls, job, samples, random, trials):
         kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
         order = random.permutation(kept)
-        if isinstance(samples.X, Source):  # its rows are met dozens of times: read them once
+        X = samples.X
+        if isinstance(X, Source) and not X.is_in_memory:  # rows are met dozens of times: read once
             rows = np.sort(np.concatenate([kept, held]))
             samples = samples.taken(rows)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)

@@ -9,8 +9,9 @@ from sklearn.utils import check_random_state
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype
 from ..parameters import check_choice, check_count, check_flag, check_positive_or_auto
+from ..rows.tiling import check_fits
 from ..rows.validation import to_host
-from .weights.chance import gaussian, orthogonal
+from .weights.chance import gaussian, orthogonal, orthogonal_bytes
 from .weights.fields import Fields, read_fields
 from .weights.rows import LabelledRows, differences, signed_sums
 from .weights.scale import Sample, reach
@@ -98,6 +99,7 @@ def fit_layer(request, job, samples, codes=None):
     X, dtype = samples.X, hidden_dtype(samples.X.dtype)
     algebra = job.engine.algebra_of(X)
     xp = algebra.xp
+    _check_room(request, job, X.shape[1], dtype)
     random_state = check_random_state(request.random_state)
     # A stream each, so that none depends on how many numbers another one has drawn.
     directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
@@ -109,8 +111,8 @@ def fit_layer(request, job, samples, codes=None):
         W = FROM_ROWS[request.weights](data, request.n_units, directions)
         W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
     else:
-        W = FROM_CHANCE[request.weights](request.n_units, X.shape[1], directions)
-        W = xp.asarray(W.astype(dtype, copy=False))
+        W = FROM_CHANCE[request.weights](request.n_units, X.shape[1], directions, dtype)
+        W = xp.asarray(W)
     if fields is not None:
         fields.mask(W, xp)
     b = request.biases(biases)
@@ -122,6 +124,18 @@ def fit_layer(request, job, samples, codes=None):
         lengths = _lengths(W, xp) if request.needs_classes else _expected_lengths(W, fields)
         W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
     return TanhLayer(to_host(W), b).astype(dtype)
+
+
+def _check_room(request, job, n_features, dtype):
+    """Raise where there is no room for the layer, before a weight is drawn."""
+    n_units = request.n_units
+    # As large as the layer, and made of one number.
+    units = np.broadcast_to(np.zeros((), dtype), (n_units, n_features))
+    needed = job.engine.prepared_bytes(TanhLayer(units, np.zeros(n_units, dtype)))
+    if request.weights == "orthogonal":
+        needed = max(needed, orthogonal_bytes(n_units, n_features))
+    what = f"a layer of {n_units} units and {n_features} features"
+    check_fits(what, needed, job.memory_limit)
 
 
 def _lengths(W, xp):

@@ -10,6 +10,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc.engines.host import submit
+from sklearn_fsvc.rows.sources import InMemory
 
 MIB = 2**20
 
@@ -146,8 +147,22 @@ def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
 
 def test_more_units_than_memory_is_refused(cupy, rng):
     X = rng.random((100, 784), np.float32)
-    projector = TanhProjector(100_000, device="cuda", max_memory="256MiB").fit(X)
+    projector = TanhProjector(100_000, device="cuda").fit(X)
+    projector.set_params(max_memory="256MiB")
     with pytest.raises(ValueError, match=r"max_memory=268435456 bytes is too small"):
         projector.transform(X)
-    projector = TanhProjector(100_000, device="cuda", max_memory="256MiB").fit(X[:, :64])
+    with pytest.raises(ValueError, match="a layer of 100000 units and 784 features"):
+        projector.fit(X)
+    projector.fit(X[:, :64])
     assert projector.transform(X[:, :64]).shape == (100, 100_000)
+
+
+def test_rows_of_integers_are_converted_on_their_way(cupy, rng):
+    """Tile by tile, and once where the GPU holds them."""
+    X = rng.integers(-9, 9, (30_000, 16))
+    there = get_engine("cuda").upload_if_fits(InMemory(X), 2**30)
+    assert isinstance(there, cupy.ndarray)
+    np.testing.assert_array_equal(there.get(), X.astype(np.float64))
+    projector = TanhProjector(64, random_state=0, device="cuda").fit(X)
+    expected = projector.transform(X.astype(np.float64))
+    np.testing.assert_allclose(projector.transform(X), expected, atol=1e-12)

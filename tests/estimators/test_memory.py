@@ -15,6 +15,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc.units.weights.chance import gaussian
 
 N, FEATURES, UNITS = 20_000, 40, 1000
 # Less than a call takes that is left alone, as a test makes sure.
@@ -89,6 +90,103 @@ def test_the_budget_is_kept_by_explanations(rows):
     assert free > own + ANSWER + N * PER_ROW
     _, bounded = peak(model.set_params(max_memory=ANSWER).explain, X)
     assert bounded <= own + ANSWER + N * PER_ROW
+
+
+@pytest.fixture(scope="module")
+def rows_of_many_classes():
+    rng, y = np.random.default_rng(0), np.arange(N) % 100
+    X = rng.random((100, 10), np.float32)[y] + rng.random((N, 10), np.float32) / 4
+    return X, y
+
+
+def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
+    """Beside the answer, which is eight times as large as the budget."""
+    X, y = rows_of_many_classes
+    clf = TanhClassifier(50, alpha=1.0, probability=True, random_state=0, device="jit")
+    clf.fit(X[:2000], y[:2000]).set_params(max_memory=ANSWER // 2)
+    for method in (clf.predict_proba, clf.predict_log_proba):
+        p, found = peak(method, X)
+        assert p.nbytes == 8 * 100 * N
+        assert found - p.nbytes <= ANSWER // 2 + N * PER_ROW
+
+
+@pytest.mark.parametrize("with_twins", [False, True])
+@pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0, 10.0]], ids=str)
+def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twins, monkeypatch):
+    """Scores of all rows would take twice of it, and each copy in float64 four times."""
+    monkeypatch.setattr("sklearn_fsvc.estimators.classifier._SCORED", 2**18)
+    X, y = rows_of_many_classes
+    if with_twins:
+        X = X[np.arange(N) // 2]
+    clf = TanhClassifier(50, alpha=alpha, probability=True, random_state=0, device="jit")
+    clf.fit(X[:2000], y[:2000]).set_params(max_memory=2 * ANSWER)
+    _, found = peak(clf.fit, X, y)
+    assert found <= 2 * ANSWER + N * PER_ROW
+
+
+ON_INTEGERS = {
+    "tanh": TanhClassifier(50, random_state=0),
+    "RBF": RBFClassifier(
+        50, selection="random", radius=30.0, kernel="laplacian", feature_weights=None, alpha=1.0,
+        random_state=0,
+    ),
+    "projector": TanhProjector(8, random_state=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *(("tanh", dtype) for dtype in ("int64", "int8", "uint16", "float16", "bool")),
+        ("RBF", "int64"),
+        ("projector", "int32"),
+    ],
+)
+def test_rows_of_integers_are_never_converted_whole(rows, name, dtype):
+    """As float64 they would take more than fits, and answers are those for float64."""
+    X, y = rows
+    X = (X > 0.7 if dtype == "bool" else 10 * X).astype(dtype)
+    model = clone(ON_INTEGERS[name]).set_params(device="jit").fit(X[:1000], y[:1000])
+    answer = model.predict if hasattr(model, "predict") else model.transform
+    np.testing.assert_array_equal(answer(X), answer(X.astype(np.float64)))
+    model.set_params(max_memory=ANSWER)
+    assert 8 * X.size > ANSWER + N * PER_ROW
+    _, fit = peak(model.fit, X, y)
+    assert fit <= ANSWER + N * PER_ROW
+    found, answered = peak(answer, X)
+    assert answered - found.nbytes <= ANSWER + N * PER_ROW
+
+
+def test_rows_of_integers_come_and_go(rows):
+    """Those that wait are kept as what they become."""
+    X, y = rows
+    X, models = (10 * X).astype(np.int64), []
+    for some in (X, X.astype(np.float64)):
+        model = TanhClassifier(20, alpha=1.0, random_state=0, device="jit")
+        for part in np.array_split(np.arange(N), 4):
+            assert some[part].size > 2**17  # or they are converted at once
+            model.partial_fit(some[part], y[part], classes=range(4))
+        models.append(model.forget(some[:5000], y[:5000]))
+    np.testing.assert_allclose(models[0].readout_coef_, models[1].readout_coef_, atol=1e-10)
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "orthogonal", "class_informed", "constrained"])
+def test_a_layer_without_room_is_refused_before_it_is_drawn(weights):
+    X, y = np.ones((50, 20_000), np.float32), np.arange(50) % 2
+    clf = TanhClassifier(500, weights=weights, random_state=0, device="jit", max_memory="16MiB")
+
+    def fit():
+        with pytest.raises(ValueError, match=r"max_memory=.* 500 units and 20000 .*Raise max_m"):
+            clf.fit(X, y)
+
+    assert peak(fit)[1] < MIB
+
+
+def test_weights_are_drawn_in_their_own_dtype():
+    """And not in float64 before, which is twice as much."""
+    W, found = peak(gaussian, 300, 20_000, 0, np.float32)
+    np.testing.assert_array_equal(W, gaussian(300, 20_000, 0).astype(np.float32))
+    assert found <= W.nbytes + 2 * MIB
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 200])

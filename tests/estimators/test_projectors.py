@@ -33,6 +33,18 @@ def test_transform_is_the_formula(digits, device, projector, dtype):
     assert projector.device_.partition(":")[0] == device
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_another_metric_for_centres_of_bytes(digits, device, metric):
+    """Bytes are compared by the Manhattan distance alone: products of them were cut to bytes."""
+    X = digits[0][:300].astype(np.uint8)
+    p = RBFProjector(30, radius=40.0, kernel="laplacian", random_state=0, device=device).fit(X)
+    assert p.centers_.dtype == np.uint8
+    H = p.set_params(metric=metric).transform(X)
+    expected = naive.rbf(X.astype(float), p.centers_.astype(float), 40.0, metric, "laplacian")
+    assert H.dtype == np.float32
+    np.testing.assert_allclose(H, expected, atol=1e-4)
+
+
 def test_tanh_is_its_attributes(digits):
     X = digits[0]
     p = TanhProjector(20, random_state=0, scale=0.3, weights="orthogonal").fit(X)

@@ -13,6 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 from export.converted import X, Y
 from sklearn_fsvc import (
+    PatchClassifier,
+    PatchProjector,
+    PatchRegressor,
     RBFClassifier,
     RBFProjector,
     TanhClassifier,
@@ -51,6 +54,19 @@ def test_a_model_that_is_not_fitted_by_skl2onnx_itself():
     for model in (RBFClassifier(), TanhRegressor(), RBFProjector()):
         with pytest.raises(NotFittedError):
             skl2onnx.to_onnx(model, X)
+
+
+@pytest.mark.parametrize("kind", [PatchClassifier, PatchRegressor, PatchProjector])
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_units_on_patches(kind, in_pipeline):
+    """By us and by skl2onnx itself, which would ask for a converter as an issue of its own."""
+    model = kind(5, image_shape=(8, 8), patch_size=3, random_state=0)
+    model = make_pipeline(StandardScaler(), model) if in_pipeline else model
+    model.fit(X, Y)
+    register()
+    for convert in (to_onnx, skl2onnx.to_onnx):
+        with pytest.raises(TypeError, match=f"{kind.__name__} cannot be written.*RBF or tanh"):
+            convert(model, X)
 
 
 def test_labels_that_onnx_has_no_type_for():

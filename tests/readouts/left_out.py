@@ -53,11 +53,11 @@ def error_of(scores, Y, weight=None):
     return np.average(((Y - scores) ** 2).sum(axis=1), weights=weight)
 
 
-def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None):
+def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None):
     """What `press` finds for the hidden layer of a fitted classifier."""
     targets = ClassTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
     samples, layer = Samples(X, targets, weight), clf._layer()
     with get_engine(device) as engine:
         job = Job(engine, max_memory)
         (statistics,) = gather(job, [layer], samples, dtype=float)
-        return press(job, layer, samples, statistics, alphas, True)
+        return press(job, layer, samples, statistics, alphas, True, rows)

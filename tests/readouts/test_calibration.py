@@ -10,7 +10,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 
 import naive
+from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.estimators.targets import ClassTargets
+from sklearn_fsvc.readouts.calibration import fit_temperature
+from sklearn_fsvc.rows.samples import Samples
 
 # Wide units, that no row is outside of.
 NETWORKS = [
@@ -176,6 +180,23 @@ def test_weights_are_used(network):
         np.testing.assert_allclose(scaled.predict_proba(X), plain.predict_proba(X), atol=1e-5)
     weighted = clf.fit(X, y, weight)
     assert np.abs(weighted.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
+
+
+@pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0]], ids=str)
+def test_some_of_many_rows_are_enough(network, alpha, monkeypatch):
+    """Drawn from those with a weight; the readout is that of all rows."""
+    for name, value in {"_SCORED": 3 * 40, "_LEAST_SCORED": 1}.items():
+        monkeypatch.setattr(f"sklearn_fsvc.estimators.classifier.{name}", value)
+    (X, y), weight = rows_of(3), some_weights()
+    clf = network.set_params(probability=True, alpha=alpha).fit(X, y, weight)
+    rows = clf._scored_rows(Samples(X, ClassTargets(y, 3), weight))
+    assert len(rows) == 40
+    assert (weight[rows] > 0).all()
+    H = naive.of_rows(clf._layer(), X)
+    scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight)
+    expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
+    assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
+    assert abs(of_all / expected - 1) > 1e-3
 
 
 @pytest.mark.parametrize("readout", ["lms", "none"])

@@ -86,6 +86,23 @@ def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monke
         np.testing.assert_allclose(found.errors[k], error_of(alone, Y, weight), rtol=1e-7)
 
 
+@pytest.mark.parametrize("radius", [10.0, 0.5])
+@pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
+def test_some_rows_are_scored_as_they_are_among_all(alphas, radius, rng):
+    """Also those with equal ones, here and among the others, and those outside of all units."""
+    X, _ = rows_of(3)
+    X, y = X[rng.permutation(np.arange(60) % 35)], np.arange(60) % 3
+    weight, rows = some_weights(), np.sort(rng.permutation(60)[:40])
+    clf = RBFClassifier(
+        5, selection_radius=2.0, radius=radius, kernel="triangular", feature_weights=None,
+        alpha=1.0, random_state=0, device="jit",
+    ).fit(X, y)  # fmt: skip
+    of_all, of_some = (press_of(clf, X, y, alphas, weight, rows=r) for r in (None, rows))
+    np.testing.assert_allclose(of_some.scores, of_all.scores[:, rows], rtol=0, atol=1e-12)
+    assert (radius == 10) == (not len(of_all.outside))
+    np.testing.assert_array_equal(of_some.outside, np.intersect1d(of_all.outside, rows))
+
+
 class Numbers:
     """Targets that are no classes: several numbers for each row."""
 

@@ -122,7 +122,7 @@ def test_copies_of_what_scikit_learn_meets(wine, way):
         for original in (
             look_up.Candidate(findings),
             look_up.UserScorer(of_the_rows),
-            look_up.UserSplitter(KFold(2), findings, on_split=list),
+            look_up.UserSplitter(KFold(2), findings),
         )
     )
     assert repr(candidate) == repr(TANH)

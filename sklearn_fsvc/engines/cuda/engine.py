@@ -175,7 +175,7 @@ class CudaEngine(Engine):
         return self.xp.asnumpy(array)
 
     def upload_if_fits(self, X, limit):
-        if not isinstance(X, np.ndarray) or X.nbytes > limit:
+        if isinstance(X, self.xp.ndarray) or getattr(X, "nbytes", np.inf) > limit:
             return X
         there = self.xp.empty(X.shape, X.dtype)
         step = max(1, _UPLOAD // max(1, X.nbytes // len(X)))

@@ -10,9 +10,9 @@ except ImportError as error:
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ...classifiers import RBFClassifier, TanhClassifier
-from ...projectors import RBFProjector, TanhProjector
-from ...regressors import RBFRegressor, TanhRegressor
+from ...classifiers import PatchClassifier, RBFClassifier, TanhClassifier
+from ...projectors import PatchProjector, RBFProjector, TanhProjector
+from ...regressors import PatchRegressor, RBFRegressor, TanhRegressor
 from ...search import HiddenSizeSearchCV
 from . import converters
 
@@ -39,6 +39,10 @@ def register():
         (RBFProjector, TanhProjector): {
             "shape_fct": converters.shape_transformer,
             "convert_fct": converters.convert_transformer,
+        },
+        (PatchClassifier, PatchRegressor, PatchProjector): {
+            "shape_fct": converters.refuse_patches,
+            "convert_fct": converters.convert_transformer,  # which is not reached
         },
     }
     for estimators, functions in kinds.items():
@@ -89,8 +93,8 @@ def to_onnx(model, X, *, options=None, **more):
         For a model that is not fitted.
     ValueError, TypeError
         For a kernel of your own whose function has no ONNX operator here, for labels that
-        are neither strings nor whole numbers, for X of other features, and for float32 X
-        where y is beyond the range of float32.
+        are neither strings nor whole numbers, for X of other features, for float32 X where y
+        is beyond the range of float32, and for units on patches of images.
 
     Examples
     --------

@@ -54,6 +54,15 @@ def _dtype_of(type_):
     return helper.tensor_dtype_to_np_dtype(guess_proto_type(type_))
 
 
+def refuse_patches(operator):
+    """Raise: there are no operators here for units on patches."""
+    name = type(operator.raw_operator).__name__
+    raise TypeError(
+        f"{name} cannot be written as an ONNX model, nor can a pipeline with it: units on patches "
+        "are not translated. Give an RBF or tanh estimator, or save the model with joblib or skops."
+    )
+
+
 def shape_transformer(operator):
     model, dtype = _taken(operator)
     operator.outputs[0].type = _float_type(operator, layer_for(model, dtype).n_units)

@@ -10,11 +10,12 @@ from ...engines.host import host_memory
 from ..tiling import parse_memory
 from .anticipated import Anticipated
 from .base import Source, read_ahead
+from .in_memory import InMemory
 from .iterated import Iterated
 from .part import some_rows
 from .sliceable import Sliceable, is_sliceable
 
-__all__ = ["Anticipated", "Source", "open_rows", "read_ahead", "some_rows"]
+__all__ = ["Anticipated", "InMemory", "Source", "open_rows", "read_ahead", "some_rows"]
 
 
 def open_rows(X, max_memory, y=None, sample_weight=None):

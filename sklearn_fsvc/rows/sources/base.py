@@ -30,10 +30,12 @@ class Source(ABC):
         Rows in a tile beyond which it is better to begin with the work.
     is_remote : bool
         Whether work goes to where the rows are, by its own `fold`.
+    is_in_memory : bool
+        Whether rows may be asked for in any order, and as often as one likes.
     """
 
     names = None
-    is_remote = False
+    is_remote = is_in_memory = False
 
     def __len__(self):
         return self.shape[0]
@@ -132,8 +134,15 @@ def as_taken(dtype, what):
     return dtype if dtype in DTYPES else np.dtype(np.float64)
 
 
-def check_finite(rows, first):
-    """Raise for a NaN or an infinity, and name the first row that has one."""
+def check_finite(rows, numbers):
+    """Raise for a NaN or an infinity, and name the first row that has one.
+
+    Parameters
+    ----------
+    rows : ndarray
+    numbers : int or ndarray of int
+        The number of the first row, or of each.
+    """
     if rows.dtype.kind != "f":
         return
     with np.errstate(all="ignore"):
@@ -142,8 +151,9 @@ def check_finite(rows, first):
     is_bad = ~np.isfinite(rows)
     if is_bad.any():
         row, column = np.argwhere(is_bad)[0]
+        number = numbers + row if np.ndim(numbers) == 0 else numbers[row]
         what = "NaN" if np.isnan(rows[row, column]) else "infinity"
         raise ValueError(
-            f"Input X contains {what} in row {first + row}, column {column}; remove or impute "
-            "such values."
+            f"Input X contains {what} in row {number}, column {column}; remove or impute such "
+            "values."
         )

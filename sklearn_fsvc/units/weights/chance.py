@@ -8,22 +8,27 @@ from ...engines.threads import n_threads
 
 # Units whose numbers come from one stream, so that threads can draw.
 _GROUP = 256
+# Numbers that a thread draws at a time, in float64.
+_DRAWN = 2**16
 
 
-def gaussian(n_units, n_features, seed):
-    """Independent standard normal weights, (n_units, n_features) in float64."""
-    W = np.empty((n_units, n_features))
+def gaussian(n_units, n_features, seed, dtype=np.float64):
+    """Independent standard normal weights, (n_units, n_features), of a dtype."""
+    W, step = np.empty((n_units, n_features), dtype), max(1, _DRAWN // n_features)
 
     def draw(units):
         for start in range(units.start, units.stop, _GROUP):
             stream = np.random.default_rng([seed, start // _GROUP])
-            stream.standard_normal(out=W[start : min(start + _GROUP, units.stop)])
+            stop = min(start + _GROUP, units.stop)
+            for i in range(start, stop, step):
+                n = min(step, stop - i)
+                W[i : i + n] = stream.standard_normal((n, n_features))
 
     map_rows(draw, n_units, n_threads(), multiple=_GROUP)
     return W
 
 
-def orthogonal(n_units, n_features, seed):
+def orthogonal(n_units, n_features, seed, dtype=np.float64):
     """Gaussian weights whose directions are orthogonal in each group of n_features units.
 
     With the lengths of `gaussian` (Yu et al. 2016, "Orthogonal Random Features"). Column j
@@ -35,4 +40,10 @@ def orthogonal(n_units, n_features, seed):
         Q, R = linalg.qr(group.T, mode="economic", check_finite=False)
         signs = np.where(np.diagonal(R) < 0, -1.0, 1.0)
         group[:] = (Q * signs).T * np.linalg.norm(group, axis=1)[:, None]
-    return W
+    return W.astype(dtype, copy=False)
+
+
+def orthogonal_bytes(n_units, n_features):
+    """Bytes that `orthogonal` takes at most: all weights, and while a group is made, others."""
+    n_of_group = min(n_units, n_features)
+    return 8 * n_features * (n_units + 4 * n_of_group)

@@ -1,0 +1,122 @@
+"""`max_memory` is kept by a search: of rows, of passes side by side, and of decision values."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from allocated import MIB, PER_ROW, peak
+from search.comparing import same_results
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc.search import shared
+from sklearn_fsvc.search.look_up import Findings
+
+N, LIMIT = 20_000, 8 * MIB
+RBF = RBFClassifier(
+    20, selection="random", radius=8.0, kernel="laplacian", feature_weights=None, alpha=1.0,
+    random_state=0, device="jit",
+)  # fmt: skip
+TANH = TanhClassifier(20, alpha=1.0, random_state=0, device="jit")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng, y = np.random.default_rng(0), np.arange(N) % 10
+    return rng.random((N, 80), np.float32) + y[:, None].astype(np.float32) / 10, y
+
+
+def search_of(network, grid, n_jobs=None):
+    network = clone(network).set_params(max_memory=LIMIT)
+    return HiddenSizeSearchCV(network, grid, cv=2, n_jobs=n_jobs, refit=False)
+
+
+@pytest.mark.parametrize("kind", ["array", "memmap", "integers", "table"])
+@pytest.mark.parametrize(
+    "network",
+    [TANH, RBF, clone(TANH).set_params(probability=True)],
+    ids=["tanh", "RBF", "fitted alone"],
+)
+def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tmp_path):
+    """The training rows of both splits would take three quarters of it, those of a file twice."""
+    X, y = rows
+    if kind == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    X = (10 * X).astype(np.int16) if kind == "integers" else X
+    X = pd.DataFrame(X) if kind == "table" else X
+    grid = {"n_hidden": [10, 20]}
+    search_of(network, grid).fit(X[:2000], y[:2000])  # compiled and imported before
+    _, found = peak(search_of(network, grid, n_jobs=2).fit, X, y)
+    assert found <= LIMIT + 2 * N * PER_ROW  # the row numbers of each split, too
+
+
+@pytest.mark.parametrize(("n_jobs", "share"), [(None, 1), (2, 2), (16, 3)])
+def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
+    """Of passes at the same time, of which there are three, and of networks fitted alone."""
+    X, y = (some[:600] for some in rows)
+    limits, gather = [], shared.gather
+
+    def spy(job, *args):
+        limits.append(job.memory_limit)
+        return gather(job, *args)
+
+    def score(network, X, y):
+        limits.append(network.max_memory)
+        return network.score(X, y)
+
+    monkeypatch.setattr(shared, "gather", spy)
+    grid = {"n_hidden": [10]}
+    search_of(TANH, grid, n_jobs).set_params(cv=3).fit(X, y)
+    assert len(limits) == 3
+    for limit in limits:  # but for the decision values that wait
+        assert 0.9 * LIMIT / share < limit <= LIMIT / share
+    limits.clear()
+    alone = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
+    alone.set_params(estimator__probability=True).fit(X, y)
+    assert limits == [LIMIT // (n_jobs or 1)] * 3
+
+
+@pytest.mark.parametrize("return_train_score", [False, True])
+def test_decision_values_wait_in_parts(rows, return_train_score):
+    """Those of all candidates would take three times of it; results are as if they had."""
+    X, y = rows[0][:, :10], rows[1]
+    search = search_of(TANH, {"alpha": np.logspace(-2, 2, 15), "n_hidden": [10, 20]})
+    search.set_params(return_train_score=return_train_score)
+    free = clone(search).set_params(estimator__max_memory=None).fit(X, y)
+    _, found = peak(search.fit, X, y)
+    assert found <= LIMIT + 2 * N * PER_ROW
+    same_results(search.cv_results_, free.cv_results_)
+    assert (search.cv_results_["mean_score_time"] > 0).all()
+
+
+def test_parts_of_several_groups(rows, monkeypatch):
+    """Members of a group lie in several parts, and parts hold several groups."""
+    X, y = rows[0][:1500, :10], rows[1][:1500]
+    grid = {"alpha": [0.1, 1.0, 10.0], "bias": [True, False], "n_hidden": [10, 20]}
+    free = search_of(TANH, grid).fit(X, y)
+    parts, replace_scores = [], Findings.replace_scores
+
+    def spy(findings, part):
+        parts.append(part)
+        replace_scores(findings, part)
+
+    monkeypatch.setattr(Findings, "replace_scores", spy)
+    tight = clone(free).set_params(estimator__max_memory="1MiB").fit(X, y)
+    assert parts == [range(4, 8), range(8, 12)]  # and the first four as the networks are made
+    same_results(tight.cv_results_, free.cv_results_)
+
+
+def test_rows_of_a_table_and_in_any_order(rows):
+    """Also repeated rows, and a table that is no array of numbers before it is converted."""
+    X, y = rows[0][:500], rows[1][:500]
+    order = np.random.default_rng(0).permutation(500)
+    cv = [(np.r_[order[:300], order[:50]], order[300:]), (order[200:], order[:200])]
+    grid = {"n_hidden": [10, 20]}
+    of_array = search_of(TANH, grid).set_params(cv=cv).fit(X, y)
+    table = pd.DataFrame(X).add_prefix("x")
+    for some in (
+        table,
+        table.assign(x0=table["x0"].astype(object)),
+    ):  # which is an array of objects
+        of_table = search_of(TANH, grid).set_params(cv=cv, refit=True).fit(some, y)
+        same_results(of_array.cv_results_, of_table.cv_results_)
