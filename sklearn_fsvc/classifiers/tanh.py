@@ -33,6 +33,12 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     bias : bool, default=True
         Biases are uniform, over the range that is in `TanhProjector`; without them, units
         bend at the mean row, or, where `scale` is a number, at 0.
+    feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+        How much each feature counts: the layer is one for rows that are multiplied by them,
+        and they are part of `components_`. "learned" finds them as `RBFClassifier` does, by small
+        networks of Laplacian units, and uses them if they lower the held-out error there.
+        "auto" learns them for floats, and leaves bytes, images and weights that are made of
+        rows as they are.
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
         used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
@@ -71,6 +77,8 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         Weights of the hidden units.
     hidden_intercept_ : ndarray of shape (n_hidden,)
         Biases of the hidden units.
+    feature_weights_ : ndarray of shape (n_features,) or None
+        None where all features count as they are. In one over the units of the features.
     readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
     alpha_ : float
@@ -100,10 +108,13 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     True
     """
 
+    _may_be_auto = True
+
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, layer=None, alpha="auto", forgetting=1.0, probability=False,
-        class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
+        patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
+        forgetting=1.0, probability=False, class_weight=None, random_state=None, device="auto",
+        max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
@@ -111,6 +122,7 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         self.image_shape = image_shape
         self.patch_size = patch_size
         self.bias = bias
+        self.feature_weights = feature_weights
         self.layer = layer
         self.alpha = alpha
         self.forgetting = forgetting

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 from ..kernels import LAPLACIAN, TRIANGULAR, check_kernel, kernel_of, named
 from ..layers import RBFLayer
-from ..parameters import feature_weights, is_word
+from ..parameters import is_word
 from ..rows.streaming import Consumer, stream, suited
 from ..units.automatic import PART_OF_NATURAL
 from ..units.choice import UNITS, Wishes, choose, weighted
 from ..units.rbf import fit_layer, presentation_order
 from ..units.request import RBFRequest
 from .given import centers_of, check_features, lender_of
+from .weighing import WeighsFeatures
 
 
-class RBFUnits:
+class RBFUnits(WeighsFeatures):
     """A mixin: the layer is RBF units on selected training rows.
 
     Where they have a readout, ``_targets_of_units()`` is what each unit's own row should be
@@ -26,8 +27,6 @@ class RBFUnits:
     _of_selection = ("support_", "selection_radius_", "center_labels_", "center_targets_")
     _layer_needs_rows = _meets_rows_again = True
     _first_alpha = 0.1
-    # Whether kernel and feature weights may be "auto".
-    _may_be_auto = False
 
     @property
     def _shared_parameters(self):
@@ -54,21 +53,12 @@ class RBFUnits:
         """Whether what is "auto" is found by held-out error."""
         return is_word(self.feature_weights, "learned")
 
-    def _learns(self, dtype):
-        """Whether feature weights are learned from rows of a dtype."""
-        is_auto = is_word(self.feature_weights, "auto") and self._is_tried and dtype.kind == "f"
-        return is_auto or is_word(self.feature_weights, "learned")
-
     @property
     def _kernels(self):
         """The kernels to choose from."""
         if not is_word(self.kernel, "auto"):
             return (kernel_of(self.kernel),)
         return (LAPLACIAN, TRIANGULAR) if self._is_tried else (TRIANGULAR,)
-
-    def _given_weights(self, n_features=None):
-        ways = ("learned", "auto") if self._may_be_auto else ("learned",)
-        return feature_weights(self.feature_weights, ways, n_features)
 
     @property
     def _part_of_natural(self):

@@ -1,12 +1,15 @@
 """What classifier and transformer of tanh units share: parameters, and the choice."""
 
 from ..layers import TanhLayer
+from ..parameters import is_word
 from ..rows.streaming import suited
+from ..units.choice import better_weights
 from ..units.tanh import TanhRequest, fit_layer
 from .given import check_features, lender_of
+from .weighing import WeighsFeatures
 
 
-class TanhUnits:
+class TanhUnits(WeighsFeatures):
     """A mixin: the layer is tanh units with random weights."""
 
     layer = None  # where it is no parameter
@@ -21,8 +24,20 @@ class TanhUnits:
             self.random_state,
         )  # fmt: skip
 
+    @property
+    def _is_tried(self):
+        """Images, and weights that are made of rows, have their features as they are."""
+        return self.image_shape is None and not self._request.needs_classes
+
     def _check_layer(self):
         self._request.check(self._size_name)
+        self._given_weights()
+        is_auto = self._may_be_auto and is_word(self.feature_weights, "auto")
+        if self._request.needs_classes and not (self.feature_weights is None or is_auto):
+            raise ValueError(
+                f"feature_weights={self.feature_weights!r} does not go with "
+                f'weights={self.weights!r}, which are made of rows; use None, or "gaussian".'
+            )
         if self.layer is not None and self._lender is None:
             raise TypeError(
                 "layer is an array, which tanh units are not made of; give a fitted estimator."
@@ -30,15 +45,17 @@ class TanhUnits:
 
     @property
     def _layer_needs_rows(self):
-        return self._request.needs_rows
+        return self._request.needs_rows or isinstance(self.feature_weights, str)
 
     @property
     def _meets_rows_again(self):
-        return self._request.needs_classes
+        return self._why_classes() is not None
 
     def _why_classes(self):
-        needs = self._request.needs_classes
-        return (f"weights={self.weights!r}", '"gaussian" or "orthogonal"') if needs else None
+        if self._request.needs_classes:
+            return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
+        is_learned = is_word(self.feature_weights, "learned")
+        return ('feature_weights="learned"', "None") if is_learned else None
 
     @property
     def _lender(self):
@@ -49,6 +66,7 @@ class TanhUnits:
         lender = self._lender
         if lender is not None:
             self.components_, self.hidden_intercept_ = lender.components_, lender.hidden_intercept_
+            self.feature_weights_ = lender.feature_weights_
             check_features(self.components_, samples.X)
             return suited(self._layer(), samples.X)
         needs_classes = self._request.needs_classes
@@ -58,7 +76,11 @@ class TanhUnits:
                 f"weights={self.weights!r} needs one class for each row, and y has several "
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
-        layer = fit_layer(self._request, job, samples, codes)
+        weights = self._given_weights(samples.X.shape[1])
+        if self._learns(samples.X.dtype):
+            weights = better_weights(job, samples, self._random())
+        self.feature_weights_ = weights
+        layer = fit_layer(self._request, job, samples, codes, weights)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.patches import PatchUnits
 from ..estimators.predictor import HiddenLayerPredictor
+from ..estimators.rbf import RBFUnits
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,5 +90,5 @@ def _refused(step):
 
 
 def _with_feature_weights(arrival, network):
-    weights = getattr(network, "feature_weights_", None)
+    weights = network._layer().weights if isinstance(network, RBFUnits) else None
     return arrival if weights is None else arrival.then_times(np.asarray(weights, np.float64))

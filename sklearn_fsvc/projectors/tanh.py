@@ -39,6 +39,10 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         Uniform in [-1, 1], and with ``scale="auto"`` over 2.5 of the standard deviations
         above to either side, where that is more: units bend wherever rows lie. Without it,
         0, less what centres X.
+    feature_weights : "learned", array-like of float or None, default=None
+        How much each feature counts: the layer is one for rows that are multiplied by them,
+        and they are part of `components_`. "learned" needs the classes of the rows, and finds
+        them as `RBFClassifier` does.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same weights on every device.
     device : str, default="auto"
@@ -58,6 +62,8 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         W.
     hidden_intercept_ : ndarray of shape (n_components,)
         b.
+    feature_weights_ : ndarray of shape (n_features,) or None
+        None where all features count as they are. In one over the units of the features.
     device_ : str
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -89,8 +95,8 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
 
     def __init__(
         self, n_components=N_COMPONENTS, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, random_state=None, device="auto", max_memory=None,
-        verbose=0,
+        patch_size=None, bias=True, feature_weights=None, random_state=None, device="auto",
+        max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_components = n_components
         self.scale = scale
@@ -98,6 +104,7 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         self.image_shape = image_shape
         self.patch_size = patch_size
         self.bias = bias
+        self.feature_weights = feature_weights
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory

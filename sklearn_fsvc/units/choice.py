@@ -23,6 +23,7 @@ from .feature_weights import learn, of_equal_spread
 from .novelty import Presentation
 from .radius import typical_distance
 from .rbf import fit_layer
+from .request import RBFRequest
 
 # Rows and centres of a small network, at most.
 _ROWS, UNITS = 6000, 600
@@ -34,6 +35,8 @@ _FILLED = 0.75
 _HOPELESS = 1.1
 # Widths beyond those that are tried at first.
 _MOST_STEPS = 8
+# The penalty that is tried first, of Laplacian units.
+_ALPHA = 0.1
 # Layers whose statistics are gathered in one pass, at most.
 _AT_A_TIME = 8
 
@@ -92,6 +95,30 @@ def choose(job, samples, request, wishes, random, trials):
         weights = probe.better_weights(request, int(random.integers(2**31)))
     best = probe.best(replace(request, weights=weights), wishes)
     return best.kernel, best.radius, weights
+
+
+def better_weights(job, samples, random):
+    """Feature weights for units of another kind: learned, of equal spread, or None.
+
+    Those with the least held-out error in small networks of Laplacian units.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+        With targets.
+    random : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n_features,) or None
+    """
+    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, Trials(_ALPHA))
+    seed, other = map(int, random.integers(2**31, size=2))
+    request = RBFRequest(
+        "n_hidden", UNITS, "auto", None, 1.0, "random", "manhattan", LAPLACIAN, True, other
+    )
+    return probe.better_weights(request, seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,7 @@ class TanhRequest:
         return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
 
 
-def fit_layer(request, job, samples, codes=None):
+def fit_layer(request, job, samples, codes=None, feature_weights=None):
     """The tanh layer that was asked for.
 
     Unit by unit: with the same seed, fewer units are a prefix of more.
@@ -91,6 +91,8 @@ def fit_layer(request, job, samples, codes=None):
     samples : Samples
     codes : ndarray of int of shape (n_rows,), optional
         Classes; read only where the weights need them.
+    feature_weights : ndarray of shape (n_features,), optional
+        Units are those for rows that are multiplied by them, and multiplied by them instead.
 
     Returns
     -------
@@ -105,7 +107,9 @@ def fit_layer(request, job, samples, codes=None):
     directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
     fields, sample = request.fields(X.shape[1], places), None
     if request.needs_rows:
-        sample = Sample.draw(algebra, X, samples.present, samples.weight, random_state)
+        sample = Sample.draw(
+            algebra, X, samples.present, samples.weight, random_state, feature_weights
+        )
     if request.needs_classes:
         data = LabelledRows(job, X, samples.present, codes, sample.mean, dtype)
         W = FROM_ROWS[request.weights](data, request.n_units, directions)
@@ -123,6 +127,8 @@ def fit_layer(request, job, samples, codes=None):
     else:
         lengths = _lengths(W, xp) if request.needs_classes else _expected_lengths(W, fields)
         W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
+    if feature_weights is not None:
+        W *= xp.asarray(feature_weights, dtype)
     return TanhLayer(to_host(W), b).astype(dtype)
 
 

@@ -19,7 +19,7 @@ NETWORKS = [
         20, selection_radius=2.0, radius=10.0, kernel="triangular", feature_weights=None, alpha=1.0,
         random_state=0,
     ),
-    TanhClassifier(20, alpha=1.0, random_state=0),
+    TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0),
 ]  # fmt: skip
 ALPHAS = [1e-5, 0.01, 1.0, 100.0]
 

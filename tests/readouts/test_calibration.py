@@ -22,7 +22,7 @@ NETWORKS = [
         20, selection_radius=2.0, radius=20.0, kernel="triangular", feature_weights=None, alpha=1.0,
         random_state=0,
     ),
-    TanhClassifier(20, alpha=1.0, random_state=0),
+    TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0),
 ]  # fmt: skip
 
 

@@ -20,7 +20,9 @@ REGRESSORS = [
         20, selection="random", kernel="laplacian", radius=2.0, feature_weights=None, alpha=0.3,
         uncertainty=True, random_state=0,
     ),
-    TanhRegressor(20, scale=0.5, alpha=0.3, uncertainty=True, random_state=0),
+    TanhRegressor(
+        20, feature_weights=None, scale=0.5, alpha=0.3, uncertainty=True, random_state=0
+    ),
 ]  # fmt: skip
 N = 60
 FIT, ANSWER = 10 * MIB, 4 * MIB
@@ -145,7 +147,9 @@ def test_bands_hold_what_they_promise(weighted):
     times = rng.integers(1, 3, 500) if weighted else None
     Y, Y_new = noisy(X), noisy(new)
     # Many units for the rows: readouts that adapt to the noise, which is to be told apart.
-    model = TanhRegressor(250, alpha="loo", uncertainty=True, random_state=0).fit(X, Y, times)
+    model = TanhRegressor(
+        250, feature_weights=None, alpha="loo", uncertainty=True, random_state=0
+    ).fit(X, Y, times)
     answers, deviations = model.predict(new, return_std=True)
     inside = (np.abs(Y_new - answers) < 1.6449 * deviations).mean(axis=0)
     assert (np.abs(inside - 0.9) < 0.03).all()

@@ -181,7 +181,7 @@ def test_a_row_of_nearly_all_the_weight():
     X, y = rows_of(3)
     weight = np.ones(60)
     weight[7] = 1e7
-    clf = TanhClassifier(20, random_state=0).fit(X, y)
+    clf = TanhClassifier(20, feature_weights=None, random_state=0).fit(X, y)
     found = press_of(clf, X, y, [1.0], weight)
     expected = without_each_row(hidden_of(clf, X), np.eye(3)[y], 1.0, weight)
     np.testing.assert_allclose(found.scores[0], expected, rtol=0, atol=1e-5)
@@ -249,7 +249,14 @@ def test_the_budget_is_kept(alpha, probability):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 20_000)
     X = (rng.random((20_000, 10)) + y[:, None] / 4).astype(np.float32)
-    clf = TanhClassifier(200, alpha=alpha, probability=probability, random_state=0, device="jit")
+    clf = TanhClassifier(
+        200,
+        feature_weights=None,
+        alpha=alpha,
+        probability=probability,
+        random_state=0,
+        device="jit",
+    )
     clf.set_params(max_memory=4 * MIB)
     clf.fit(X, y)  # compiled and imported before it is measured
     _, fit = peak(clf.fit, X, y)

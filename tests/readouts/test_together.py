@@ -103,5 +103,5 @@ def test_each_holds_its_own(team, rng, monkeypatch):
     monkeypatch.setattr(Panels, "some", classmethod(noted))
     monkeypatch.setattr(ridge, "_MOST_OF_ONE", 0.0)
     X = rng.random((60, 5))
-    TanhClassifier(90, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)
+    TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)
     assert sorted(held) == [(0, [0, 2, 4]), (1, [1, 3, 5])]

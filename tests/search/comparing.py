@@ -20,7 +20,7 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
 from sklearn_fsvc.search.groups import last_step
 
-TANH = TanhClassifier(scale=0.5, random_state=0)
+TANH = TanhClassifier(feature_weights=None, scale=0.5, random_state=0)
 RBF = RBFClassifier(selection="random", random_state=0)
 # With nothing that is searched.
 TRIANGLES = RBFClassifier(

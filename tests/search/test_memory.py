@@ -16,7 +16,7 @@ RBF = RBFClassifier(
     20, selection="random", radius=8.0, kernel="laplacian", feature_weights=None, alpha=1.0,
     random_state=0, device="jit",
 )  # fmt: skip
-TANH = TanhClassifier(20, alpha=1.0, random_state=0, device="jit")
+TANH = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0, device="jit")
 
 
 @pytest.fixture(scope="module")

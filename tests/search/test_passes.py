@@ -36,7 +36,7 @@ def test_rows_that_statistics_are_made_of(digits, work, cv, rows):
 @pytest.mark.parametrize(
     ("network", "grid"),
     [
-        (TanhClassifier(random_state=0), SIZES),
+        (TanhClassifier(feature_weights=None, random_state=0), SIZES),
         (clone(TANH).set_params(class_weight="balanced"), SIZES),
         (TRIANGLES, {**SIZES, "radius": [300.0, 400.0]}),
         (TRIANGLES, {**SIZES, "radius": [300.0, 400.0], "kernel": ["gaussian", "laplacian"]}),
@@ -121,7 +121,7 @@ def test_no_scores_are_computed_twice(digits, work):
 
 def test_little_memory_takes_a_pass_for_each_split(digits, work):
     """The statistics of all splits at one time are too many."""
-    network = TanhClassifier(scale=0.02, alpha=1.0, random_state=0)
+    network = TanhClassifier(feature_weights=None, scale=0.02, alpha=1.0, random_state=0)
     grid = {"n_hidden": [150, 20]}
     full = HiddenSizeSearchCV(network, grid, **IN_FULL).fit(*digits)
     assert work.rows == 200

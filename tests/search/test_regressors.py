@@ -22,7 +22,7 @@ from search.comparing import (
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFRegressor, TanhRegressor
 
-TANH = TanhRegressor(scale=0.5, random_state=0)
+TANH = TanhRegressor(feature_weights=None, scale=0.5, random_state=0)
 RBF = RBFRegressor(
     selection="random", kernel="laplacian", radius=5.0, feature_weights=None, random_state=0
 )

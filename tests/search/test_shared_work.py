@@ -73,7 +73,9 @@ def test_jobs_of_joblib(digits):
 
 def test_the_plan_is_printed(wine, capsys):
     grids = [{"n_hidden": [10, 20], "scale": [0.1, "auto"]}, {"alpha": ["loo"], "n_hidden": [10]}]
-    HiddenSizeSearchCV(TanhClassifier(alpha=1.0, random_state=0), grids, cv=3, verbose=1).fit(*wine)
+    HiddenSizeSearchCV(
+        TanhClassifier(feature_weights=None, alpha=1.0, random_state=0), grids, cv=3, verbose=1
+    ).fit(*wine)
     text = capsys.readouterr().out
     assert "5 candidates on 3 splits: 4 of them in 4 passes, 1 fitted one by one" in text
     assert "Fitting 3 folds for each of 5 candidates" in text
@@ -108,7 +110,7 @@ def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):
 def test_ill_conditioned_candidates_are_named(wine):
     """Units that are nearly constant are nearly dependent."""
     grid = {"n_hidden": [60], "alpha": [0.0, 1.0], "scale": [1e-9, 0.5]}
-    network = TanhClassifier(random_state=0)
+    network = TanhClassifier(feature_weights=None, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         HiddenSizeSearchCV(network, grid, refit=False).fit(*wine)
@@ -123,7 +125,9 @@ def test_ill_conditioned_candidates_are_named(wine):
 
 def test_of_many_ill_conditioned_candidates_some_are_named(wine):
     grid = {"n_hidden": range(40, 47), "alpha": [0.0], "scale": [1e-9]}
-    search = HiddenSizeSearchCV(TanhClassifier(random_state=0), grid, refit=False)
+    search = HiddenSizeSearchCV(
+        TanhClassifier(feature_weights=None, random_state=0), grid, refit=False
+    )
     with pytest.warns(ConvergenceWarning, match=r"7 of 7 .*'n_hidden': 44.*; and 2 more\."):
         search.fit(*wine)
 

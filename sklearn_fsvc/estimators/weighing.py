@@ -1,0 +1,27 @@
+"""Weights of the features: given, learned, or none."""
+
+from ..parameters import feature_weights, is_word
+
+
+class WeighsFeatures:
+    """A mixin: an estimator with the parameter `feature_weights`.
+
+    Attributes
+    ----------
+    _may_be_auto : bool
+        Whether they, and a kernel, may be "auto".
+    _is_tried : bool
+        Whether what is "auto" is found by held-out error.
+    """
+
+    _may_be_auto = False
+
+    def _learns(self, dtype):
+        """Whether feature weights are learned from rows of a dtype."""
+        is_auto = is_word(self.feature_weights, "auto") and self._is_tried and dtype.kind == "f"
+        return is_auto or is_word(self.feature_weights, "learned")
+
+    def _given_weights(self, n_features=None):
+        """Those that are given as numbers, else None."""
+        ways = ("learned", "auto") if self._may_be_auto else ("learned",)
+        return feature_weights(self.feature_weights, ways, n_features)
