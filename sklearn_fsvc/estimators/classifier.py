@@ -232,7 +232,8 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         -------
         p : ndarray of shape (n_samples, n_classes)
             In the order of `classes_`. Of an indicator y, (n_samples, n_labels): those of
-            the labels. Of several outputs, a list with the probabilities of each.
+            the labels. Of several outputs, a list with the probabilities of each. Beside p
+            itself, `max_memory` bounds what is allocated where the layer is computed.
         """
         check_is_fitted(self, "temperature_", msg=_NOT_CALIBRATED)
         with self._asked(X, "predict") as (job, layer, X):
