@@ -1,19 +1,24 @@
 """Input that scikit-learn does not check: sources, and arrays on another device by DLPack."""
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.externals import array_api_compat
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from ..engines import Engine, known_engines
 from ..layers import DTYPES
-from .sources import Source
+from .sources import Source, SparseRows
 
 
 def validated(estimator, X, *y, **checks):
     """scikit-learn's `validate_data`, whose error for what is missing or a word has a remedy.
 
-    float32, float64 and uint8 stay as they are, other numbers become float64.
+    float32, float64 and uint8 stay as they are, other numbers become float64. A sparse matrix
+    becomes `SparseRows`, where the estimator takes one.
     """
+    if issparse(X):
+        return _validated_sparse(estimator, X, *y, **checks)
     try:
         return validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except ValueError as error:
@@ -24,6 +29,23 @@ def validated(estimator, X, *y, **checks):
             f"{what.rstrip('.')}. {type(estimator).__name__} needs numbers; for missing values and "
             f"categories use make_tabular_pipeline({type(estimator).__name__}(...))."
         ) from error
+
+
+def _validated_sparse(estimator, X, *y, **checks):
+    name = type(estimator).__name__
+    if not get_tags(estimator).input_tags.sparse:
+        raise TypeError(
+            f"X is a sparse matrix, and {name} needs dense rows. TanhClassifier, TanhRegressor and "
+            "TanhProjector take sparse ones; else give X.toarray() if it fits in memory, or fewer "
+            f"features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
+        )
+    found = validate_data(
+        estimator, X, *y, dtype=list(DTYPES), accept_sparse="csr", ensure_all_finite=False, **checks
+    )
+    X, *y = found if y else (found,)
+    rows = SparseRows(X)
+    rows.check_finite()
+    return (rows, *y) if y else rows
 
 
 def _dtypes_for(X):

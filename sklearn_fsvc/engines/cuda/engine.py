@@ -16,7 +16,7 @@ from .. import activities
 from ..base import Engine
 from ..host import DirectSink
 from ..workers import n_workers, worker_number
-from . import programs, transfer
+from . import programs, sparse, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 
@@ -168,8 +168,13 @@ class CudaEngine(Engine):
         prepared.hidden(X, out, units or slice(0, layer.n_units))
         return out
 
+    def sparse_place(self):
+        return sparse.CudaSparsePlace(self)
+
     def to_device(self, array):
         return self.xp.asarray(array)
+
+    sparse_to_device = staticmethod(sparse.to_device)
 
     def to_host(self, array):
         return self.xp.asnumpy(array)

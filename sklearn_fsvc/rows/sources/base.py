@@ -142,8 +142,12 @@ def check_finite(rows, first):
     is_bad = ~np.isfinite(rows)
     if is_bad.any():
         row, column = np.argwhere(is_bad)[0]
-        what = "NaN" if np.isnan(rows[row, column]) else "infinity"
-        raise ValueError(
-            f"Input X contains {what} in row {first + row}, column {column}; remove or impute "
-            "such values."
-        )
+        raise bad_number(rows[row, column], first + row, column)
+
+
+def bad_number(value, row, column):
+    """The error for a NaN or an infinity."""
+    what = "NaN" if np.isnan(value) else "infinity"
+    return ValueError(
+        f"Input X contains {what} in row {row}, column {column}; remove or impute such values."
+    )

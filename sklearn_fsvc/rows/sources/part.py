@@ -49,4 +49,4 @@ def some_rows(X, rows):
             "X is read in its own order, and cv gives rows in another one; use a splitter that "
             "keeps the order, such as KFold or StratifiedKFold, also with shuffle=True."
         )
-    return X.part(rows) if X.is_remote else Part(X, rows)
+    return X.part(rows) if hasattr(X, "part") else Part(X, rows)

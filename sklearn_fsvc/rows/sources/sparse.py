@@ -1,0 +1,84 @@
+"""Sparse matrices in memory."""
+
+from bisect import bisect_left
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from .base import ENOUGH, Source, bad_number
+
+# The part of the numbers beyond which rows are quicker as dense ones: benchmarks/sparse.py.
+_DENSE = 0.1
+
+
+class SparseRows(Source):
+    """The rows of a sparse matrix.
+
+    As a source it gives dense rows, a few at a time; to what multiplies sparse rows it gives
+    those.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of SciPy in CSR format
+        Of float32, float64 or uint8, with the numbers of a row in any order. It is not copied.
+    """
+
+    read_bytes = 0
+
+    def __init__(self, X):
+        self._X, self.shape, self.dtype = csr_array(X), X.shape, X.dtype
+        self.tile_rows = max(1, ENOUGH // max(1, X.shape[1] * X.dtype.itemsize))
+
+    @property
+    def nbytes(self):
+        return sum(a.nbytes for a in (self._X.data, self._X.indices, self._X.indptr))
+
+    @property
+    def is_sparse(self):
+        """Whether it pays not to multiply zeros."""
+        n_rows, n_features = self.shape
+        return self._X.nnz <= _DENSE * n_rows * n_features
+
+    def row_bytes(self, dtype):
+        """Of the longest row, in a tile of a dtype."""
+        index = self._X.indices.itemsize
+        longest = int(np.diff(self._X.indptr).max(initial=0))
+        return longest * (index + max(self.dtype.itemsize, dtype.itemsize)) + index
+
+    def check_finite(self):
+        """Raise for a NaN or an infinity, and name the first row that has one."""
+        X = self._X
+        is_bad = ~np.isfinite(X.data)
+        if is_bad.any():
+            first = int(np.argmax(is_bad))
+            row = int(np.searchsorted(X.indptr, first, side="right")) - 1
+            raise bad_number(X.data[first], row, X.indices[first])
+
+    def sparse(self, rows, dtype):
+        """Some rows as a ``csr_array`` of a dtype, a copy."""
+        return self._X[rows].astype(dtype, copy=False)
+
+    def take(self, rows, dtype=None):
+        return self.sparse(rows, dtype or self.dtype).toarray()
+
+    def pieces(self, rows):
+        done = 0
+        while done < len(rows):
+            first = int(rows[done])
+            stop = bisect_left(rows, first + self.tile_rows, lo=done)
+            yield first, self.take(slice(first, int(rows[stop - 1]) + 1))
+            done = stop
+
+    def part(self, rows):
+        """Some rows, ascending, as sparse rows."""
+        return self if len(rows) == len(self) else SparseRows(self._X[rows])
+
+    def copy(self):
+        return SparseRows(self._X.copy())
+
+
+def joined(blocks):
+    """Blocks of rows of one kind and dtype, one after the other, as one."""
+    if isinstance(blocks[0], SparseRows):
+        return SparseRows(vstack([block._X for block in blocks], format="csr"))
+    return np.concatenate(blocks)
