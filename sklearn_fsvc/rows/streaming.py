@@ -147,7 +147,8 @@ def stream(job, layer, X, consumer, rows=None):
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """
-    _Flow(job, layer, X, rows).into(ConsumerSink(job.engine.xp, layer, consumer), consumer)
+    sink = ConsumerSink(job.engine.xp, layer, consumer)
+    _flow(job, layer, X, rows).into(sink, consumer)
 
 
 def stream_into(job, layer, X, out):
@@ -160,7 +161,7 @@ def stream_into(job, layer, X, out):
     out : array of shape (n_rows, n_units), of the host or of ``engine.xp``
         Not counted in the memory of the job.
     """
-    _Flow(job, layer, X).into(job.engine.sink(out))
+    _flow(job, layer, X).into(job.engine.sink(out))
 
 
 def stream_all(job, layers, X, consumer, rows=None):
@@ -197,6 +198,13 @@ def evaluate(engine, prepared, basic, X, H):
     """H of the rows X, one basic layer after the other."""
     for rows, units in basic.parts(*H.shape):
         engine.hidden(prepared, X[rows], out=H[rows], units=units)
+
+
+def _flow(job, layer, X, rows=None):
+    """The `_Flow`, without the features that no sparse row has."""
+    if isinstance(X, SparseRows):
+        layer, X = X.narrowed(layer)
+    return _Flow(job, layer, X, rows)
 
 
 @dataclass(frozen=True)

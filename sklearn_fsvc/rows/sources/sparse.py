@@ -1,6 +1,7 @@
 """Sparse matrices in memory."""
 
 from bisect import bisect_left
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -38,6 +39,22 @@ class SparseRows(Source):
         """Whether it pays not to multiply zeros."""
         n_rows, n_features = self.shape
         return self._X.nnz <= _DENSE * n_rows * n_features
+
+    def narrowed(self, layer):
+        """A layer and its rows without the features that no row has, if these are most.
+
+        A few rows of many features meet a small part of the layer.
+        """
+        X, n_features = self._X, self.shape[1]
+        is_used = np.zeros(n_features, bool)
+        is_used[X.indices] = True
+        is_used[0] = True  # for there is a layer where all numbers are 0
+        used = np.flatnonzero(is_used)
+        if 2 * len(used) > n_features:
+            return layer, self
+        places = (np.cumsum(is_used) - 1).astype(X.indices.dtype)[X.indices]
+        X = csr_array((X.data, places, X.indptr), (self.shape[0], len(used)))
+        return replace(layer, units=np.take(layer.units, used, axis=1)), SparseRows(X)
 
     def row_bytes(self, dtype):
         """Of the longest row, in a tile of a dtype."""
