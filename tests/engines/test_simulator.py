@@ -50,6 +50,12 @@ def test_values(engine, shape, dtype):
     contract.check_values(engine, shape, dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows(engine, dtype, monkeypatch):
+    monkeypatch.setattr(contract, "SHAPES", [(17, 20, 33)])
+    contract.check_sparse_rows(engine, dtype)
+
+
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 def test_patches(engine, way):
     layer, X = made(GRIDS[1], way, np.float32, m=3)
