@@ -284,9 +284,8 @@ class _Flow:
         X, engine, stop = self.X, self.job.engine, self.n_rows
         parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
         if self.sparse_place:
-            for part in parts:
-                picked = part if self.rows is None else self.rows[part]
-                yield part, X.sparse(picked, self.layer.units.dtype)
+            blocks = X.tiles(self.rows, parts, self.layer.units.dtype)
+            yield from zip(parts, blocks, strict=True)
             return
         with closing(row_blocks(X, self.rows, parts)) as picked:
             blocks = picked if isinstance(X, engine.xp.ndarray) else engine.uploads(picked)

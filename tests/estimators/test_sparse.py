@@ -186,9 +186,10 @@ def test_rows_that_wait_are_few_bytes():
     model = clone(CLASSIFIER).partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
     given = sparse.csr_array(X[30:40])
     before = model._stream.n_bytes
-    model.partial_fit(given, y[30:40])
+    model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)
     (*_, last) = model._stream.waiting
     assert isinstance(last.samples.X, SparseRows)
+    assert len(last.samples) == 5
     assert model._stream.n_bytes - before < X[30:40].nbytes / 10
     given.data[:] = np.nan  # they are copies
     assert model.predict(X).shape == (N,)
@@ -286,7 +287,7 @@ def test_who_needs_dense_rows_says_what_to_do(cls):
 
 def test_sparse_chunks_are_refused():
     X, y = made()
-    with pytest.raises(TypeError, match="The chunk of X that begins at row 0 is sparse; .*toarray"):
+    with pytest.raises(TypeError, match=r"begins at row 0 is sparse; .*toarray"):
         clone(CLASSIFIER).fit(lambda: iter([(sparse.csr_array(X), y)]))
 
 
@@ -317,6 +318,18 @@ def test_the_budget_is_kept(max_memory):
     beside = model.components_.nbytes + PER_ROW * N_WIDE
     assert fit <= max_memory + beside
     assert predict <= max_memory + PER_ROW * N_WIDE
+
+
+def test_tiles_of_long_rows_keep_to_the_budget():
+    X = sparse.csr_array(sparse.random_array((8000, 5000), density=0.05, rng=0))
+    projector = TanhProjector(10, scale=0.2, random_state=0).fit(X[:500])
+
+    def taken(max_memory):
+        H, n_bytes = peak(projector.set_params(max_memory=max_memory).transform, X)
+        return n_bytes - H.nbytes
+
+    assert taken(4_000_000) <= 4_000_000
+    assert taken(None) > 10_000_000
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, vstack
 from .base import ENOUGH, Source, bad_number
 
 # The part of the numbers beyond which rows are quicker as dense ones: benchmarks/sparse.py.
-_DENSE = 0.1
+_DENSE = 0.07
 
 
 class SparseRows(Source):
@@ -74,6 +74,11 @@ class SparseRows(Source):
     def sparse(self, rows, dtype):
         """Some rows as a ``csr_array`` of a dtype, a copy."""
         return self._X[rows].astype(dtype, copy=False)
+
+    def tiles(self, rows, parts, dtype):
+        """Parts of the row numbers `rows`, None for all rows, each as of `sparse`."""
+        for part in parts:
+            yield self.sparse(part if rows is None else rows[part], dtype)
 
     def take(self, rows, dtype=None):
         return self.sparse(rows, dtype or self.dtype).toarray()
