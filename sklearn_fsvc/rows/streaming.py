@@ -258,7 +258,8 @@ class _Flow:
     def _tile_rows(self, place, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
-        preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
+        preferred, is_sparse = consumer.tile_rows, self.sparse_place is not None
+        is_source = isinstance(self.X, Source) and not is_sparse
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
             if is_source:
@@ -269,7 +270,7 @@ class _Flow:
             n_ahead, read_bytes = n_ahead + 1, self.X.read_bytes
         ahead_bytes = n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
-        if self.sparse_place:  # as they are, widened, and those that threads take
+        if is_sparse:  # as they are, widened, and those that threads take
             input_bytes = 3 * self.X.row_bytes(layer.units.dtype)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
         row_bytes = n_buffers * hidden_bytes + input_bytes + place.row_bytes(layer)
