@@ -5,10 +5,16 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.sparse import SparsePlace
 from sklearn_fsvc.layers import TanhLayer
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.sources import SparseRows, joined, some_rows
-from sklearn_fsvc.rows.streaming import n_synapses, stream_into, take_in_any_order
+from sklearn_fsvc.rows.streaming import (
+    basic_layer,
+    n_synapses,
+    stream_into,
+    take_in_any_order,
+)  # fmt: skip
 
 N, FEATURES, UNITS = 300, 80, 20
 
@@ -64,8 +70,10 @@ def test_blocks_are_joined(X):
 
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-np.inf, "infinity")])
 def test_the_first_row_with_a_bad_number_is_named(X, value, what):
-    X.data[[40, 90]] = value
+    first = X.indptr[50]  # of its row
+    X.data[[first, first + 40]] = value
     row, column = np.argwhere(~np.isfinite(X.toarray()))[0]
+    assert row == 50
     match = f"Input X contains {what} in row {row}, column {column}; remove or impute"
     with pytest.raises(ValueError, match=match):
         SparseRows(X).check_finite()
@@ -85,6 +93,25 @@ def test_H_is_that_of_dense_rows(X, layer, how):
     assert rows.is_sparse == (how != "dense enough")
     H = hidden(layer, rows)
     np.testing.assert_allclose(H, hidden(layer, X.toarray()), rtol=0, atol=1e-14)
+
+
+def test_a_basic_layer_has_all_units(X, monkeypatch):
+    """Where a layer of dense rows would be cut: SciPy would copy each part of the units."""
+    asked, evaluate = [], SparsePlace.hidden
+
+    def hidden_of(place, prepared, X, out, units):
+        asked.append((X.shape[0], units))
+        return evaluate(place, prepared, X, out, units)
+
+    monkeypatch.setattr(SparsePlace, "hidden", hidden_of)
+    layer = TanhLayer(np.random.default_rng(0).normal(size=(300, FEATURES)), np.zeros(300))
+    out, expected = np.empty((N, 300)), hidden(layer, X.toarray())
+    with get_engine("blas") as engine:
+        engine.tuned = {layer.kind: {"M": 1024, "asymmetry": 4}}
+        assert basic_layer(engine, layer).units == 256
+        stream_into(Job(engine), layer, SparseRows(X), out)
+    assert asked == [(N, slice(0, 300))]
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-14)
 
 
 def test_sparse_rows_are_never_made_dense(X, layer, monkeypatch):
