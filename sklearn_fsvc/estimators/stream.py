@@ -133,7 +133,7 @@ class StreamingPredictor(SummingPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             As they were learnt. With less, that much of a row's weight goes.
