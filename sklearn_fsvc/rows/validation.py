@@ -17,35 +17,33 @@ def validated(estimator, X, *y, **checks):
     float32, float64 and uint8 stay as they are, other numbers become float64. A sparse matrix
     becomes `SparseRows`, where the estimator takes one.
     """
-    if issparse(X):
-        return _validated_sparse(estimator, X, *y, **checks)
-    try:
-        return validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
-    except ValueError as error:
-        what = str(error).partition("\n")[0]
-        if "X contains NaN" not in what and "convert string to float" not in what:
-            raise
-        raise ValueError(
-            f"{what.rstrip('.')}. {type(estimator).__name__} needs numbers; for missing values and "
-            f"categories use make_tabular_pipeline({type(estimator).__name__}(...))."
-        ) from error
-
-
-def _validated_sparse(estimator, X, *y, **checks):
-    name = type(estimator).__name__
-    if not get_tags(estimator).input_tags.sparse:
+    name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
+    if issparse(X) and not takes_sparse:
         raise TypeError(
             f"X is a sparse matrix, and {name} needs dense rows. TanhClassifier, TanhRegressor and "
             "TanhProjector take sparse ones; else give X.toarray() if it fits in memory, or fewer "
             f"features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
         )
-    found = validate_data(
-        estimator, X, *y, dtype=list(DTYPES), accept_sparse="csr", ensure_all_finite=False, **checks
-    )
-    X, *y = found if y else (found,)
-    rows = SparseRows(X)
-    rows.check_finite()
-    return (rows, *y) if y else rows
+    if takes_sparse:
+        checks = {"accept_sparse": "csr", "ensure_all_finite": not issparse(X)} | checks
+    try:
+        X, *y = _as_tuple(validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks))
+    except ValueError as error:
+        what = str(error).partition("\n")[0]
+        if "X contains NaN" not in what and "convert string to float" not in what:
+            raise
+        raise ValueError(
+            f"{what.rstrip('.')}. {name} needs numbers; for missing values and categories use "
+            f"make_tabular_pipeline({name}(...))."
+        ) from error
+    if issparse(X):
+        X = SparseRows(X)
+        X.check_finite()
+    return (X, *y) if y else X
+
+
+def _as_tuple(found):
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _dtypes_for(X):

@@ -29,6 +29,7 @@ from sklearn_fsvc.rows.sources import SparseRows
 from teams import Half
 
 N, FEATURES = 300, 400
+NAMES = [f"word {j}" for j in range(FEATURES)]
 SIZED = {"n_hidden": 40, "random_state": 0}
 MODELS = [
     TanhClassifier(**SIZED),
@@ -134,6 +135,15 @@ def test_forms(form):
     if given.format == "csr":
         np.testing.assert_array_equal(given.indices, before.indices)
         np.testing.assert_array_equal(given.data, before.data)
+
+
+def test_a_table_of_sparse_columns():
+    pandas = pytest.importorskip("pandas")
+    X, y = made()
+    table = pandas.DataFrame.sparse.from_spmatrix(sparse.csr_array(X), columns=NAMES)
+    model = clone(CLASSIFIER).fit(table, y)
+    assert model.feature_names_in_.tolist() == NAMES
+    assert_same(answers(model, table), answers(clone(CLASSIFIER).fit(X, y), X))
 
 
 def test_rows_that_are_hardly_sparse():

@@ -16,9 +16,10 @@ from .. import activities
 from ..base import Engine
 from ..host import DirectSink
 from ..workers import n_workers, worker_number
-from . import programs, sparse, transfer
+from . import programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
+from .sparse import CudaSparsePlace, csr_on_device
 
 # Bytes of the blocks in which rows travel that stay on the GPU.
 _UPLOAD = 2**26
@@ -169,12 +170,12 @@ class CudaEngine(Engine):
         return out
 
     def sparse_place(self):
-        return sparse.CudaSparsePlace(self)
+        return CudaSparsePlace(self)
 
     def to_device(self, array):
         return self.xp.asarray(array)
 
-    sparse_to_device = staticmethod(sparse.to_device)
+    sparse_to_device = staticmethod(csr_on_device)
 
     def to_host(self, array):
         return self.xp.asnumpy(array)

@@ -30,7 +30,7 @@ class CudaSparsePlace:
         return self._engine.hidden(prepared, self._engine.sparse_to_device(X), out)
 
 
-def to_device(X):
+def csr_on_device(X):
     """A ``csr_array`` of SciPy as CuPy's; cuSPARSE has numbers of 32 bits for places."""
     from cupy import asarray
     from cupyx.scipy.sparse import csr_matrix
