@@ -83,7 +83,7 @@ class Job:
         A source reads many of them at a time, and a quarter of the memory is for those that
         wait. With the groups of all rows, they are asked for group by group.
         """
-        if not isinstance(X, Source) or X.is_remote:
+        if not isinstance(X, Source) or X.is_remote or X.is_in_memory:
             return X, self
         if groups is not None:
             order = order[np.argsort(groups[order], kind="stable")]

@@ -27,7 +27,7 @@ def validated(estimator, X, *y, **checks):
     if takes_sparse:
         checks = {"accept_sparse": "csr", "ensure_all_finite": not issparse(X)} | checks
     try:
-        X, *y = _as_tuple(validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks))
+        found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except ValueError as error:
         what = str(error).partition("\n")[0]
         if "X contains NaN" not in what and "convert string to float" not in what:
@@ -36,14 +36,16 @@ def validated(estimator, X, *y, **checks):
             f"{what.rstrip('.')}. {name} needs numbers; for missing values and categories use "
             f"make_tabular_pipeline({name}(...))."
         ) from error
-    if issparse(X):
-        X = SparseRows(X)
-        X.check_finite()
-    return (X, *y) if y else X
+    return (_converted(found[0]), *found[1:]) if y else _converted(found)
 
 
-def _as_tuple(found):
-    return found if isinstance(found, tuple) else (found,)
+def _converted(X):
+    """X as it is, or `SparseRows`."""
+    if not issparse(X):
+        return X
+    rows = SparseRows(X)
+    rows.check_finite()
+    return rows
 
 
 def _dtypes_for(X):

@@ -30,10 +30,12 @@ class Source(ABC):
         Rows in a tile beyond which it is better to begin with the work.
     is_remote : bool
         Whether work goes to where the rows are, by its own `fold`.
+    is_in_memory : bool
+        Whether rows may be asked for in any order, and as often as one likes.
     """
 
     names = None
-    is_remote = False
+    is_remote = is_in_memory = False
 
     def __len__(self):
         return self.shape[0]
@@ -142,12 +144,8 @@ def check_finite(rows, first):
     is_bad = ~np.isfinite(rows)
     if is_bad.any():
         row, column = np.argwhere(is_bad)[0]
-        raise bad_number(rows[row, column], first + row, column)
-
-
-def bad_number(value, row, column):
-    """The error for a NaN or an infinity."""
-    what = "NaN" if np.isnan(value) else "infinity"
-    return ValueError(
-        f"Input X contains {what} in row {row}, column {column}; remove or impute such values."
-    )
+        what = "NaN" if np.isnan(rows[row, column]) else "infinity"
+        raise ValueError(
+            f"Input X contains {what} in row {first + row}, column {column}; remove or impute "
+            "such values."
+        )

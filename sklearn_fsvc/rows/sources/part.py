@@ -44,9 +44,9 @@ def some_rows(X, rows):
     """
     if not isinstance(X, Source):
         return _safe_indexing(X, rows)
-    if not (np.diff(rows) > 0).all():
+    if not (X.is_in_memory or (np.diff(rows) > 0).all()):
         raise ValueError(
             "X is read in its own order, and cv gives rows in another one; use a splitter that "
             "keeps the order, such as KFold or StratifiedKFold, also with shuffle=True."
         )
-    return X.part(rows) if hasattr(X, "part") else Part(X, rows)
+    return X.part(rows) if X.is_remote or X.is_in_memory else Part(X, rows)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from .base import ENOUGH, Source, bad_number
+from .base import ENOUGH, Source, as_taken, check_finite
 
 # The part of the numbers beyond which rows are quicker as dense ones: benchmarks/sparse.py.
 _DENSE = 0.07
@@ -20,15 +20,17 @@ class SparseRows(Source):
 
     Parameters
     ----------
-    X : sparse matrix or array of SciPy in CSR format
-        Of float32, float64 or uint8, with the numbers of a row in any order. It is not copied.
+    X : sparse matrix or array of SciPy
+        With the numbers of a row in any order. It is not copied where it is CSR of float32, float64
+        or uint8.
     """
 
-    read_bytes = 0
+    is_in_memory, read_bytes = True, 0
 
     def __init__(self, X):
-        self._X, self.shape, self.dtype = csr_array(X), X.shape, X.dtype
-        self.tile_rows = max(1, ENOUGH // max(1, X.shape[1] * X.dtype.itemsize))
+        self.shape, self.dtype = X.shape, as_taken(X.dtype, "X")
+        self._X = csr_array(X, dtype=self.dtype)
+        self.tile_rows = max(1, ENOUGH // max(1, X.shape[1] * self.dtype.itemsize))
 
     @property
     def nbytes(self):
@@ -67,9 +69,8 @@ class SparseRows(Source):
         X = self._X
         is_bad = ~np.isfinite(X.data)
         if is_bad.any():
-            first = int(np.argmax(is_bad))
-            row = int(np.searchsorted(X.indptr, first, side="right")) - 1
-            raise bad_number(X.data[first], row, X.indices[first])
+            row = int(np.searchsorted(X.indptr, np.argmax(is_bad), side="right")) - 1
+            check_finite(self.take([row]), row)
 
     def sparse(self, rows, dtype):
         """Some rows as a ``csr_array`` of a dtype, a copy."""
@@ -92,8 +93,9 @@ class SparseRows(Source):
             done = stop
 
     def part(self, rows):
-        """Some rows, ascending, as sparse rows."""
-        return self if len(rows) == len(self) else SparseRows(self._X[rows])
+        """Some rows, in any order, as sparse rows."""
+        is_whole = len(rows) == len(self) and (np.diff(rows) == 1).all()
+        return self if is_whole else SparseRows(self._X[rows])
 
     def copy(self):
         return SparseRows(self._X.copy())

@@ -50,6 +50,14 @@ def test_some_rows_stay_sparse(X):
     np.testing.assert_array_equal(some.sparse(slice(None), float).toarray(), X.toarray()[rows])
     whole = SparseRows(X)
     assert some_rows(whole, np.arange(N)) is whole  # nothing is copied
+    back = np.arange(N)[::-1]
+    np.testing.assert_array_equal(some_rows(whole, back).take(slice(None)), X.toarray()[back])
+
+
+def test_other_numbers_become_float64(X):
+    rows = SparseRows(X.astype(np.int16).tocoo())
+    assert rows.dtype == np.float64
+    np.testing.assert_array_equal(rows.take(slice(None)), X.toarray().astype(np.int16))
 
 
 def test_a_copy_is_no_view(X):
