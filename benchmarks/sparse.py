@@ -10,7 +10,7 @@ is answered. ``--clock cpu`` adds up the time of all threads, which says more on
 import tracemalloc
 
 import numpy as np
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array, random
 
 from _report import CLOCKS, arguments, report
 from sklearn_fsvc import TanhClassifier
@@ -25,7 +25,7 @@ TEXTS, WORDS = 5000, 100_000
 
 
 def made(n_rows, n_features, density, dtype):
-    return csr_array(random_array((n_rows, n_features), density=density, dtype=dtype, rng=0))
+    return csr_array(random(n_rows, n_features, density, dtype=dtype, random_state=0))
 
 
 def of_tile(engine, layer, density, args):

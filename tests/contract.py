@@ -128,12 +128,12 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
             np.testing.assert_allclose(parts, whole, rtol=0, atol=TOLERANCE[whole.dtype] * scale)
 
 
-def check_sparse_rows(engine, dtype):
+def check_sparse_rows(engine, dtype, shapes=(*SHAPES, (500, 300, 33))):
     """Rows in CSR are the same rows: in several tiles, with rows and tiles that are all zero."""
     rng, place = np.random.default_rng(3), engine.sparse_place()
     if place is None:
         return
-    for rows, m, n in [*SHAPES, (500, 300, 33)]:
+    for rows, m, n in shapes:
         X = rng.normal(size=(rows, n)) * (rng.random((rows, n)) < 0.2)
         X[rows // 3 : rows // 2] = 0
         X = X.astype(dtype)

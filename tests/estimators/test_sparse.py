@@ -303,7 +303,7 @@ def test_sparse_chunks_are_refused():
 
 # Rows that would take 800 MB, and a layer of 8 MB.
 N_WIDE = 20_000
-WIDE = sparse.csr_array(sparse.random_array((N_WIDE, 5000), density=1e-3, rng=0))
+WIDE = sparse.csr_array(sparse.random(N_WIDE, 5000, 1e-3, random_state=0))
 LABELS = np.arange(N_WIDE) % 3
 
 
@@ -331,7 +331,7 @@ def test_the_budget_is_kept(max_memory):
 
 
 def test_tiles_of_long_rows_keep_to_the_budget():
-    X = sparse.csr_array(sparse.random_array((8000, 5000), density=0.05, rng=0))
+    X = sparse.csr_array(sparse.random(8000, 5000, 0.05, random_state=0))
     projector = TanhProjector(10, scale=0.2, random_state=0).fit(X[:500])
 
     def taken(max_memory):
@@ -344,7 +344,7 @@ def test_tiles_of_long_rows_keep_to_the_budget():
 
 @pytest.mark.slow
 def test_many_features():
-    X = sparse.csr_array(sparse.random_array((5000, 100_000), density=1e-3, rng=0))
+    X = sparse.csr_array(sparse.random(5000, 100_000, 1e-3, random_state=0))
     model, y = TanhClassifier(500, random_state=0), np.arange(5000) % 3
     _, fit = peak(model.fit, X, y)  # the rows would be 4 GB
     assert fit < 2.5 * model.components_.nbytes

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array, random
 
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.sparse import SparsePlace
@@ -21,7 +21,7 @@ N, FEATURES, UNITS = 300, 80, 20
 
 @pytest.fixture
 def X():
-    return csr_array(random_array((N, FEATURES), density=0.05, rng=0))
+    return csr_array(random(N, FEATURES, 0.05, random_state=0))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_bytes_of_the_longest_row():
 
 @pytest.mark.parametrize("how", ["in order", "shuffled", "dense enough"])
 def test_H_is_that_of_dense_rows(X, layer, how):
-    X = csr_array(random_array((N, FEATURES), density=0.6, rng=0)) if how == "dense enough" else X
+    X = csr_array(random(N, FEATURES, 0.6, random_state=0)) if how == "dense enough" else X
     rows = SparseRows(X)
     assert rows.is_sparse == (how != "dense enough")
     H = hidden(layer, rows)
