@@ -11,7 +11,6 @@ the time of all threads, which says more on a busy machine: what is read ahead c
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
@@ -21,30 +20,13 @@ import pyarrow
 import pyarrow.parquet
 import zarr
 
-from _report import arguments, report
+from _report import CLOCKS, arguments, report
 from sklearn_fsvc import TanhClassifier, TanhProjector
-from sklearn_fsvc.engines.host import HostStopwatch
 from sklearn_fsvc.timing import medians
 
 FEATURES, CHUNK = 64, 16_384
 # Bytes beside `max_memory`: labels, their codes, and what Python itself allocates.
 LIMIT, BESIDE = 128 * 2**20, 100e6
-
-
-class CpuStopwatch(HostStopwatch):
-    """Adds up the time of all threads."""
-
-    def __init__(self):
-        super().__init__()
-        self._last = time.process_time()
-
-    def lap(self, stage):
-        now = time.process_time()
-        self._totals[stage] += now - self._last
-        self._last = now
-
-
-CLOCKS = {"wall": HostStopwatch, "cpu": CpuStopwatch}
 
 
 def labels(n_rows):

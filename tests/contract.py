@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import naive
 from sklearn_fsvc.formulas import Affine, Function
@@ -127,6 +128,37 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
             np.testing.assert_allclose(parts, whole, rtol=0, atol=TOLERANCE[whole.dtype] * scale)
 
 
+def check_sparse_rows(engine, dtype, shapes=(*SHAPES, (500, 300, 33))):
+    """Rows in CSR are the same rows: in several tiles, with rows and tiles that are all zero."""
+    rng, place = np.random.default_rng(3), engine.sparse_place()
+    if place is None:
+        return
+    for rows, m, n in shapes:
+        X = rng.normal(size=(rows, n)) * (rng.random((rows, n)) < 0.2)
+        X[rows // 3 : rows // 2] = 0
+        X = X.astype(dtype)
+        layer = TanhLayer(rng.normal(size=(m, n)).astype(dtype), rng.normal(size=m).astype(dtype))
+        prepared, expected = place.prepare(layer), naive.hidden(layer, X)
+        for given in (csr_array(X), shuffled(X, rng)):
+            out = engine.xp.full((rows, m), np.nan, layer.hidden_dtype)
+            H = engine.to_host(place.hidden(prepared, given, out))
+            np.testing.assert_allclose(H, expected, rtol=0, atol=2 * TOLERANCE[H.dtype])
+        out = engine.xp.full((1, m), np.nan, layer.hidden_dtype)
+        H = engine.to_host(place.hidden(prepared, csr_array((1, n), dtype=dtype), out))
+        np.testing.assert_allclose(H[0], np.tanh(layer.bias), atol=TOLERANCE[H.dtype])
+
+
+def shuffled(X, rng):
+    """X in CSR with int64 places in no order, each number in two halves, and zeros."""
+    filled, zeros = np.flatnonzero(X), rng.integers(0, X.size, 20)
+    halves = X.flat[filled] / 2
+    data = np.concatenate([halves, halves, np.zeros(len(zeros), X.dtype)])
+    rows, columns = np.divmod(np.concatenate([filled, filled, zeros]), X.shape[1])
+    order = np.argsort(rows + rng.random(len(rows)))  # by row, else as it comes
+    indptr = np.searchsorted(rows[order], np.arange(len(X) + 1))
+    return csr_array((data[order], columns[order], indptr), X.shape)
+
+
 def check_activity(engine, dtype, shape=(40, 300, 33)):
     """Sums of the outputs, each rounded to a multiple of 2^-40: parts add up to the bit."""
     for X, layer in layers(shape, dtype):
@@ -217,6 +249,8 @@ def check_engine(engine, dtypes=(np.float32, np.float64, np.uint8)):
         check_rows_are_independent(engine, dtype)
         check_parts_of_the_units(engine, dtype)
         check_settings(engine, dtype)
+        if dtype != np.uint8:
+            check_sparse_rows(engine, dtype)
         check_activity(engine, dtype)
         check_input_is_untouched(engine, dtype)
     for dtype in set(dtypes) - {np.uint8}:

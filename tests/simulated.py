@@ -24,6 +24,10 @@ class SimulatedCuda(CudaEngine):
     memory, to_host = HostEngine.memory, HostEngine.to_host
     uploads, sink, stopwatch = HostEngine.uploads, HostEngine.sink, HostEngine.stopwatch
 
+    @staticmethod
+    def sparse_to_device(X):
+        return X
+
     def why_unavailable(self):
         return None
 

@@ -106,6 +106,18 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     >>> clf = TanhClassifier(n_hidden=800, random_state=0).fit(X_train, y_train)
     >>> bool(clf.score(X_test, y_test) > 0.97)
     True
+
+    Sparse rows, as words give them, stay sparse:
+
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> texts = ["a cat is furry", "my dog is furry and loud", "kittens are soft and furry"]
+    >>> texts += ["an engine is steel", "this car is loud steel", "motors are made of steel"]
+    >>> network = TanhClassifier(n_hidden=30, weights="class_informed", random_state=0)
+    >>> model = make_pipeline(TfidfVectorizer(), network)
+    >>> model = model.fit(texts, 3 * ["animal"] + 3 * ["machine"])
+    >>> print(*model.predict(["a furry friend", "trains are steel"]))
+    animal machine
     """
 
     _may_be_auto = True

@@ -174,6 +174,14 @@ class Engine(PatchSteps, ABC):
         """Whether neither the tile nor a setting changes a bit of H: the kernels are ours."""
         return False
 
+    def sparse_place(self):
+        """What evaluates layers of products on sparse rows, in the words of the engine.
+
+        Its `hidden` takes a ``scipy.sparse.csr_array`` and, always, all units. None where there
+        is none: then such rows are made dense, a tile at a time.
+        """
+        return None
+
     def activity(self, prepared, X):
         """Sum of the outputs of all units for each row of X, an array of `xp` in float64.
 

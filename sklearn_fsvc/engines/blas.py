@@ -13,6 +13,7 @@ import numpy as np
 
 from .base import CANCELLATION
 from .host import HostEngine, host_identity, map_rows
+from .sparse import SparsePlace
 from .threads import n_threads
 
 # Bytes of the temporary arrays of one thread, small enough for its cache.
@@ -65,6 +66,9 @@ class ProductEngine(HostEngine):
             self.multiply(X, layer.units, H)
         self._by_rows(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
         return out
+
+    def sparse_place(self):
+        return SparsePlace(self.functions)
 
     def _by_rows(self, function, out):
         map_rows(function, len(out), n_threads() if out.size > _FINISH else 1)

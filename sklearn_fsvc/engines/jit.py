@@ -10,6 +10,7 @@ from ..formulas import EXP
 from ..layers import RESPONSES
 from .host import HostEngine, host_identity, map_rows
 from .packing import by_panel, items_of_rows, pack
+from .sparse import SparsePlace
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
 # More cores than these want larger layers, for it takes longer to wake their threads.
@@ -138,6 +139,9 @@ class JitEngine(HostEngine):
         threads = prepared.threads if work > _SERIAL else 1
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
+
+    def sparse_place(self):
+        return SparsePlace(np)
 
     @property
     def patch_threads(self):

@@ -24,7 +24,7 @@ class ClassStream(StreamingPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As of `fit`. Few rows are copied, and wait on the host until there are as many as
             suit a product, or somebody asks.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)

@@ -32,10 +32,14 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
             A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
             array of CuPy, torch or another library of DLPack on it; so may y.
+
+            Tanh units take sparse matrices and arrays of SciPy, which become CSR, and are never
+            dense as a whole; all others refuse them. Answers are those of the same rows, dense,
+            to rounding.
 
             A source is never in memory as a whole. It is a data set of h5py, an array of
             zarr, or anything else with `shape`, `dtype` and slices; or a function without
@@ -71,7 +75,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
 
@@ -173,7 +177,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
             As of `fit`; y in chunks of a function is not looked at.
         return_std : bool, default=False
             Whether to return standard deviations too; only with ``uncertainty=True``.
@@ -212,7 +216,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
             As of `fit`.
         sample_weight : array-like of shape (n_samples,) or str, optional

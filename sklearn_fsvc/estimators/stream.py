@@ -10,6 +10,7 @@ from ..engines import get_engine
 from ..parameters import check_positive, is_word, unchanged_on_error
 from ..readouts.held_out import Trials, train_held_out
 from ..readouts.stream import ImpossibleSums
+from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
 from .sums import SummingPredictor
@@ -132,7 +133,7 @@ class StreamingPredictor(SummingPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             As they were learnt. With less, that much of a row's weight goes.
@@ -239,4 +240,6 @@ class StreamingPredictor(SummingPredictor):
 def _with_weight(samples):
     """The samples with a weight."""
     rows = samples.present
-    return samples if len(rows) == len(samples) else samples.taken(rows)
+    if len(rows) == len(samples):
+        return samples
+    return samples.with_rows(some_rows(samples.X, rows), rows)

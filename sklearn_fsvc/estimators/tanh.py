@@ -89,6 +89,7 @@ class TanhUnits(WeighsFeatures):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         if self._request.needs_classes:
             tags.target_tags.required, tags.target_tags.multi_output = True, False
             if tags.classifier_tags is not None:

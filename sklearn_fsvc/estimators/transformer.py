@@ -41,10 +41,10 @@ class HiddenLayerTransformer(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
             float32, float64 and uint8 are taken as they are, other dtypes become float64.
-            A source is, as for `RBFClassifier`, a data set of h5py or zarr, or a function
-            that returns a fresh iterable of chunks.
+            Tanh units alone take sparse matrices. A source is, as for `RBFClassifier`, a
+            data set of h5py or zarr, or a function that returns a fresh iterable of chunks.
         y : array-like of shape (n_samples,), or str, optional
             Class labels, where the choice of the layer uses them. None where the chunks of X
             hold them; of tables, the name of a column, which is no feature.
@@ -76,7 +76,7 @@ class HiddenLayerTransformer(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
             As of `fit`; y in chunks of a function is not looked at.
         out : array-like of shape (n_samples, n_components), optional
             Where H goes: an array, a ``numpy.memmap``, or a data set of h5py or zarr. It is

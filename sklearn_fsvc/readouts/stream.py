@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from ..rows.samples import Samples
+from ..rows.sources import joined
 from .statistics import RidgeStatistics
 
 # Of sums, what rounding may leave of them once they are taken away.
@@ -63,8 +64,9 @@ class _Waiting:
     faded: np.ndarray | None
 
     @property
-    def dtype(self):
-        return self.samples.X.dtype
+    def kind(self):
+        """Rows of one kind can be joined."""
+        return type(self.samples.X), self.samples.X.dtype
 
     def kept(self):
         """The same rows in arrays of their own."""
@@ -94,7 +96,7 @@ def _joined(samples):
         weights = (np.ones(len(s)) if s.weight is None else s.weight for s in samples)
         weight = np.concatenate(list(weights))
     targets = np.concatenate([each.targets.matrix() for each in samples])
-    return Samples(np.concatenate([each.X for each in samples]), _Values(targets), weight)
+    return Samples(joined([each.X for each in samples]), _Values(targets), weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +159,7 @@ class Stream:
     def flush(self, evaluate):
         """With no row that waits."""
         result = replace(self, waiting=(), n_rows=0, n_bytes=0)
-        for _, alike in groupby(self.waiting, lambda each: each.dtype):
+        for _, alike in groupby(self.waiting, lambda each: each.kind):
             rows = _joined([each.remembered(self.memory) for each in alike])
             result = result._add(evaluate(rows))
         return result

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ..engines.patches import IMAGES, place_of
 from ..layers import PatchLayer
+from .distances import OfDistances, TileIsLost
 from .job import Job
 from .sink import ConsumerSink
-from .sources import Source, read_ahead
+from .sources import Source, SparseRows, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
 
@@ -26,11 +29,15 @@ def suited(layer, X):
 
 
 def n_synapses(X, n_units):
-    """rows x units x features of a job on X, which nobody has looked at yet."""
+    """rows x units x features of a job on X, which nobody has looked at yet.
+
+    Of a sparse matrix only the numbers that it holds count.
+    """
     shape = getattr(X, "shape", ())
     if len(shape) != 2:
         return 0
-    return shape[0] * shape[1] * (shape[0] if n_units is None else n_units)
+    numbers = X.nnz if issparse(X) else shape[0] * shape[1]
+    return numbers * (shape[0] if n_units is None else n_units)
 
 
 def take_rows(X, rows, dtype=None):
@@ -140,7 +147,8 @@ def stream(job, layer, X, consumer, rows=None):
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """
-    _Flow(job, layer, X, rows).into(ConsumerSink(job.engine.xp, layer, consumer), consumer)
+    sink = ConsumerSink(job.engine.xp, layer, consumer)
+    _flow(job, layer, X, rows).into(sink, consumer)
 
 
 def stream_into(job, layer, X, out):
@@ -153,7 +161,7 @@ def stream_into(job, layer, X, out):
     out : array of shape (n_rows, n_units), of the host or of ``engine.xp``
         Not counted in the memory of the job.
     """
-    _Flow(job, layer, X).into(job.engine.sink(out))
+    _flow(job, layer, X).into(job.engine.sink(out))
 
 
 def stream_all(job, layers, X, consumer, rows=None):
@@ -170,56 +178,33 @@ def stream_all(job, layers, X, consumer, rows=None):
     hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
     shared = replace(
         consumer,
-        take=_OfDistances(layers, consumer.take, job.engine.xp),
+        take=OfDistances(layers, consumer.take, job.engine.xp),
         row_bytes=consumer.row_bytes + hidden_bytes,
     )
     stream(job, distances, X, shared, rows)
 
 
-class _OfDistances:
-    """Takes tiles of distances, and hands over the outputs of each layer for them."""
-
-    def __init__(self, layers, take, xp):
-        self._layers, self._take, self._xp = layers, take, xp
-        self._memory = None
-
-    def __call__(self, part, D):
-        if self._memory is None or len(self._memory) < len(D):
-            self._memory = self._xp.empty(D.shape, D.dtype)
-        for i in range(len(self._layers)):
-            self._hand_over(i, part, D)
-
-    def _hand_over(self, i, part, D):
-        try:
-            H = self._layers[i].of_distances(D, self._memory[: len(D)], self._xp)
-            self._take(i, part, H)
-        except MemoryError:
-            if i == 0:
-                raise
-            # The whole tile cannot be taken back once the first layer has had it.
-            if len(D) == 1:
-                raise _TileIsLost from None
-            half = len(D) // 2
-            self._hand_over(i, slice(part.start, part.start + half), D[:half])
-            self._hand_over(i, slice(part.start + half, part.stop), D[half:])
-
-
-class _TileIsLost(MemoryError):
-    """There is no memory, and part of the work on a tile cannot be undone."""
-
-
-def basic_layer(engine, layer):
+def basic_layer(engine, layer, has_all_units=False):
     """The basic layer that was measured to be best here, or the engine's default."""
     if isinstance(layer, PatchLayer):  # cut by images alone, and then again
         return BasicLayer(IMAGES, layer.n_units)
-    settings = engine.settings(layer)
-    return BasicLayer.of(settings["M"], settings["asymmetry"], layer.n_units)
+    settings, n_units = engine.settings(layer), layer.n_units
+    if has_all_units:
+        return BasicLayer(max(1, settings["M"] ** 2 // n_units), n_units)
+    return BasicLayer.of(settings["M"], settings["asymmetry"], n_units)
 
 
 def evaluate(engine, prepared, basic, X, H):
     """H of the rows X, one basic layer after the other."""
     for rows, units in basic.parts(*H.shape):
         engine.hidden(prepared, X[rows], out=H[rows], units=units)
+
+
+def _flow(job, layer, X, rows=None):
+    """The `_Flow`, without the features that no sparse row has."""
+    if isinstance(X, SparseRows):
+        layer, X = X.narrowed(layer)
+    return _Flow(job, layer, X, rows)
 
 
 @dataclass(frozen=True)
@@ -235,11 +220,17 @@ class _Flow:
     def n_rows(self):
         return len(self.X if self.rows is None else self.rows)
 
+    @cached_property
+    def sparse_place(self):
+        """What multiplies the rows as sparse ones; None where they are met as dense ones."""
+        is_sparse = isinstance(self.X, SparseRows) and self.X.is_sparse
+        return self.job.engine.sparse_place() if is_sparse else None
+
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
         engine, layer = self.job.engine, self.layer
-        place = place_of(engine, layer, self.job.memory_limit)
-        basic = basic_layer(engine, layer)
+        place = self.sparse_place or place_of(engine, layer, self.job.memory_limit)
+        basic = basic_layer(engine, layer, self.sparse_place is not None)
         tile = self._tile_rows(place, basic, sink.n_buffers, consumer)
         prepared = place.prepare(layer)
         progress = self.job.progress(self.n_rows, tile)
@@ -257,7 +248,7 @@ class _Flow:
                         progress.advance(part.stop - part.start)
                         start = part.stop
             except MemoryError as error:
-                if tile == 1 or isinstance(error, _TileIsLost):
+                if tile == 1 or isinstance(error, TileIsLost):
                     raise
                 tile //= 2
                 sink.free()
@@ -267,7 +258,8 @@ class _Flow:
     def _tile_rows(self, place, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
-        preferred, is_source = consumer.tile_rows, isinstance(self.X, Source)
+        preferred, is_sparse = consumer.tile_rows, self.sparse_place is not None
+        is_source = isinstance(self.X, Source) and not is_sparse
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
             if is_source:
@@ -278,6 +270,8 @@ class _Flow:
             n_ahead, read_bytes = n_ahead + 1, self.X.read_bytes
         ahead_bytes = n_ahead * self.X.dtype.itemsize
         input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
+        if is_sparse:  # as they are, widened, and those that threads take
+            input_bytes = 3 * self.X.row_bytes(layer.units.dtype)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
         row_bytes = n_buffers * hidden_bytes + input_bytes + place.row_bytes(layer)
         return rows_per_tile(
@@ -290,6 +284,10 @@ class _Flow:
         """(part, rows of X as they meet the units) from `start` on."""
         X, engine, stop = self.X, self.job.engine, self.n_rows
         parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
+        if self.sparse_place:
+            blocks = X.tiles(self.rows, parts, self.layer.units.dtype)
+            yield from zip(parts, blocks, strict=True)
+            return
         with closing(row_blocks(X, self.rows, parts)) as picked:
             blocks = picked if isinstance(X, engine.xp.ndarray) else engine.uploads(picked)
             for part, block in zip(parts, blocks, strict=True):

@@ -1,12 +1,14 @@
 """Input that scikit-learn does not check: sources, and arrays on another device by DLPack."""
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.externals import array_api_compat
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from ..engines import Engine, known_engines
 from ..layers import DTYPES
-from .sources import InMemory, Source
+from .sources import InMemory, Source, SparseRows
 
 # Numbers that layers take once they are converted, and how many are converted at once.
 _OTHER_NUMBERS = (bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16)
@@ -18,8 +20,18 @@ def validated(estimator, X, *y, **checks):
     """scikit-learn's `validate_data`, whose error for what is missing or a word has a remedy.
 
     float32, float64 and uint8 stay as they are. Other numbers become float64: at once where they
-    are few, else as they are read.
+    are few, else as they are read. A sparse matrix becomes `SparseRows`, where the estimator
+    takes one.
     """
+    name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
+    if issparse(X) and not takes_sparse:
+        raise TypeError(
+            f"X is a sparse matrix, and {name} needs dense rows. TanhClassifier, TanhRegressor and "
+            "TanhProjector take sparse ones; else give X.toarray() if it fits in memory, or fewer "
+            f"features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
+        )
+    if takes_sparse:
+        checks = {"accept_sparse": "csr", "ensure_all_finite": not issparse(X)} | checks
     try:
         found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except ValueError as error:
@@ -27,14 +39,18 @@ def validated(estimator, X, *y, **checks):
         if "X contains NaN" not in what and "convert string to float" not in what:
             raise
         raise ValueError(
-            f"{what.rstrip('.')}. {type(estimator).__name__} needs numbers; for missing values and "
-            f"categories use make_tabular_pipeline({type(estimator).__name__}(...))."
+            f"{what.rstrip('.')}. {name} needs numbers; for missing values and categories use "
+            f"make_tabular_pipeline({name}(...))."
         ) from error
     return (_converted(found[0]), *found[1:]) if y else _converted(found)
 
 
 def _converted(X):
     """X in a dtype that layers take, or as a source of such rows."""
+    if issparse(X):
+        rows = SparseRows(X)
+        rows.check_finite()
+        return rows
     if X.dtype in DTYPES:
         return X
     return X.astype(np.float64) if X.size <= _FEW else InMemory(X)

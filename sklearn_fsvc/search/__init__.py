@@ -150,8 +150,9 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or source of rows
-            A source is read in its own order: with splitters that keep it, such as KFold.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+            A source is read in its own order: with splitters that keep it, such as KFold. Sparse
+            for tanh units.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
             As of `RBFClassifier.fit`.
         **params : dict

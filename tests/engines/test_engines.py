@@ -4,6 +4,7 @@ import pytest
 import contract
 import naive
 from sklearn_fsvc.engines.blas import BlasEngine
+from sklearn_fsvc.engines.sparse import SparsePlace
 from sklearn_fsvc.layers import RBFLayer
 
 DTYPES = [np.float32, np.float64, np.uint8]
@@ -52,6 +53,11 @@ def test_parts_of_the_units(engine, dtype):
 )
 def test_settings(engine, dtype):
     contract.check_settings(engine, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows(engine, dtype):
+    contract.check_sparse_rows(engine, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -142,6 +148,9 @@ class _Broken(BlasEngine):
             X = X + 1e-9
         return super().squared_gradients(layer, X, D, W)
 
+    def sparse_place(self):
+        return _BrokenPlace() if self.flaw == "skips a zero row" else super().sparse_place()
+
     def settings(self, layer):
         settings = super().settings(layer)
         self.is_odd = self.flaw == "a setting changes H" and settings["asymmetry"] > 1
@@ -155,10 +164,20 @@ class _Broken(BlasEngine):
         return (2, 1) if self.flaw == "memory" else super().memory()
 
 
+class _BrokenPlace(SparsePlace):
+    def __init__(self):
+        super().__init__(np)
+
+    def hidden(self, prepared, X, out, units=None):
+        H = super().hidden(prepared, X, out, units)
+        H[np.diff(X.indptr) == 0] = 0
+        return H
+
+
 FLAWS = [
     "last unit", "last row of a tile", "precision", "ignores out", "dtype",
     "depends on the tile", "memory", "ignores units", "a setting changes H",
-    "a step where rows and units are alike", "sums as they come",
+    "a step where rows and units are alike", "sums as they come", "skips a zero row",
 ]  # fmt: skip
 
 

@@ -117,3 +117,8 @@ def test_the_kernel_of_the_paper_is_right(kind):
     made = kernel(kind.split()[0], "int" in kind)
     made.code[(3, 2), (4, 4)](*arrays, H, parameter)
     np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows(engine, dtype):
+    contract.check_sparse_rows(engine, dtype, [(7, 5, 33)])

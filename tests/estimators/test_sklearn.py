@@ -32,31 +32,29 @@ from sklearn_fsvc.engines import ENGINES
 
 # The one list of checks that fail; each must fail, and says why no estimator of its kind
 # could pass.
-SAME_WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
-CENTRES_IN_ORDER = {
-    SAME_WEIGHTS: (
-        "centres are chosen among the rows in the order of presentation; repeating and "
-        "reordering rows presents other rows first"
-    )
-}
-SUMS_OF_ROWS = {
-    SAME_WEIGHTS: (
-        "weights are sums and differences of rows that are drawn one by one; repeating and "
-        "reordering rows draws others"
-    )
-}
-HOLDS_OUT = {
-    SAME_WEIGHTS: (
-        "a penalty is found by the error of rows that are held out; of a row that is repeated, "
-        "some are held out and the others tell what they were"
-    )
-}
-LEAVES_ONE_OUT = {
-    SAME_WEIGHTS: (
-        "leave-one-out leaves out a row with all its weight; of a row that is repeated it "
-        "leaves out one, and the others tell what it was"
-    )
-}
+SAME_WEIGHTS = [
+    f"check_sample_weight_equivalence_on_{rows}_data" for rows in ("dense", "sparse")
+]  # fmt: skip
+CENTRES_IN_ORDER = dict.fromkeys(
+    SAME_WEIGHTS,
+    "centres are chosen among the rows in the order of presentation; repeating and "
+    "reordering rows presents other rows first",
+)
+SUMS_OF_ROWS = dict.fromkeys(
+    SAME_WEIGHTS,
+    "weights are sums and differences of rows that are drawn one by one; repeating and "
+    "reordering rows draws others",
+)
+HOLDS_OUT = dict.fromkeys(
+    SAME_WEIGHTS,
+    "a penalty is found by the error of rows that are held out; of a row that is repeated, "
+    "some are held out and the others tell what they were",
+)
+LEAVES_ONE_OUT = dict.fromkeys(
+    SAME_WEIGHTS,
+    "leave-one-out leaves out a row with all its weight; of a row that is repeated it "
+    "leaves out one, and the others tell what it was",
+)
 
 
 def expected_failures(estimator):

@@ -168,7 +168,9 @@ def test_noise_that_was_learned_by_heart_is_noise():
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(120, 3)), rng.normal(size=(4000, 3))
     y = rng.normal(size=120)
-    model = TanhRegressor(60, scale=0.5, alpha=1e-2, uncertainty=True, random_state=0).fit(X, y)
+    model = TanhRegressor(
+        60, feature_weights=None, scale=0.5, alpha=1e-2, uncertainty=True, random_state=0
+    ).fit(X, y)
     assert (y - model.predict(X)).std() < 0.8
     answers, deviations = model.predict(new, return_std=True)
     assert 0.8 < np.mean(((rng.normal(size=4000) - answers) / deviations) ** 2) < 1.25

@@ -19,6 +19,7 @@ from ..workers import n_workers, worker_number
 from . import patches, programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
+from .sparse import CudaSparsePlace, csr_on_device
 
 # Bytes of the blocks in which rows travel that stay on the GPU.
 _UPLOAD = 2**26
@@ -168,8 +169,13 @@ class CudaEngine(Engine):
         prepared.hidden(X, out, units or slice(0, layer.n_units))
         return out
 
+    def sparse_place(self):
+        return CudaSparsePlace(self)
+
     def to_device(self, array):
         return self.xp.asarray(array)
+
+    sparse_to_device = staticmethod(csr_on_device)
 
     def to_host(self, array):
         return self.xp.asnumpy(array)

@@ -44,11 +44,12 @@ class CudaLayer(ABC):
         """H of the rows X in the columns `units` of `out`."""
 
     def _multiply(self, X, W, out, units):
-        """out[:, units] = X W[units]'"""
-        if units.stop - units.start == out.shape[1]:
+        """out[:, units] = X W[units]', also for sparse rows."""
+        is_dense = isinstance(X, self.xp.ndarray)
+        if is_dense and units.stop - units.start == out.shape[1]:
             self.xp.matmul(X, W.T, out=out)
         else:
-            out[:, units] = self.xp.matmul(X, W[units].T)
+            out[:, units] = X @ W[units].T
 
     def _finish_distances(self, H, units):
         """What our kernels of distances leave to do: all, if a square comes first."""

@@ -14,8 +14,12 @@ from .in_memory import InMemory
 from .iterated import Iterated
 from .part import some_rows
 from .sliceable import Sliceable, is_sliceable
+from .sparse import SparseRows, joined
 
-__all__ = ["Anticipated", "InMemory", "Source", "open_rows", "read_ahead", "some_rows"]
+__all__ = [
+    "Anticipated", "InMemory", "Source", "SparseRows", "joined", "open_rows", "read_ahead",
+    "some_rows",
+]  # fmt: skip
 
 
 def open_rows(X, max_memory, y=None, sample_weight=None):

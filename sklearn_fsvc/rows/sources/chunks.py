@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .base import as_taken, check_finite
 
@@ -48,6 +49,10 @@ class Chunk:
                 f"{_at(first)} is a tuple of {len(parts)}; give X, (X, y) or (X, y, weight)."
             )
         X, *more = parts
+        if issparse(X):
+            raise TypeError(
+                f"{_at(first)} is sparse; give chunk.toarray(), or all rows as one sparse matrix."
+            )
         columns = _columns(X)
         belongings = dict(zip(BELONGINGS, more, strict=False))
         if named:

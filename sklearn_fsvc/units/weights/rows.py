@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ...rows.job import Job
+from ...rows.sources import SparseRows
 from ...rows.streaming import row_blocks, take_rows
 from ...rows.tiling import rows_per_tile
 
@@ -54,6 +56,17 @@ class LabelledRows:
     def xp(self):
         return self.algebra.xp
 
+    @property
+    def are_sparse(self):
+        """Whether rows are met as sparse ones."""
+        return isinstance(self.X, SparseRows) and self.X.is_sparse
+
+    def blocks(self, parts):
+        """The rows part by part; sparse ones in the dtype of the weights."""
+        if self.are_sparse:
+            return self.X.tiles(self.rows, parts, self.dtype)
+        return row_blocks(self.X, self.rows, parts)
+
     def tiles(self, n, row_bytes, fixed_bytes, tile_bytes):
         """Slices of `n` things, as many of them at a time as suit and fit."""
         preferred = max(1, tile_bytes // row_bytes)
@@ -81,7 +94,7 @@ def signed_sums(data, n_units, seed):
     sums = _SignedSums(data, n_units, seed)
     tile_bytes = _TILE_BYTES * (1 if data.xp is np else 4)
     parts = data.tiles(len(data.rows), sums.row_bytes, sums.fixed_bytes, tile_bytes)
-    with closing(row_blocks(data.X, data.rows, parts)) as blocks:
+    with closing(data.blocks(parts)) as blocks:
         for part, block in zip(parts, blocks, strict=True):
             sums.add(part, block)
     return sums.result()[:n_units]
@@ -95,10 +108,10 @@ class _SignedSums:
         classes, self._codes = np.unique(data.codes[data.rows], return_inverse=True)
         n_each = -(-n_units // len(classes))
         self._data, self._signs = data, _Signs(n_each, seed)
-        # From sums of bytes, which are exact, the mean is taken at the end, from others the
-        # rest.
-        self._is_exact = X.dtype == np.uint8
-        shift = np.zeros(X.shape[1]) if self._is_exact else data.mean
+        # From sums of bytes, which are exact, and of sparse rows, which would be dense, the mean is
+        # taken at the end, from others the rest.
+        self._is_shifted = X.dtype != np.uint8 and not data.are_sparse
+        shift = data.mean if self._is_shifted else np.zeros(X.shape[1])
         shift = shift.astype(data.dtype)
         self._rest = xp.asarray((data.mean - shift).astype(data.dtype))
         self._shift = xp.asarray(shift)
@@ -112,8 +125,11 @@ class _SignedSums:
     @property
     def row_bytes(self):
         n_each, _, n_features = self._sums.shape
-        item, hidden_item = self._data.X.dtype.itemsize, self._sums.itemsize
-        return 2 * n_features * (item + hidden_item) + n_each * (4 + hidden_item)
+        X, dtype = self._data.X, self._sums.dtype
+        input_bytes = n_features * (X.dtype.itemsize + dtype.itemsize)
+        if self._data.are_sparse:
+            input_bytes = X.row_bytes(dtype)
+        return 2 * input_bytes + n_each * (4 + dtype.itemsize)
 
     def add(self, part, block):
         """Take in a slice of the rows; the slices follow one another."""
@@ -122,14 +138,16 @@ class _SignedSums:
         for k in range(self._sums.shape[1]):
             picked = np.flatnonzero(codes == k)
             if len(picked):
-                self._add_to_class(k, take_rows(block, picked, data.dtype), words[picked])
+                ours = block[picked] if issparse(block) else take_rows(block, picked, data.dtype)
+                self._add_to_class(k, ours, words[picked])
 
     def _add_to_class(self, k, ours, words):
         xp = self._data.xp
         S = self._signs.of(words, self._data.dtype, xp)
-        if not self._is_exact:
+        if self._is_shifted:
             ours -= self._shift
-        self._sums[:, k] += self._data.algebra.cross(ours, S).T
+        cross = ours.T @ S if issparse(ours) else self._data.algebra.cross(ours, S)
+        self._sums[:, k] += cross.T
         self._totals[:, k] += S.sum(axis=0)
 
     def result(self):

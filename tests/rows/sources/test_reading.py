@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
-from sklearn_fsvc.rows.sources import Anticipated, open_rows, some_rows
+from sklearn_fsvc.rows.sources import Anticipated, SparseRows, open_rows, some_rows
 from sklearn_fsvc.rows.streaming import row_blocks, take_rows
 from sourced import LIBRARIES, Shelf, Tap, batches, written
 
@@ -25,6 +26,7 @@ SOURCES = {
     "arrays": lambda: opened(Tap(X)),
     "arrays and y": lambda: opened(Tap(X, np.arange(N))),
     "batches": lambda: opened(batches(X)),
+    "sparse": lambda: SparseRows(csr_array(X)),
     "part": lambda: some_rows(opened(Shelf(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)),
 }
 of_all = pytest.mark.parametrize("kind", SOURCES)

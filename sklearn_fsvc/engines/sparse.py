@@ -1,0 +1,62 @@
+"""Layers of products on sparse rows, on the host: only what is not zero is multiplied."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .host import map_rows
+from .threads import n_threads
+
+# Outputs that one thread makes at a time, few enough to be finished in its cache.
+_OUTPUTS = 2**17
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    layer: Any
+    by_feature: np.ndarray  # (n_features, n_units): what a number of X meets lies together
+
+
+class SparsePlace:
+    """The part of `Engine` that sparse rows need, in the words of the engine.
+
+    X is a ``scipy.sparse.csr_array`` in the dtype of the layer. SciPy multiplies, whose products
+    let other threads go on.
+
+    Parameters
+    ----------
+    functions : module or object
+        The elementwise functions that the layer finishes with.
+    """
+
+    def __init__(self, functions):
+        self._functions = functions
+
+    def prepare(self, layer):
+        return _Prepared(layer, np.ascontiguousarray(layer.units.T))
+
+    def prepared_bytes(self, layer):
+        product = max(_OUTPUTS, layer.n_units) * layer.units.itemsize
+        return 2 * layer.units.nbytes + n_threads() * product
+
+    def row_bytes(self, layer):
+        return 0
+
+    def hidden(self, prepared, X, out, units=None):
+        """H of the rows X in `out`; always in all columns."""
+        step = max(1, _OUTPUTS // out.shape[1])
+
+        def evaluate(rows):
+            for start in range(rows.start, rows.stop, step):
+                few = slice(start, min(start + step, rows.stop))
+                self._evaluate(prepared, X[few], out[few])
+
+        map_rows(evaluate, len(out), n_threads() if out.size > _OUTPUTS else 1)
+        return out
+
+    def _evaluate(self, prepared, X, out):
+        layer = prepared.layer
+        out[...] = X @ prepared.by_feature
+        layer.on_sums.apply(out, np)
+        layer.finish(out, self._functions)

@@ -1,0 +1,357 @@
+"""Sparse rows of tanh estimators: the answers of the same rows, dense, to rounding."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from allocated import MIB, PER_ROW, peak
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    PatchClassifier,
+    PatchProjector,
+    PatchRegressor,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+from sklearn_fsvc.engines import ENGINES
+from sklearn_fsvc.rows.sources import SparseRows
+from teams import Half
+
+N, FEATURES = 300, 400
+NAMES = [f"word {j}" for j in range(FEATURES)]
+SIZED = {"n_hidden": 40, "random_state": 0}
+MODELS = [
+    TanhClassifier(**SIZED),
+    TanhClassifier(alpha="loo", probability=True, **SIZED),
+    TanhClassifier(weights="class_informed", alpha=1.0, **SIZED),
+    TanhClassifier(weights="constrained", alpha=1.0, scale=0.3, **SIZED),
+    TanhClassifier(weights="orthogonal", image_shape=(20, 20), alpha=1.0, **SIZED),
+    TanhRegressor(alpha=1.0, uncertainty=True, **SIZED),
+    TanhProjector(30, random_state=0),
+]
+of_all = pytest.mark.parametrize("model", MODELS, ids=str)
+CLASSIFIER, REGRESSOR = TanhClassifier(alpha=1.0, **SIZED), TanhRegressor(alpha=1.0, **SIZED)
+
+
+def made(density=0.03, dtype=np.float64):
+    """Rows of small whole numbers, some of them empty, and their classes."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(1, 9, (N, FEATURES)) * (rng.random((N, FEATURES)) < density)
+    X[5:8] = X[-1] = 0
+    return X.astype(dtype), np.arange(N) % 3
+
+
+def answers(model, X):
+    if hasattr(model, "transform"):
+        return [model.transform(X)]
+    if hasattr(model, "decision_function"):
+        proba = [model.predict_proba(X)] if model.probability else []
+        return [model.predict(X), model.decision_function(X), *proba]
+    return model.predict(X, return_std=True) if model.uncertainty else [model.predict(X)]
+
+
+def assert_same(found, expected, tolerance=1e-9):
+    for some, more in zip(found, expected, strict=True):
+        assert some.dtype == more.dtype
+        np.testing.assert_allclose(some, more, rtol=0, atol=tolerance * max(1, abs(more).max()))
+
+
+@of_all
+def test_the_answers_of_dense_rows(device, model):
+    X, y = made()
+    model.set_params(device=device)
+    expected = answers(clone(model).fit(X, y), X)
+    fitted = clone(model).fit(sparse.csr_array(X), y)
+    assert_same(answers(fitted, sparse.csr_array(X)), expected)
+    assert_same(answers(fitted, X), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64, bool])
+@of_all
+def test_dtypes(model, dtype):
+    X, y = made(dtype=dtype)
+    expected = answers(clone(model).fit(X, y), X)
+    fitted, X = clone(model).fit(sparse.csr_array(X), y), sparse.csr_array(X)
+    assert_same(answers(fitted, X), expected, 1e-9 if dtype in (np.int64, bool) else 1e-4)
+
+
+def unsorted(X):
+    """The last number of a row first."""
+    X = sparse.csr_array(X)
+    for row in range(len(X.indptr) - 1):
+        some = slice(X.indptr[row], X.indptr[row + 1])
+        X.indices[some], X.data[some] = X.indices[some][::-1].copy(), X.data[some][::-1].copy()
+    X.has_sorted_indices = False
+    return X
+
+
+def halves(X):
+    """Each number in two."""
+    X = sparse.csr_array(X)
+    return sparse.csr_array(
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape
+    )
+
+
+def with_zeros(X):
+    """Zeros that are written down, in half of the places of a feature."""
+    stored = X + (X == 0) * (np.arange(FEATURES) < 20) * 1000
+    stored = sparse.csr_array(stored)
+    stored.data[stored.data == 1000] = 0
+    return stored
+
+
+def long_places(X):
+    X = sparse.csr_array(X)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+FORMS = [
+    sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_matrix,
+    unsorted, halves, with_zeros, long_places,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form):
+    X, y = made()
+    given = form(X)
+    before = given.copy()
+    np.testing.assert_array_equal(given.toarray(), X)  # the form is right
+    model = clone(CLASSIFIER).fit(given, y)
+    assert_same(answers(model, given), answers(clone(CLASSIFIER).fit(X, y), X))
+    if given.format == "csr":
+        np.testing.assert_array_equal(given.indices, before.indices)
+        np.testing.assert_array_equal(given.data, before.data)
+
+
+def test_a_table_of_sparse_columns():
+    pandas = pytest.importorskip("pandas")
+    X, y = made()
+    table = pandas.DataFrame.sparse.from_spmatrix(sparse.csr_array(X), columns=NAMES)
+    model = clone(CLASSIFIER).fit(table, y)
+    assert model.feature_names_in_.tolist() == NAMES
+    assert_same(answers(model, table), answers(clone(CLASSIFIER).fit(X, y), X))
+
+
+def test_rows_that_are_hardly_sparse():
+    X, y = made(density=0.5)
+    expected = answers(clone(CLASSIFIER).fit(X, y), X)
+    X = sparse.csr_array(X)
+    assert_same(answers(clone(CLASSIFIER).fit(X, y), X), expected)
+
+
+def test_few_rows():
+    X, y = made()
+    model = clone(CLASSIFIER).fit(X, y)
+    for rows in (slice(0, 1), slice(5, 6), slice(8, 11)):
+        expected = answers(model, X[rows])
+        assert_same(answers(model, sparse.csr_array(X[rows])), expected)
+
+
+def test_weights_classes_and_budget():
+    """Rows without a weight, and tiles of a few rows."""
+    X, y = made()
+    weight = np.random.default_rng(1).integers(0, 3, N).astype(float)
+    model = clone(CLASSIFIER).set_params(class_weight="balanced")
+    expected = answers(clone(model).fit(X, y, weight), X)
+    model.set_params(max_memory=4_000_000)
+    assert_same(answers(model.fit(sparse.csr_array(X), y, weight), X), expected)
+
+
+@pytest.mark.parametrize("model", [CLASSIFIER, REGRESSOR], ids=str)
+def test_rows_come_and_go(model):
+    """Dense chunks and sparse ones, some without a weight; then some are forgotten."""
+    X, y = made()
+    weight = (np.arange(N) % 5 > 0).astype(float)
+    form = [sparse.csr_array, sparse.csc_array, np.asarray]
+
+    def taught(forms):
+        learner = clone(model)
+        for i, form in enumerate(forms):
+            part = slice(100 * i, 100 * (i + 1))
+            known = {"classes": range(3)} if model is CLASSIFIER and i == 0 else {}
+            learner.partial_fit(form(X[part]), y[part], sample_weight=weight[part], **known)
+        return learner.forget(forms[0](X[20:50]), y[20:50], weight[20:50])
+
+    learner, expected = taught(form), answers(taught([np.asarray] * 3), X)
+    assert_same(answers(pickle.loads(pickle.dumps(learner)), X), expected)
+    assert_same(answers(learner, sparse.csr_array(X)), expected)
+
+
+def test_rows_that_wait_are_few_bytes():
+    X, y = made()
+    model = clone(CLASSIFIER).partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
+    given = sparse.csr_array(X[30:40])
+    before = model._stream.n_bytes
+    model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)
+    (*_, last) = model._stream.waiting
+    assert isinstance(last.samples.X, SparseRows)
+    assert len(last.samples) == 5
+    assert model._stream.n_bytes - before < X[30:40].nbytes / 10
+    given.data[:] = np.nan  # they are copies
+    assert model.predict(X).shape == (N,)
+
+
+def test_models_are_merged():
+    X, y = made()
+    given = sparse.csr_array(X)
+    layer = FrozenEstimator(TanhProjector(40, random_state=0).fit(given))
+    model = TanhClassifier(layer=layer, alpha=1.0)
+    parts = [clone(model).partial_fit(given[i::2], y[i::2], classes=range(3)) for i in range(2)]
+    merged = parts[0].merge(parts[1:])
+    assert_same(answers(merged, given), answers(model.fit(X, y), X))
+
+
+def test_shares_of_a_team(monkeypatch):
+    monkeypatch.setitem(ENGINES, Half.name, Half)
+    X, y = made()
+    for model in MODELS[:3] + MODELS[-1:]:
+        expected = answers(clone(model).fit(X, y), X)
+        team = clone(model).set_params(device="half:all").fit(sparse.csr_array(X), y)
+        assert_same(answers(team, sparse.csr_array(X)), expected)
+
+
+@pytest.mark.parametrize(
+    "grid", [{"n_hidden": [10, 30], "alpha": [0.1, 1.0]}, {"weights": ["class_informed"]}]
+)
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.coo_array])
+def test_search(form, grid):
+    X, y = made()
+    searches = [
+        HiddenSizeSearchCV(TanhClassifier(scale=0.2, alpha=1.0, **SIZED), grid, cv=3).fit(rows, y)
+        for rows in (X, form(X))
+    ]
+    of_dense, of_sparse = (search.cv_results_["mean_test_score"] for search in searches)
+    np.testing.assert_allclose(of_sparse, of_dense)
+    np.testing.assert_array_equal(*(search.predict(X) for search in searches))
+
+
+FURRY = ["the cat is furry", "a kitten is soft and furry", "my dog is furry and loud"]
+STEEL = ["the engine is steel", "a motor is loud steel", "my car is made of steel"]
+
+
+def test_words():
+    texts, y = 4 * FURRY + 4 * STEEL, 12 * ["animal"] + 12 * ["machine"]
+    words = TfidfVectorizer()
+    model = make_pipeline(words, TanhClassifier(30, weights="class_informed", random_state=0))
+    assert cross_val_score(model, texts, y, cv=4, error_score="raise").mean() == 1
+    answers = model.fit(texts, y).predict(["a furry friend", "steel, of all things"])
+    assert answers.tolist() == ["animal", "machine"]
+
+
+@of_all
+def test_bad_numbers_are_named(model):
+    X, y = made()
+    fitted, given = clone(model).fit(X, y), sparse.csr_array(X)
+    row, column = np.argwhere(X)[40]
+    for value, what in ((np.nan, "NaN"), (np.inf, "infinity")):
+        given.data[40] = value
+        match = f"Input X contains {what} in row {row}, column {column}; remove or impute"
+        for call in (
+            lambda: clone(model).fit(given, y),
+            lambda: answers(fitted, sparse.csc_array(given)),
+        ):
+            with pytest.raises(ValueError, match=match):
+                call()
+
+
+@of_all
+def test_shapes_are_checked(model):
+    X, y = made()
+    fitted = clone(model).fit(sparse.csr_array(X), y)
+    with pytest.raises(ValueError, match="0 sample"):
+        clone(model).fit(sparse.csr_array((0, FEATURES)), [])
+    with pytest.raises(ValueError, match="0 sample"):
+        answers(fitted, sparse.csr_array((0, FEATURES)))
+    with pytest.raises(ValueError, match=f"X has 3 features, but .* expecting {FEATURES}"):
+        answers(fitted, sparse.csr_array((2, 3)))
+
+
+DENSE = [RBFClassifier, RBFRegressor, RBFProjector, PatchClassifier, PatchRegressor, PatchProjector]
+
+
+@pytest.mark.parametrize("cls", DENSE)
+def test_who_needs_dense_rows_says_what_to_do(cls):
+    X, y = made()
+    match = f"X is a sparse matrix, and {cls.__name__} needs dense rows. TanhClassifier.*toarray"
+    calls = [lambda: cls().fit(sparse.csr_array(X), y)]
+    if hasattr(cls, "partial_fit"):
+        calls.append(lambda: cls().set_params(alpha=1.0).partial_fit(sparse.csr_array(X), y))
+    for call in calls:
+        with pytest.raises(TypeError, match=match):
+            call()
+
+
+def test_sparse_chunks_are_refused():
+    X, y = made()
+    with pytest.raises(TypeError, match=r"begins at row 0 is sparse; .*toarray"):
+        clone(CLASSIFIER).fit(lambda: iter([(sparse.csr_array(X), y)]))
+
+
+# Rows that would take 800 MB, and a layer of 8 MB.
+N_WIDE = 20_000
+WIDE = sparse.csr_array(sparse.random(N_WIDE, 5000, 1e-3, random_state=0))
+LABELS = np.arange(N_WIDE) % 3
+
+
+@pytest.mark.parametrize(
+    "params", [{"alpha": 1.0}, {}, {"alpha": "loo"}, {"weights": "class_informed"}], ids=str
+)
+def test_rows_are_never_dense_as_a_whole(params):
+    model = TanhClassifier(200, random_state=0, **params)
+    model.fit(WIDE[:500], LABELS[:500])  # imported before it is measured
+    _, fit = peak(model.fit, WIDE, LABELS)
+    _, predict = peak(model.predict, WIDE)
+    assert fit < 250 * MIB  # those that the scale is read off are dense
+    assert predict < 60 * MIB
+
+
+def test_the_budget_is_kept():
+    X = sparse.csr_array(sparse.random(N_WIDE, 1000, 5e-3, random_state=0))
+    model = TanhClassifier(200, scale=0.2, alpha=1.0, random_state=0)
+    model.fit(X[:500], LABELS[:500])
+
+    def taken(max_memory):
+        model.set_params(max_memory=max_memory)
+        _, fit = peak(model.fit, X, LABELS)
+        _, predict = peak(model.predict, X)
+        beside = PER_ROW * N_WIDE
+        return fit - model.components_.nbytes - beside, predict - beside
+
+    assert max(taken(15_000_000)) <= 15_000_000
+    assert taken(None)[1] > 15_000_000  # else the line above says nothing
+
+
+def test_tiles_of_long_rows_keep_to_the_budget():
+    X = sparse.csr_array(sparse.random(8000, 5000, 0.05, random_state=0))
+    projector = TanhProjector(10, scale=0.2, random_state=0).fit(X[:500])
+
+    def taken(max_memory):
+        H, n_bytes = peak(projector.set_params(max_memory=max_memory).transform, X)
+        return n_bytes - H.nbytes
+
+    assert taken(4_000_000) <= 4_000_000
+    assert taken(None) > 10_000_000
+
+
+@pytest.mark.slow
+def test_many_features():
+    X = sparse.csr_array(sparse.random(5000, 100_000, 1e-3, random_state=0))
+    model, y = TanhClassifier(500, random_state=0), np.arange(5000) % 3
+    _, fit = peak(model.fit, X, y)  # the rows would be 4 GB
+    assert fit < 2.5 * model.components_.nbytes
+    _, predict = peak(model.predict, X[:1])
+    assert predict < 4 * MIB  # and the layer is 400 MB
