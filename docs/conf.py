@@ -38,6 +38,10 @@ numpydoc_show_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "auto_examples/used",  # which example uses what
+    "doc_module": ("sklearn_fsvc",),
+    "capture_repr": (),
 }
 
 # The pictures of how_it_works.rst, from fitted models.
