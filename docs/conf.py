@@ -14,6 +14,7 @@ release = __version__
 sys.path.insert(0, str(Path(__file__).parent))
 extensions = [
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
@@ -22,6 +23,8 @@ extensions = [
 ]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
+toc_object_entries_show_parents = "hide"
+autosummary_generate = False  # The pages are there.
 default_role = "obj"  # `RBFClassifier` is a link, and what is no name of ours is code.
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -30,9 +33,11 @@ html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "github_url": "https://github.com/sklearn-fsvc/sklearn-fsvc",
     "navbar_persistent": ["search-button"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "header_links_before_dropdown": 7,  # All sections: none of them in a menu.
 }
 html_sidebars = {"index": []}
+html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp, .go"  # Prompts and answers.
 numpydoc_show_class_members = False
 sphinx_gallery_conf = {

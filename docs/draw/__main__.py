@@ -18,5 +18,5 @@ if __name__ == "__main__":
     for file in sys.argv[1:] or FILES:
         for name, draw in importlib.import_module(file).PICTURES.items():
             fig = draw()
-            fig.savefig(FOLDER / name, dpi=DPI)
+            fig.savefig(FOLDER / name, dpi=DPI, bbox_inches="tight", pad_inches=0.05)
             plt.close(fig)
