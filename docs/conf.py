@@ -36,7 +36,7 @@ html_theme_options = {
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "header_links_before_dropdown": 7,  # All sections: none of them in a menu.
 }
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "start", "benchmarks", "development")}
 html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp, .go"  # Prompts and answers.
 numpydoc_show_class_members = False

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def test_the_code_of_the_readme(capsys):
 def file_of(link):
     """The file of the repository behind a link to its site, its pictures or its pages."""
     if link.startswith(URLS["Documentation"]):
-        page = link.removeprefix(URLS["Documentation"] + "/").removesuffix(".html")
+        page = link.removeprefix(URLS["Documentation"] + "/").partition("#")[0]
+        page = page.removesuffix(".html")
         return ROOT / "examples" if page == "auto_examples/index" else DOCS / f"{page}.rst"
     for start in (RAW, URLS["Source"] + "/blob/main/"):
         if link.startswith(start):
@@ -54,3 +56,26 @@ def test_the_links_of_the_readme(link):
 def test_the_readme_is_short():
     assert len(README.split()) < 450
     assert len(LINKS) > 5
+
+
+def test_the_glossary_explains_ten_words():
+    text = (DOCS / "glossary.rst").read_text(encoding="utf-8")
+    assert len(re.findall(r"^   \w[\w ]*$", text, re.MULTILINE)) == 10
+
+
+def test_links_of_the_site_that_lead_nowhere(tmp_path):
+    broken = runpy.run_path(str(DOCS / "links.py"))["broken"]
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="#here"></a><a href="b.html#there"></a><a href="b.html?q=1"></a>'
+        '<a href="https://example.org/none"></a><img src="none.png"><a href="b.html#gone"></a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="there"><a href="a.html#here"></a><a href="#no"></a>')
+    found = set(broken(tmp_path))
+    assert {link for where, link in found if where.name != "README.md"} == {
+        "none.png", "b.html#gone", "#no",
+    }  # fmt: skip
+    # None of the pages to which the README leads is there.
+    assert {link for where, link in found if where.name == "README.md"} == {
+        link.removeprefix(URLS["Documentation"] + "/")
+        for link in LINKS if link.startswith(URLS["Documentation"])
+    }  # fmt: skip
