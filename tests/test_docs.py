@@ -1,12 +1,20 @@
 """What the README and the first page of the documentation promise: their code and their links."""
 
 import doctest
+import json
 import re
 import runpy
+import textwrap
+import threading
 import tomllib
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import joblib
 import pytest
+
+from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -23,6 +31,30 @@ def test_getting_started(tmp_path, monkeypatch):
     result = doctest.testfile(str(DOCS / "start.rst"), module_relative=False, encoding="utf-8")
     assert result.failed == 0
     assert result.attempted > 20
+
+
+def test_the_server_answers(tmp_path, monkeypatch):
+    """The page's own code, but for the port and for ever, answers rows with a missing value."""
+    pd = pytest.importorskip("pandas")
+    text = (DOCS / "serving.rst").read_text(encoding="utf-8")
+    (code,) = re.findall(r"code-block:: python\n\n((?:    .*\n|\n)*?    HTTPServer.*\n)", text)
+    table = pd.DataFrame({"a": [1.0, 2.0, None, 4.0] * 5, "b": ["x", "y", "x", "y"] * 5})
+    model = make_tabular_pipeline(RBFClassifier(random_state=0)).fit(table, table["b"])
+    monkeypatch.chdir(tmp_path)
+    joblib.dump(model, "wine.joblib")
+    servers = []
+    monkeypatch.setattr(HTTPServer, "serve_forever", lambda self: servers.append(self))
+    monkeypatch.setattr(BaseHTTPRequestHandler, "log_message", lambda *args: None)
+    exec(textwrap.dedent(code).replace("8000", "0"), {})
+    with servers[0] as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        rows = table.head(3).to_json(orient="records").encode()
+        client = HTTPConnection("localhost", server.server_port, timeout=20)
+        client.request("POST", "/", rows)
+        assert json.load(client.getresponse()) == ["x", "y", "x"]
+        client.close()
+        thread.join()
 
 
 def test_the_code_of_the_readme(capsys):
