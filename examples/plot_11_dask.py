@@ -10,6 +10,7 @@ What starts processes must be under ``if __name__ == "__main__":``, for each pro
 this file.
 """
 
+import dask
 import dask.array as da
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +36,7 @@ def main():
         blocks = [da.from_delayed(part, shape=(ROWS, 3), dtype=np.float32)
                   for part in map(client.submit, [make] * N_BLOCKS, range(N_BLOCKS))]  # fmt: skip
         table = da.concatenate(blocks)
-        X, y = table[:, :2], table[:, 2].astype(np.uint8)
+        X, y = dask.persist(table[:, :2], table[:, 2].astype(np.uint8))
         model = TanhClassifier(300, alpha=1.0, random_state=0).fit(X, y)
         # Nothing is computed until somebody asks; then blocks of answers are, side by side.
         answers = model.predict(X)
