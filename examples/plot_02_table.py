@@ -22,13 +22,15 @@ from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
 rng = np.random.default_rng(0)
 n = 1500
-table = pd.DataFrame({
-    "area": rng.gamma(6, 12, n),
-    "distance": rng.gamma(2, 2, n),
-    "year": np.where(rng.random(n) < 0.1, np.nan, rng.integers(1900, 2025, n)),
-    "district": pd.Categorical(rng.choice(["north", "east", "south", "west"], n)),
-    "heating": pd.Categorical(rng.choice(["gas", "oil", "pump"], n)),
-})  # fmt: skip
+table = pd.DataFrame(
+    {
+        "area": rng.gamma(6, 12, n),
+        "distance": rng.gamma(2, 2, n),
+        "year": np.where(rng.random(n) < 0.1, np.nan, rng.integers(1900, 2025, n)),
+        "district": pd.Categorical(rng.choice(["north", "east", "south", "west"], n)),
+        "heating": pd.Categorical(rng.choice(["gas", "oil", "pump"], n)),
+    }
+)
 print(table.head().to_string())
 
 # %%
@@ -56,11 +58,15 @@ models = {
     "RBFClassifier": make_tabular_pipeline(RBFClassifier(random_state=0)),
     "HistGradientBoosting": HistGradientBoostingClassifier(random_state=0),
 }
-scores = pd.DataFrame({
-    name: {question: cross_val_score(model, table, y, cv=3).mean()
-           for question, y in questions.items()}
-    for name, model in models.items()
-})  # fmt: skip
+scores = pd.DataFrame(
+    {
+        name: {
+            question: cross_val_score(model, table, y, cv=3).mean()
+            for question, y in questions.items()
+        }
+        for name, model in models.items()
+    }
+)
 print(scores.round(3).to_string())
 
 # %%

@@ -49,7 +49,7 @@ for name, network in networks.items():
         "fit, s": perf_counter() - start,
         "accuracy": network.score(X_test, y_test),
     }
-print(pd.DataFrame(results).T.to_string(float_format="{:.3g}".format))
+print(pd.DataFrame(results).T.to_string(float_format="{:.4g}".format))
 
 # %%
 # All mistakes

@@ -41,8 +41,14 @@ for (name, model), colour, marker in zip(
     loss = log_loss(y_test, model.predict_proba(X_test))
     print(f"{name}: accuracy {model.score(X_test, y_test):.1%}, log-loss {loss:.3f}")
     CalibrationDisplay.from_estimator(
-        model, X_test, y_test, n_bins=10, name=f"{name}, log-loss {loss:.2f}", ax=ax,
-        color=colour, marker=marker,
-    )  # fmt: skip
+        model,
+        X_test,
+        y_test,
+        n_bins=10,
+        name=f"{name}, log-loss {loss:.2f}",
+        ax=ax,
+        color=colour,
+        marker=marker,
+    )
 ax.set(xlabel="probability that the model gave", ylabel="share of rows of that class")
 plt.show()

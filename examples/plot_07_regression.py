@@ -56,8 +56,15 @@ fig, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
 ax.axvspan(*GAP, color="0.93")
 ax.text(np.mean(GAP), -1.95, "no data", ha="center", color="0.3")
 ax.plot(T[:, 0], y, ".", color="0.5", markersize=4, label="training rows")
-ax.fill_between(times, mean - reach * std, mean + reach * std,
-                color="#0072B2", alpha=0.25, linewidth=0, label="band of 90 %")  # fmt: skip
+ax.fill_between(
+    times,
+    mean - reach * std,
+    mean + reach * std,
+    color="#0072B2",
+    alpha=0.25,
+    linewidth=0,
+    label="band of 90 %",
+)
 ax.plot(times, wave(times), "--", color="black", linewidth=1.2, label="truth")
 ax.plot(times, mean, color="#0072B2", linewidth=2, label="RBFRegressor")
 ax.set(xlabel="time", ylabel="y", ylim=(-2.1, 2.6))

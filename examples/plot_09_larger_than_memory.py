@@ -69,9 +69,11 @@ print(f"{answers.shape[0]:,} answers are in the file")
 # -----------
 
 sizes = {
-    "H, if it were stored": N_ROWS * 400 * 4, "rows in the file": X.nbytes,
-    "most that fit allocated": peak, "max_memory": 16e6,
-}  # fmt: skip
+    "H, if it were stored": N_ROWS * 400 * 4,
+    "rows in the file": X.nbytes,
+    "most that fit allocated": peak,
+    "max_memory": 16e6,
+}
 fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
 bars = ax.barh(list(sizes), [size / 1e6 for size in sizes.values()], color="#0072B2")
 ax.bar_label(bars, fmt="{:.0f} MB", padding=3)

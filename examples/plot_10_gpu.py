@@ -37,14 +37,19 @@ X_train, y_train, X_test, y_test = X[:16_000], y[:16_000], X[16_000:], y[16_000:
 
 models = {
     "RBFClassifier": RBFClassifier(
-        1000, kernel="laplacian", radius=100.0, selection="random", feature_weights=None,
-        alpha=1.0, random_state=0,
+        1000,
+        kernel="laplacian",
+        radius=100.0,
+        selection="random",
+        feature_weights=None,
+        alpha=1.0,
+        random_state=0,
     ),
     "TanhClassifier": TanhClassifier(1000, alpha=1.0, random_state=0),
     "TanhProjector +\nRidgeClassifier": make_pipeline(
         TanhProjector(1000, random_state=0), RidgeClassifier()
     ),
-}  # fmt: skip
+}
 times = {}
 for name, model in models.items():
     for _ in range(2):
@@ -52,8 +57,10 @@ for name, model in models.items():
         model.fit(X_train, y_train)
         times[name] = perf_counter() - start
     network = getattr(model, "steps", [("", model)])[0][1]
-    print(f"{name!r} on {network.device_}: {times[name]:.2f} s, "
-          f"accuracy {model.score(X_test, y_test):.1%}")  # fmt: skip
+    print(
+        f"{name!r} on {network.device_}: {times[name]:.2f} s, "
+        f"accuracy {model.score(X_test, y_test):.1%}"
+    )
 
 # %%
 # The picture

@@ -33,8 +33,10 @@ def main():
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         # Each worker makes the blocks that it will hold, as it would read its part of a file.
-        blocks = [da.from_delayed(part, shape=(ROWS, 3), dtype=np.float32)
-                  for part in map(client.submit, [make] * N_BLOCKS, range(N_BLOCKS))]  # fmt: skip
+        blocks = [
+            da.from_delayed(part, shape=(ROWS, 3), dtype=np.float32)
+            for part in map(client.submit, [make] * N_BLOCKS, range(N_BLOCKS))
+        ]
         table = da.concatenate(blocks)
         X, y = dask.persist(table[:, :2], table[:, 2].astype(np.uint8))
         model = TanhClassifier(300, alpha=1.0, random_state=0).fit(X, y)
