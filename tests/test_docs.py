@@ -24,13 +24,14 @@ RAW = URLS["Source"].replace("github.com", "raw.githubusercontent.com") + "/main
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 
-def test_getting_started(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("page", "n_blocks"), [("start.rst", 20), ("faq.rst", 7)])
+def test_code_of_pages(page, n_blocks, tmp_path, monkeypatch):
     """The code blocks run in their order, and answer what the page says."""
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    result = doctest.testfile(str(DOCS / "start.rst"), module_relative=False, encoding="utf-8")
+    result = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
     assert result.failed == 0
-    assert result.attempted > 20
+    assert result.attempted > n_blocks
 
 
 def test_the_server_answers(tmp_path, monkeypatch):
