@@ -86,6 +86,16 @@ def test_the_links_of_the_readme(link):
     assert path.exists()
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.rst"], ids=lambda p: p.name)
+def test_numbers_of_the_front_are_on_the_page_of_benchmarks(page):
+    """A percentage, a time or a size that is promised stands there, beside its command."""
+    number = re.compile(r"\d+(?:\.\d+)? (?:%|s|GiB)(?!\w)")
+    promised = set(number.findall(page.read_text(encoding="utf-8")))
+    assert len(promised) >= 4
+    known = set(number.findall((DOCS / "benchmarks.rst").read_text(encoding="utf-8")))
+    assert not promised - known
+
+
 def test_the_readme_is_short():
     assert len(README.split()) < 450
     assert len(LINKS) > 5
