@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
