@@ -24,7 +24,7 @@ def draw(results, path, title):
         print(f"no picture: no set has results for all methods, so {path} is not written")
         return
     ours = set(results.name[results.ours])
-    figure = Figure(figsize=(8.5 * len(tasks), 6), layout="constrained")
+    figure = Figure(figsize=(5 * len(tasks), 4), layout="constrained")
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, (task, table) in zip(panels, tasks.items(), strict=True):
         axes.set(xlabel="time to fit, s, with tuning (geometric mean)", ylabel=SCORES[task])

@@ -1,5 +1,7 @@
 """Sphinx: `pip install '.[docs]' && sphinx-build docs docs/_build`."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from sklearn_fsvc import __version__
@@ -9,28 +11,47 @@ from sklearn_fsvc.bench.results import read_csv
 project = "sklearn_fsvc"
 author = "the sklearn_fsvc developers"
 release = __version__
+sys.path.insert(0, str(Path(__file__).parent))
 extensions = [
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
     "sphinx_design",
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
+toc_object_entries_show_parents = "hide"
+autosummary_generate = False  # The pages are there.
+default_role = "obj"  # `RBFClassifier` is a link, and what is no name of ours is code.
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_title = project
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "github_url": "https://github.com/sklearn-fsvc/sklearn-fsvc",
+    "navbar_persistent": ["search-button"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "header_links_before_dropdown": 7,  # All sections: none of them in a menu.
 }
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "start", "benchmarks", "development")}
+html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp, .go"  # Prompts and answers.
 numpydoc_show_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "auto_examples/used",  # which example uses what
+    "doc_module": ("sklearn_fsvc",),
+    "capture_repr": (),
 }
+
+# The pictures of how_it_works.rst, from fitted models.
+subprocess.run([sys.executable, str(Path(__file__).parent / "draw")], check=True)
 
 # The pictures of paper.rst, from the numbers that are kept.
 pictures = Path(__file__).parent / "pictures"

@@ -10,10 +10,11 @@ from numpydoc.docscrape import NumpyDocString
 from sklearn.utils import estimator_html_repr
 
 import sklearn_fsvc
-from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier, inspection
 from sklearn_fsvc.documentation import URL
 
 PAGES = Path(__file__).parents[1] / "docs" / "classes"
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
 CLASSES = [
     each for each in map(vars(sklearn_fsvc).get, sklearn_fsvc.__all__) if inspect.isclass(each)
 ]
@@ -55,6 +56,40 @@ def test_there_is_a_page_for_each_class(cls):
     """To which the links go."""
     page = (PAGES / f"{cls.__name__}.rst").read_text()
     assert f".. autoclass:: {cls.__name__}" in page
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_the_page_has_all_methods_of_ours(cls):
+    """Those of scikit-learn, such as get_params, are in its own documentation."""
+    page = (PAGES / f"{cls.__name__}.rst").read_text()
+    listed = set(re.findall(r"automethod:: (\w+)", page))
+    for name, method in inspect.getmembers(cls, callable):
+        ours = (getattr(method, "__module__", None) or "").startswith("sklearn_fsvc")
+        assert name.startswith("_") or not ours or name in listed, name
+
+
+def imported(paths):
+    """What a reader of these files imports from here, such as "inspection.HiddenSizeDisplay"."""
+    pattern = re.compile(r"^\W*from sklearn_fsvc(\.[\w.]+)? import ([\w, ]+)", re.MULTILINE)
+    for path in paths:
+        for module, names in pattern.findall(path.read_text(encoding="utf-8")):
+            yield from (f"{module}.{name.strip()}".lstrip(".") for name in names.split(","))
+
+
+def test_every_public_name_has_an_entry():
+    """What is exported, and what any page or example says to import."""
+    entries = " ".join(page.read_text() for page in PAGES.glob("*.rst"))
+    found = set(re.findall(r"auto(?:class|function|data):: ([\w.]+)", entries))
+    found = {name.rpartition(".")[2] for name in found}
+    names = {*sklearn_fsvc.__all__, *inspection.__all__, *imported(PAGES.parent.glob("*.rst"))}
+    names |= set(imported(EXAMPLES))
+    assert not {name for name in names if name.rpartition(".")[2] not in found}
+
+
+def test_pages_list_the_examples_that_use_them():
+    for name in set(imported(EXAMPLES)):
+        page = (PAGES / f"{name.rpartition('.')[2]}.rst").read_text()
+        assert f".. minigallery:: sklearn_fsvc.{name}\n" in page, name
 
 
 def test_the_citation_is_of_this_version():

@@ -97,6 +97,13 @@ default="soft_threshold"
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    PatchRegressor : The same units, for numbers.
+    PatchProjector : The hidden layer alone.
+    TanhClassifier : Quicker, with receptive fields.
+    sklearn_fsvc.images.augmented : Images that are shifted and mirrored.
+
     References
     ----------
     .. [1] A. Coates, A. Y. Ng, "The importance of encoding versus training with sparse coding

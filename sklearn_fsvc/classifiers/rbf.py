@@ -142,6 +142,13 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    RBFRegressor : The same units, for numbers.
+    RBFProjector : The hidden layer alone.
+    TanhClassifier : Random weights instead of centres.
+    HiddenSizeSearchCV : Finds the number of units.
+
     Notes
     -----
     A row outside every triangle raises no activity; it is given the class of the nearest

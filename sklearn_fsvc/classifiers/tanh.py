@@ -91,6 +91,13 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    TanhRegressor : The same units, for numbers.
+    TanhProjector : The hidden layer alone.
+    RBFClassifier : Units on training rows, which can be named.
+    HiddenSizeSearchCV : Finds the number of units.
+
     References
     ----------
     .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and

@@ -29,6 +29,10 @@ class ExplanationDisplay:
         Of shape (n_rows, n + 1) of images, else (n_rows,).
     figure_ : matplotlib Figure
 
+    See Also
+    --------
+    sklearn_fsvc.RBFClassifier.explain : The numbers that are drawn.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -25,6 +25,10 @@ class FeatureWeightsDisplay:
     bars_ : matplotlib BarContainer
         In the order of the picture, the least at first.
 
+    See Also
+    --------
+    sklearn.inspection.permutation_importance : For any estimator, by predictions.
+
     Examples
     --------
     >>> import numpy as np

@@ -30,6 +30,10 @@ class HiddenSizeDisplay:
     figure_ : matplotlib Figure
     lines_ : list of matplotlib Line2D
 
+    See Also
+    --------
+    sklearn_fsvc.HiddenSizeSearchCV : The search that is drawn.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -80,6 +80,12 @@ default="soft_threshold"
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    PatchClassifier : The same layer with a readout for classes.
+    PatchRegressor : The same layer with a readout for numbers.
+    TanhProjector : Quicker, with receptive fields.
+
     References
     ----------
     .. [1] A. Coates, A. Y. Ng, "The importance of encoding versus training with sparse coding

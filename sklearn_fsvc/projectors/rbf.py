@@ -72,6 +72,12 @@ class RBFProjector(RBFUnits, HiddenLayerTransformer):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    RBFClassifier : The same layer with a readout for classes.
+    RBFRegressor : The same layer with a readout for numbers.
+    TanhProjector : Random weights instead of centres.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

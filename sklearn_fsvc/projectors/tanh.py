@@ -69,6 +69,12 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    TanhClassifier : The same layer with a readout for classes.
+    TanhRegressor : The same layer with a readout for numbers.
+    RBFProjector : Units on training rows.
+
     References
     ----------
     .. [1] D. W. Scott, "Multivariate Density Estimation", Wiley 1992.

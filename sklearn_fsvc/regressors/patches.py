@@ -90,6 +90,12 @@ default="soft_threshold"
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    PatchClassifier : The same units, for classes.
+    PatchProjector : The hidden layer alone.
+    TanhRegressor : Quicker, with receptive fields.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -107,6 +107,13 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    RBFClassifier : The same units, for classes.
+    RBFProjector : The hidden layer alone.
+    TanhRegressor : Random weights instead of centres.
+    HiddenSizeSearchCV : Finds the number of units.
+
     Notes
     -----
     A row outside every triangle raises no activity; it is given the y of the nearest

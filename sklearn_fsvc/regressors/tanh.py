@@ -88,6 +88,13 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
 
+    See Also
+    --------
+    TanhClassifier : The same units, for classes.
+    TanhProjector : The hidden layer alone.
+    RBFRegressor : Units on training rows, which can be named.
+    HiddenSizeSearchCV : Finds the number of units.
+
     Examples
     --------
     >>> import numpy as np

@@ -95,7 +95,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
 
     See Also
     --------
-    sklearn.model_selection.GridSearchCV
+    sklearn.model_selection.GridSearchCV : The same for any estimator, a fit for each candidate.
+    sklearn_fsvc.inspection.HiddenSizeDisplay : Draws the scores.
 
     Notes
     -----

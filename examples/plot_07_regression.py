@@ -1,0 +1,73 @@
+"""
+7. Numbers with a band
+======================
+
+`RBFRegressor` foretells numbers, and with ``uncertainty=True`` how far from them new ones may
+lie. The truth is known here: a wave that gets faster and faster, with a gap in the data.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.stats import norm
+
+from sklearn_fsvc import RBFRegressor
+
+# %%
+# A wave with a gap
+# -----------------
+
+rng = np.random.default_rng(0)
+GAP = 5.3, 6.8
+
+
+def wave(t):
+    return np.sin(0.24 * t**2 + 0.8 * t)
+
+
+def measure(n_rows):
+    """Times outside the gap, and what is measured then."""
+    t = rng.uniform(0, 10, size=n_rows)
+    t = t[(t < GAP[0]) | (t > GAP[1])]
+    return t[:, None], wave(t) + rng.normal(scale=0.25, size=len(t))
+
+
+T, y = measure(350)
+T_new, y_new = measure(5000)
+
+# %%
+# The model
+# ---------
+# Gaussian units suit a smooth curve. A band of 90 % reaches 1.645 standard deviations to both
+# sides. Count how many rows that the model has not seen lie in it.
+
+model = RBFRegressor(80, kernel="gaussian", uncertainty=True, random_state=0).fit(T, y)
+reach = norm.ppf(0.95)
+mean, std = model.predict(T_new, return_std=True)
+inside = np.mean(np.abs(y_new - mean) <= reach * std)
+print(f"R2 {model.score(T_new, y_new):.2f}; {inside:.1%} of new points lie in the band of 90 %")
+
+# %%
+# The picture
+# -----------
+
+times = np.linspace(-0.4, 10.4, 1000)
+mean, std = model.predict(times[:, None], return_std=True)
+fig, ax = plt.subplots(figsize=(9, 4.2), layout="constrained")
+ax.axvspan(*GAP, color="0.93")
+ax.text(np.mean(GAP), -1.95, "no data", ha="center", color="0.3")
+ax.plot(T[:, 0], y, ".", color="0.5", markersize=4, label="training rows")
+ax.fill_between(
+    times,
+    mean - reach * std,
+    mean + reach * std,
+    color="#0072B2",
+    alpha=0.25,
+    linewidth=0,
+    label="band of 90 %",
+)
+ax.plot(times, wave(times), "--", color="black", linewidth=1.2, label="truth")
+ax.plot(times, mean, color="#0072B2", linewidth=2, label="RBFRegressor")
+ax.set(xlabel="time", ylabel="y", ylim=(-2.1, 2.6))
+ax.legend(loc="upper center", ncols=4, frameon=False)
+ax.set_title(f"The band opens in the gap; elsewhere it holds {inside:.0%} of new points")
+plt.show()
