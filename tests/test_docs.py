@@ -24,7 +24,7 @@ RAW = URLS["Source"].replace("github.com", "raw.githubusercontent.com") + "/main
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 
-@pytest.mark.parametrize(("page", "n_blocks"), [("start.rst", 20), ("faq.rst", 7)])
+@pytest.mark.parametrize(("page", "n_blocks"), [("start.rst", 20), ("faq.rst", 6)])
 def test_code_of_pages(page, n_blocks, tmp_path, monkeypatch):
     """The code blocks run in their order, and answer what the page says."""
     pytest.importorskip("pandas")

@@ -3,6 +3,7 @@
 from ..layers import TanhLayer
 from ..parameters import is_word
 from ..rows.streaming import suited
+from ..units.automatic import MOST_LEARNED
 from ..units.choice import better_weights
 from ..units.tanh import TanhRequest, fit_layer
 from .given import check_features, lender_of
@@ -76,13 +77,17 @@ class TanhUnits(WeighsFeatures):
                 f"weights={self.weights!r} needs one class for each row, and y has several "
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
-        weights = self._given_weights(samples.X.shape[1])
-        if self._learns(samples.X.dtype):
-            weights = better_weights(job, samples, self._random())
-        self.feature_weights_ = weights
+        self.feature_weights_ = weights = self._weights_for(job, samples)
         layer = fit_layer(self._request, job, samples, codes, weights)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer
+
+    def _weights_for(self, job, samples):
+        """The feature weights, or None."""
+        X, is_learned = samples.X, is_word(self.feature_weights, "learned")
+        if is_learned or (self._learns(X.dtype) and X.shape[1] <= MOST_LEARNED):
+            return better_weights(job, samples, self._random())
+        return self._given_weights(X.shape[1])
 
     def _layer(self):
         return TanhLayer(self.components_, self.hidden_intercept_)

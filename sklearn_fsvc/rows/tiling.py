@@ -102,12 +102,12 @@ def rows_per_tile(n_rows, row_bytes, fixed_bytes, limit, preferred):
     return min(n_rows, preferred, (limit - fixed_bytes) // row_bytes)
 
 
-def check_fits(what, needed, limit):
+def check_fits(what, needed, limit, remedy="use fewer hidden units"):
     """Raise ValueError where `what` needs more bytes than the limit."""
     if needed > limit:
         raise ValueError(
             f"max_memory={limit} bytes is too small: {what} needs {needed} "
-            f"({format_bytes(needed)}). Raise max_memory, or use fewer hidden units."
+            f"({format_bytes(needed)}). Raise max_memory, or {remedy}."
         )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels import LAPLACIAN
-from ..layers import hidden_dtype
 from ..readouts.held_out import Trials, hold_out, search_penalty
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
@@ -19,7 +18,7 @@ from ..rows.job import Job
 from ..rows.samples import Samples
 from ..rows.sources import Source
 from ..rows.tiling import check_fits
-from .feature_weights import learn, of_equal_spread
+from .feature_weights import learn
 from .novelty import Presentation
 from .radius import typical_distance
 from .rbf import fit_layer
@@ -160,11 +159,9 @@ class _Probe:
         Laplacian units on random rows learn and compare them, whatever units the layer will
         have: of all kernels they are the least particular about their width.
         """
-        kept = self.samples.taken(self.kept, hidden_dtype(self.samples.X.dtype))
-        even = of_equal_spread(kept, self.job.engine)
-        learned = learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
+        found = learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
         centers = self._centers(replace(request, selection="random", kernel=LAPLACIAN))
-        candidates, errors = (request.weights, even, learned), []
+        candidates, errors = (request.weights, *found), []
         for weights in candidates:
             layer, distance = self._weighted(replace(centers, kernel=LAPLACIAN), weights)
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))

@@ -44,13 +44,15 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
 
     Returns
     -------
-    ndarray of shape (n_features,), float64
-        The largest is 1, none is negative. Where no feature changes an output, they are those
-        of equal spread.
+    even, weights : ndarray of shape (n_features,), float64
+        Those that are begun with, of equal spread, and the learned ones: the same where no
+        feature changes an output. The largest is 1, none is negative.
     """
+    limit = job.memory_limit
     job, drawn = _draw(job, samples, random_state, samples.present if rows is None else rows)
-    check_fits("the natural radius", typical_distance_bytes(drawn.X), job.memory_limit)
-    weights = of_equal_spread(drawn, job.engine)
+    needed = drawn.X.nbytes + typical_distance_bytes(drawn.X)
+    check_fits("learning feature weights", needed, limit, "set feature_weights=None")
+    even = weights = of_equal_spread(drawn, job.engine)
     for _ in range(_ROUNDS):
         layer = _layer(job.engine, drawn, weights, metric, kernel)
         (statistics,) = gather(job, [layer], drawn)
@@ -60,7 +62,7 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
         if not 0 < squares.max() < np.inf:
             break
         weights = np.sqrt(squares / squares.max())
-    return weights
+    return even, weights
 
 
 def of_equal_spread(samples, engine):

@@ -17,7 +17,7 @@ REGRESSORS = [
         30, selection="random", kernel="laplacian", radius=2.0, feature_weights=None, alpha=0.1,
         random_state=0,
     ),
-    TanhRegressor(30, scale=0.5, alpha=0.1, random_state=0),
+    TanhRegressor(30, scale=0.5, feature_weights=None, alpha=0.1, random_state=0),
 ]  # fmt: skip
 N = 150
 

@@ -30,7 +30,7 @@ from teams import Half
 
 N, FEATURES = 300, 400
 NAMES = [f"word {j}" for j in range(FEATURES)]
-SIZED = {"n_hidden": 40, "random_state": 0}
+SIZED = {"n_hidden": 40, "feature_weights": None, "random_state": 0}
 MODELS = [
     TanhClassifier(**SIZED),
     TanhClassifier(alpha="loo", probability=True, **SIZED),
@@ -311,7 +311,7 @@ LABELS = np.arange(N_WIDE) % 3
     "params", [{"alpha": 1.0}, {}, {"alpha": "loo"}, {"weights": "class_informed"}], ids=str
 )
 def test_rows_are_never_dense_as_a_whole(params):
-    model = TanhClassifier(200, random_state=0, **params)
+    model = TanhClassifier(200, feature_weights=None, random_state=0, **params)
     model.fit(WIDE[:500], LABELS[:500])  # imported before it is measured
     _, fit = peak(model.fit, WIDE, LABELS)
     _, predict = peak(model.predict, WIDE)
@@ -321,7 +321,7 @@ def test_rows_are_never_dense_as_a_whole(params):
 
 def test_the_budget_is_kept():
     X = sparse.csr_array(sparse.random(N_WIDE, 1000, 5e-3, random_state=0))
-    model = TanhClassifier(200, scale=0.2, alpha=1.0, random_state=0)
+    model = TanhClassifier(200, feature_weights=None, scale=0.2, alpha=1.0, random_state=0)
     model.fit(X[:500], LABELS[:500])
 
     def taken(max_memory):

@@ -15,7 +15,7 @@ from sklearn_fsvc.layers import RBFLayer
 from sklearn_fsvc.readouts.held_out import Trials
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units import choice
+from sklearn_fsvc.units import choice, feature_weights
 from sklearn_fsvc.units.choice import Wishes, choose, weighted
 from sklearn_fsvc.units.request import RBFRequest
 
@@ -115,8 +115,7 @@ def test_learned_weights_are_taken_where_they_help(selection):
 def test_learned_weights_are_left_where_they_harm(monkeypatch):
     """Whatever is learned: it is judged."""
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
-    monkeypatch.setattr(choice, "learn", lambda *_: wrong)
-    monkeypatch.setattr(choice, "of_equal_spread", lambda *_: np.ones(4))
+    monkeypatch.setattr(choice, "learn", lambda *_: (np.ones(4), wrong))
     samples = made(n_useless=2)
     assert chosen(samples, Wishes((LAPLACIAN,), None, True))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
@@ -126,7 +125,11 @@ def test_learned_weights_are_left_where_they_harm(monkeypatch):
 
 def test_equal_spread_is_taken_where_it_helps(monkeypatch):
     """The features that count are in units a thousand times too large."""
-    monkeypatch.setattr(choice, "learn", lambda *_: np.array([0.0, 0, 1, 1]))
+
+    def learn(*args):
+        return feature_weights.learn(*args)[0], np.array([0.0, 0, 1, 1])
+
+    monkeypatch.setattr(choice, "learn", learn)
     samples = made(n_useless=2)
     samples.X[:, :2] /= 1000
     weights = chosen(samples, Wishes((LAPLACIAN,), None, True))[2]
@@ -138,7 +141,7 @@ def test_weights_are_learned_from_rows_that_are_not_held_out(monkeypatch):
 
     def learn(job, samples, metric, kernel, seed, rows):
         seen.append(rows)
-        return np.ones(2)
+        return np.ones(2), np.ones(2)
 
     monkeypatch.setattr(choice, "learn", learn)
     chosen(made(), Wishes((LAPLACIAN,), None, True))
