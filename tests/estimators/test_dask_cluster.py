@@ -68,11 +68,11 @@ def kill_later(process, seconds):
 
 def test_the_same_bits(rows):
     one = fits(rows, 1)
-    for others in (fits(rows, 2), fits(rows, 2, kill_after=0.3)):
-        for name, model in others.items():
-            np.testing.assert_array_equal(model.readout_coef_, one[name].readout_coef_)
-        np.testing.assert_array_equal(others["RBF"].support_, one["RBF"].support_)
-        assert others["probabilities"].temperature_ == one["probabilities"].temperature_
+    two = fits(rows, 2, kill_after=0.3)
+    for name, model in two.items():
+        np.testing.assert_array_equal(model.readout_coef_, one[name].readout_coef_)
+    np.testing.assert_array_equal(two["RBF"].support_, one["RBF"].support_)
+    assert two["probabilities"].temperature_ == one["probabilities"].temperature_
     for name, model in MODELS.items():
         alone = clone(model).fit(*rows)
         np.testing.assert_allclose(alone.readout_coef_, one[name].readout_coef_, atol=1e-3)
