@@ -108,7 +108,7 @@ def test_classes_may_have_many_forms(network):
         compare(network, SIZES, (X, each))
 
 
-@both_networks
+@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_two_numbers_that_are_no_labels(network):
     """scikit-learn's type_of_target calls them an indicator."""
     X, y = load_outputs("labels")
