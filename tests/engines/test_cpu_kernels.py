@@ -74,10 +74,11 @@ USE = """
 import numpy as np, contract, naive
 from sklearn_fsvc.engines import jit
 engine = jit.JitEngine()
+blocks = engine.knobs(next(contract.layers((9, 5, 4), np.float32))[1])["block"]
 for accumulation, dtype, block in {kernels}:
     for X, layer in contract.layers((9, 5, 4), np.dtype(dtype)):
         if layer.accumulation == accumulation:
-            engine.tuned = {{layer.kind: {{"block": engine.knobs(layer)["block"][block]}}}}
+            engine.tuned = {{layer.kind: {{"block": blocks[block]}}}}
             H = engine.hidden(engine.prepare(layer), X)
             np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-5, rtol=1e-5)
 """
