@@ -49,10 +49,14 @@ def fits(rows, n_workers, kill_after=None):
         distributed.Client(cluster) as client,
     ):
         for name, model in MODELS.items():
-            if kill_after is not None:
-                client.wait_for_workers(n_workers)
-                kill_later(next(iter(cluster.workers.values())).pid, kill_after)
+            if kill_after is None:
+                models[name] = clone(model).fit(lazy, labels)
+                continue
+            # With an end, for on a busy machine a worker may not come back.
+            client.wait_for_workers(n_workers, timeout=120)
+            killer = kill_later(next(iter(cluster.workers.values())).pid, kill_after)
             models[name] = clone(model).fit(lazy, labels)
+            killer.join()
         answers = models["probabilities"].predict_proba(lazy).compute()
         np.testing.assert_allclose(answers, models["probabilities"].predict_proba(X), atol=1e-6)
     return models
@@ -63,7 +67,9 @@ def kill_later(process, seconds):
         time.sleep(seconds)
         os.kill(process, signal.SIGKILL)
 
-    threading.Thread(target=kill).start()
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
 
 
 def test_the_same_bits(rows):
