@@ -66,9 +66,9 @@ def check_values(engine, shape, dtype):
         np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype] * scale)
 
 
-def check_zero_distance(engine, dtype):
+def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
     """A row is at distance 0 from itself: phi(c, c) = 1, exactly."""
-    for X, layer in layers((20, 7, 50), dtype):
+    for X, layer in layers(shape, dtype):
         if layer.accumulation == "product":
             continue
         H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
@@ -108,18 +108,18 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
                 )
 
 
-def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21)):
+def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21), part=256):
     """Columns of H in parts: the parts fit together, and nothing beside them is written."""
     for X, layer in layers(shape, dtype):
         prepared, X = engine.prepare(layer), engine.to_device(X)
         whole = engine.to_host(engine.hidden(prepared, X))
         out = engine.xp.full(whole.shape, np.nan, whole.dtype)
-        engine.hidden(prepared, X, out, slice(256, 512))
-        part = engine.to_host(out)
-        assert np.isnan(part[:, :256]).all()
-        assert np.isnan(part[:, 512:]).all()
-        engine.hidden(prepared, X, out, slice(0, 256))
-        engine.hidden(prepared, X, out, slice(512, 530))
+        engine.hidden(prepared, X, out, slice(part, 2 * part))
+        second = engine.to_host(out)
+        assert np.isnan(second[:, :part]).all()
+        assert np.isnan(second[:, 2 * part :]).all()
+        engine.hidden(prepared, X, out, slice(0, part))
+        engine.hidden(prepared, X, out, slice(2 * part, layer.n_units))
         parts = engine.to_host(out)
         if engine.is_tile_exact(layer):
             np.testing.assert_array_equal(parts, whole)

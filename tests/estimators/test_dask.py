@@ -37,7 +37,7 @@ MODELS = [
 METHODS = ["predict", "decision_function", "predict_proba", "predict_log_proba", "transform"]
 
 
-@pytest.fixture(autouse=True, params=["synchronous", "threads"])
+@pytest.fixture(autouse=True, params=["threads"])
 def scheduler(request):
     with dask.config.set(scheduler=request.param):
         yield request.param
@@ -66,6 +66,7 @@ def compare(found, expected, tolerance=2e-5):
     np.testing.assert_allclose(found.compute(), expected, rtol=1e-3, atol=tolerance)
 
 
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"], indirect=True)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_same_model_and_answers(rows, model, scheduler, monkeypatch):
     # No leaf of several blocks, so that sums of several are added.

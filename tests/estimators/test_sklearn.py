@@ -100,13 +100,23 @@ def variants(**params):
         yield TanhProjector(10, weights=weights, **params)
 
 
-def on_device(device):
-    """All estimators, on a device that is named."""
-    yield from (RBFClassifier(device=device), TanhClassifier(30, device=device))
-    yield from (RBFRegressor(device=device), TanhRegressor(30, device=device))
-    yield from (RBFProjector(device=device), TanhProjector(10, device=device))
-    yield from searches(device=device)
-    yield from variants(device=device)
+ESTIMATORS = [
+    RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor, RBFProjector, TanhProjector,
+    PatchClassifier, PatchRegressor, PatchProjector,
+]  # fmt: skip
+
+
+def on_device(name):
+    """All estimators on a device that is named, where it works.
+
+    Where it is required, test_engines.py says why it does not.
+    """
+    if ENGINES[name]().why_unavailable() is not None:
+        return []
+    networks = [TanhClassifier(30), TanhRegressor(30), TanhProjector(10)]
+    if name != "mkl":  # all else is the code of blas there
+        networks += [made() for made in ESTIMATORS if not made.__name__.startswith("Tanh")]
+    return [network.set_params(device=name) for network in networks]
 
 
 # Checks of parameters, of messages, and of what X, y and weights may be: what they test is done
@@ -160,16 +170,7 @@ def passes(check, estimator):
         check(estimator)
 
 
-MADE_BARE = [
-    cls()
-    for cls in (
-        RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor, RBFProjector, TanhProjector,
-        PatchClassifier, PatchRegressor, PatchProjector,
-    )
-]  # fmt: skip
-
-
-@checks([*MADE_BARE, *searches()])
+@checks([*(made() for made in ESTIMATORS), *searches()])
 def test_sklearn(estimator, check):
     passes(check, estimator)
 
@@ -186,13 +187,19 @@ def test_sklearn_on_variants_before_there_is_a_layer(estimator, check):
 
 
 @pytest.mark.slow
-@checks(on_device("blas"), lambda e, check: check not in OF_INPUT and not is_slow(e, check))
-def test_sklearn_on_blas(estimator, check):
+@checks(
+    [*on_device("blas"), *searches(device="blas"), *on_device("mkl")],
+    lambda e, check: check not in OF_INPUT,
+)
+def test_sklearn_by_products(estimator, check):
     passes(check, estimator)
 
 
-# Collected where a GPU works; where one is required, test_engines.py says why it does not.
-@checks(on_device("cuda") if ENGINES["cuda"]().why_unavailable() is None else ())
+# A GPU has readouts of its own, in another array library.
+ON_CUDA = on_device("cuda")
+
+
+@checks([*ON_CUDA, *searches(device="cuda"), *variants(device="cuda")] if ON_CUDA else ())
 def test_sklearn_on_cuda(estimator, check):
     passes(check, estimator)
 

@@ -21,7 +21,9 @@ from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
 from sklearn_fsvc.search.groups import last_step
 
 TANH = TanhClassifier(feature_weights=None, scale=0.5, random_state=0)
-RBF = RBFClassifier(selection="random", random_state=0)
+# Its fit searches for all that it can; where that is not the question, it takes what is given.
+ALL_AUTO = RBFClassifier(selection="random", random_state=0)
+RBF = RBFClassifier(selection="random", kernel="laplacian", feature_weights=None, random_state=0)
 # With nothing that is searched.
 TRIANGLES = RBFClassifier(
     selection="random", kernel="triangular", feature_weights=None, random_state=0

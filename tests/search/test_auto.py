@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from allocated import MIB, peak
-from search.comparing import IN_FULL, RBF, TANH, TRIANGLES, compare, own_fits, same_fits
+from search.comparing import ALL_AUTO, IN_FULL, TANH, TRIANGLES, compare, own_fits, same_fits
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.kernels import Laplacian
 from sklearn_fsvc.readouts import held_out
@@ -21,19 +21,19 @@ GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
 NETWORKS = {
     "tanh": (TANH, {}),
     "tanh, of the rows": (TanhClassifier(weights="class_informed", random_state=0), {}),
-    "rbf": (RBF, {}),
+    "rbf": (ALL_AUTO, {}),
     "rbf, prefixes": (RBFClassifier(selection_radius=3.0, random_state=0), {}),
     "rbf, centres by kernel": (
         RBFClassifier(selection_radius=3.0, radius=5.0, random_state=0),
         {"kernel": ["triangular", "gaussian"]},
     ),
-    "rbf, given": (clone(RBF).set_params(**GIVEN), {"radius": [1.0, 30.0]}),
+    "rbf, given": (clone(ALL_AUTO).set_params(**GIVEN), {"radius": [1.0, 30.0]}),
     "rbf, rows outside": (
         clone(TRIANGLES).set_params(n_hidden=20),
         {"radius": [0.6, 1.2], "kernel": ["triangular", "laplacian"]},
     ),
     "rbf, kernels": (
-        clone(RBF).set_params(radius=5.0),
+        clone(ALL_AUTO).set_params(radius=5.0),
         {"kernel": ["triangular", "gaussian", "laplacian"], "radius": [4.0, 8.0]},
     ),
     "rbf, a search for each size": (RBFClassifier(random_state=0), {}),
@@ -50,10 +50,10 @@ def test_penalties_that_are_searched(wine, name):
     grid = {"n_hidden": [3, 20, 80], "alpha": [0.1, "auto", 10.0], **grid}
     ours = same_fits(network, grid, wine)
     assert len(set(alphas(ours))) > 1  # or the search could be of one size, or one split
-    compare(network, grid, wine, **IN_FULL)
+    compare(network, grid, wine, **{**IN_FULL, "cv": 2})
 
 
-@pytest.mark.parametrize("network", [TANH, RBF])
+@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_penalties_that_are_searched_with_weights_of_rows(wine, network):
     """Rows without weight are neither kept nor held out."""
     rng = np.random.default_rng(0)
@@ -62,7 +62,7 @@ def test_penalties_that_are_searched_with_weights_of_rows(wine, network):
     same_fits(network, grid, wine, fit_params={"sample_weight": weight})
 
 
-@pytest.mark.parametrize("network", [TANH, RBF])
+@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_penalties_that_are_searched_in_a_pipeline(wine, weight, network):
     estimator = Pipeline([("scale", StandardScaler()), ("clf", network)])
     grid = {"clf__n_hidden": [10, 30], "clf__alpha": ["auto", 1.0]}
@@ -87,7 +87,7 @@ def test_few_units_are_judged_by_all_parts(wine, monkeypatch, few, n_parts):
     assert met == 2 * n_parts
 
 
-@pytest.mark.parametrize("network", [TANH, RBF])
+@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_a_random_state_that_moves_on(wine, network):
     """The rows that are held out are drawn when all else has been drawn."""
     network = clone(network).set_params(random_state=np.random.RandomState(3))
@@ -98,7 +98,7 @@ def test_what_is_searched_beside_what_is_given(wine):
     """What was tried for the one is not of the other, and no penalty begins there."""
     grid = {"kernel": ["auto", "gaussian", "laplacian"], "radius": ["auto", 4.0, 9.0],
             "alpha": ["auto", 1.0], "n_hidden": [10, 20]}  # fmt: skip
-    ours = same_fits(RBF, grid, wine)
+    ours = same_fits(ALL_AUTO, grid, wine)
     n_tried = {
         (network.kernel, network.radius): len(set(network.trials_[["kernel", "radius"]].tolist()))
         for network in ours
@@ -111,7 +111,7 @@ def test_what_is_searched_beside_what_is_given(wine):
 def test_weights_of_features(wine, selection_radius):
     by_hand = np.linspace(0.0, 1.0, wine[0].shape[1])
     selection = "per_class" if selection_radius else "random"
-    network = clone(RBF).set_params(selection=selection, selection_radius=selection_radius)
+    network = clone(ALL_AUTO).set_params(selection=selection, selection_radius=selection_radius)
     grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
             "radius": [5.0, "auto"], "kernel": ["laplacian"], "alpha": ["auto", 1.0]}  # fmt: skip
     ours = same_fits(network, grid, wine)
@@ -122,7 +122,7 @@ def test_weights_of_features(wine, selection_radius):
 def test_a_kernel_of_ones_own(wine):
     """Which scikit-learn copies for each candidate."""
     grid = {"kernel": [Laplacian(), "gaussian"], "radius": [5.0], "n_hidden": [10, 20]}
-    same_fits(RBF, grid, wine)
+    same_fits(ALL_AUTO, grid, wine)
 
 
 # More units than there are rows
@@ -131,7 +131,7 @@ def test_a_kernel_of_ones_own(wine):
 @pytest.mark.parametrize("grid", [{"alpha": [0.1, 1.0], "radius": [4.0]}, {"radius": [3.0, 6.0]}])
 def test_more_units_than_rows(wine, grid):
     """Each size beyond is the same network; GridSearchCV warns, and so do we."""
-    network = clone(RBF).set_params(kernel="gaussian")
+    network = clone(ALL_AUTO).set_params(kernel="gaussian")
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
     with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 rows") as caught:
         ours = same_fits(network, grid, wine)
@@ -146,7 +146,7 @@ def test_a_size_that_is_more_than_the_rows_of_some_splits(wine):
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
     mixed = np.random.default_rng(0).permutation(n)
     with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 rows"):
-        ours = same_fits(RBF, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv)
+        ours = same_fits(ALL_AUTO, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv)
     assert sorted(len(each.centers_) for each in ours) == [10, 10, 10, 30, 40, 40]
 
 

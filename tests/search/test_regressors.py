@@ -237,7 +237,7 @@ def test_weights_of_rows(network, n_outputs):
     """In fit, in mean and scale of y, and in the default score."""
     data, fit_params = load_numbers(n_outputs), {"sample_weight": weight_of()}
     compare(network, PENALTIES, data, fit_params=fit_params, **IN_FULL)
-    compare(network, PENALTIES, data, fit_params=fit_params, return_train_score=True)
+    compare(network, SIZES, data, fit_params=fit_params, return_train_score=True)
     for grid in (SIZES, PENALTIES):
         same_fits(network, grid, data, fit_params=fit_params)
 

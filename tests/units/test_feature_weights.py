@@ -45,6 +45,8 @@ def test_what_the_classes_depend_on_counts_for_more(metric, kernel):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
 def test_every_engine_learns_the_same(engine, metric, dtype):
+    if engine.name == "mkl" and metric == "manhattan":
+        pytest.skip("the same code as that of blas, but for the products")
     samples = made(dtype=dtype)
     for kernel in KERNELS_AND_OWN:
         # The slope of a triangle jumps where it ends, at distances that differ by rounding.
