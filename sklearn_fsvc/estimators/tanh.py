@@ -3,7 +3,7 @@
 from ..layers import TanhLayer
 from ..parameters import is_word
 from ..rows.streaming import suited
-from ..units.automatic import MOST_LEARNED
+from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from ..units.choice import better_weights
 from ..units.tanh import TanhRequest, fit_layer
 from .given import check_features, lender_of
@@ -84,10 +84,12 @@ class TanhUnits(WeighsFeatures):
 
     def _weights_for(self, job, samples):
         """The feature weights, or None."""
-        X, is_learned = samples.X, is_word(self.feature_weights, "learned")
-        if is_learned or (self._learns(X.dtype) and X.shape[1] <= MOST_LEARNED):
+        n_features, learns = samples.X.shape[1], is_word(self.feature_weights, "learned")
+        if not learns and self._learns(samples.X.dtype) and n_features <= MOST_LEARNED:
+            learns = len(samples.present) >= FEWEST_ROWS
+        if learns:
             return better_weights(job, samples, self._random())
-        return self._given_weights(X.shape[1])
+        return self._given_weights(n_features)
 
     def _layer(self):
         return TanhLayer(self.components_, self.hidden_intercept_)

@@ -44,7 +44,7 @@ def peak(cupy):
         RBFClassifier(1000, random_state=0),
         RBFClassifier(1000, metric="euclidean", kernel="gaussian", random_state=0),
         RBFClassifier(1000, readout="lms", max_iter=1, random_state=0),
-        TanhClassifier(1000, random_state=0),
+        TanhClassifier(1000, feature_weights=None, random_state=0),
         TanhProjector(1000, random_state=0),
     ],
     ids=repr,
@@ -71,7 +71,7 @@ def test_memory_is_kept_under_the_limit(peak, rng, estimator, monkeypatch):
 
 def test_too_little_memory_for_the_statistics_is_refused(cupy, rng):
     X = rng.random((2000, 10), np.float32)
-    clf = TanhClassifier(1000, device="cuda", max_memory="7MiB")
+    clf = TanhClassifier(1000, feature_weights=None, device="cuda", max_memory="7MiB")
     with pytest.raises(ValueError, match="too small: one row at a time needs"):
         clf.fit(X, X[:, 0] > 0.5)
 

@@ -58,10 +58,12 @@ def test_passes_and_tiles(rng):
     """A pass has a part for each tile, and a pass of one tile is a part without parts."""
     X = rng.normal(size=(500, 4))
     # Rows of 8 x 50 bytes and their like, so that not all fit.
-    recorder = told(TanhClassifier(50, alpha=1.0, max_memory="100kB"), X, X[:, 0] > 0)
+    recorder = told(
+        TanhClassifier(50, feature_weights=None, alpha=1.0, max_memory="100kB"), X, X[:, 0] > 0
+    )
     (context,) = [c for c in recorder.contexts if c.task_name == "pass"]
     assert recorder.tasks.count("end tile") == context.max_subtasks > 1
-    alone = told(TanhClassifier(50, alpha=1.0), X, X[:, 0] > 0)
+    alone = told(TanhClassifier(50, feature_weights=None, alpha=1.0), X, X[:, 0] > 0)
     assert alone.tasks == ["setup", "begin fit", "begin pass", "end pass", "end fit", "teardown"]
 
 

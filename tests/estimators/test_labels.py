@@ -20,7 +20,7 @@ CLASSIFIERS = {
     "ridge": RBF,
     "lms": clone(RBF).set_params(readout="lms", max_iter=3, learning_rate=0.01),
     "none": clone(RBF).set_params(readout="none"),
-    "tanh": TanhClassifier(25, scale=0.5, alpha=0.3, random_state=0),
+    "tanh": TanhClassifier(25, feature_weights=None, scale=0.5, alpha=0.3, random_state=0),
 }
 N = 120
 

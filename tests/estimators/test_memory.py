@@ -26,12 +26,12 @@ ESTIMATORS = [
     RBFClassifier(UNITS, selection="global", readout="none", random_state=0),
     RBFClassifier(UNITS, metric="euclidean", kernel="gaussian", random_state=0),
     RBFClassifier(UNITS, readout="lms", max_iter=1, random_state=0),
-    TanhClassifier(UNITS, random_state=0),
+    TanhClassifier(UNITS, feature_weights=None, random_state=0),
     RBFRegressor(
         UNITS, selection="random", metric="euclidean", kernel="laplacian", radius=2.0,
         feature_weights=None, alpha=1.0, random_state=0,
     ),
-    TanhRegressor(UNITS, alpha=1.0, random_state=0),
+    TanhRegressor(UNITS, feature_weights=None, alpha=1.0, random_state=0),
     RBFProjector(UNITS, random_state=0),
     TanhProjector(UNITS, random_state=0),
     PatchClassifier(40, image_shape=(5, 8), patch_size=3, random_state=0),
@@ -51,7 +51,7 @@ def rows():
 def test_an_unbounded_call_would_take_more(rows):
     """Else the tests below would test nothing."""
     X, y = rows
-    clf, free = peak(TanhClassifier(UNITS, random_state=0).fit, X, y)
+    clf, free = peak(TanhClassifier(UNITS, feature_weights=None, random_state=0).fit, X, y)
     assert free > FIT + N * PER_ROW
     assert peak(clf.predict, X)[1] > ANSWER + N * PER_ROW
 
@@ -104,7 +104,9 @@ def rows_of_many_classes():
 def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
     """Beside the answer, which is eight times as large as the budget."""
     X, y = rows_of_many_classes
-    clf = TanhClassifier(50, alpha=1.0, probability=True, random_state=0, device="jit")
+    clf = TanhClassifier(
+        50, feature_weights=None, alpha=1.0, probability=True, random_state=0, device="jit"
+    )
     clf.fit(X[:2000], y[:2000]).set_params(max_memory=ANSWER // 2)
     for method in (clf.predict_proba, clf.predict_log_proba):
         p, found = peak(method, X)
@@ -120,14 +122,16 @@ def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twi
     X, y = rows_of_many_classes
     if with_twins:
         X = X[np.arange(N) // 2]
-    clf = TanhClassifier(50, alpha=alpha, probability=True, random_state=0, device="jit")
+    clf = TanhClassifier(
+        50, feature_weights=None, alpha=alpha, probability=True, random_state=0, device="jit"
+    )
     clf.fit(X[:2000], y[:2000]).set_params(max_memory=2 * ANSWER)
     _, found = peak(clf.fit, X, y)
     assert found <= 2 * ANSWER + N * PER_ROW
 
 
 ON_INTEGERS = {
-    "tanh": TanhClassifier(50, random_state=0),
+    "tanh": TanhClassifier(50, feature_weights=None, random_state=0),
     "RBF": RBFClassifier(
         50, selection="random", radius=30.0, kernel="laplacian", feature_weights=None, alpha=1.0,
         random_state=0,
@@ -164,7 +168,7 @@ def test_rows_of_integers_come_and_go(rows):
     X, y = rows
     X, models = (10 * X).astype(np.int64), []
     for some in (X, X.astype(np.float64)):
-        model = TanhClassifier(20, alpha=1.0, random_state=0, device="jit")
+        model = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0, device="jit")
         for part in np.array_split(np.arange(N), 4):
             assert some[part].size > 2**17  # or they are converted at once
             model.partial_fit(some[part], y[part], classes=range(4))
@@ -194,7 +198,7 @@ def test_weights_are_drawn_in_their_own_dtype():
 @pytest.mark.parametrize("n_parts", [1, 3, 200])
 def test_the_budget_is_kept_while_rows_come_and_go(rows, n_parts):
     X, y = rows
-    plain = TanhClassifier(UNITS, alpha=1.0, random_state=0, device="jit")
+    plain = TanhClassifier(UNITS, feature_weights=None, alpha=1.0, random_state=0, device="jit")
 
     def come_and_go(model):
         for part in np.array_split(np.arange(N), n_parts):

@@ -89,11 +89,11 @@ def variants(**params):
     yield RBFClassifier(alpha=[0.1, 1.0], probability=True, **params)
     yield RBFClassifier(feature_weights="learned", kernel="laplacian", **params)
     yield RBFProjector(10, feature_weights="learned", **params)
-    yield TanhClassifier(30, alpha=1.0, **params)
+    yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
     yield TanhClassifier(30, alpha="loo", probability=True, **params)
     yield RBFRegressor(10, selection="random", **params)
     yield RBFRegressor(kernel="triangular", radius=1.0, alpha="loo", uncertainty=True, **params)
-    yield TanhRegressor(30, alpha=1.0, **params)
+    yield TanhRegressor(30, alpha=1.0, feature_weights=None, **params)
     yield TanhRegressor(30, alpha="loo", uncertainty=True, **params)
     for weights in ("class_informed", "constrained"):
         yield TanhClassifier(30, weights=weights, **params)

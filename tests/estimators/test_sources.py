@@ -27,11 +27,11 @@ ESTIMATORS = [
     RBFClassifier(60, selection="random", probability=True, class_weight="balanced", **SMALL),
     RBFClassifier(60, feature_weights="learned", alpha="loo", **SMALL),
     RBFClassifier(selection_radius=0.2, **SMALL),
-    TanhClassifier(60, **SMALL),
-    TanhClassifier(60, weights="class_informed", probability=True, **SMALL),
-    TanhClassifier(60, weights="constrained", alpha=1.0, **SMALL),
+    TanhClassifier(60, feature_weights=None, **SMALL),
+    TanhClassifier(60, feature_weights=None, weights="class_informed", probability=True, **SMALL),
+    TanhClassifier(60, feature_weights=None, weights="constrained", alpha=1.0, **SMALL),
     RBFRegressor(60, uncertainty=True, **SMALL),
-    TanhRegressor(60, alpha=[0.1, 1.0], **SMALL),
+    TanhRegressor(60, feature_weights=None, alpha=[0.1, 1.0], **SMALL),
     RBFProjector(60, selection="per_class", **SMALL),
     RBFProjector(60, feature_weights="learned", **SMALL),
     TanhProjector(60, **SMALL),
@@ -105,7 +105,7 @@ def test_every_estimator(estimator, kind, rows):
 def test_files(library, rows, tmp_path):
     X, y, _ = rows
     file = written(library, tmp_path, X)
-    classifier = TanhClassifier(50, **SMALL).fit(X, y)
+    classifier = TanhClassifier(50, feature_weights=None, **SMALL).fit(X, y)
     expected = attributes(classifier), classifier.predict(X)
     assert_same(attributes(classifier.fit(file, y)), expected[0])
     np.testing.assert_array_equal(classifier.predict(file), expected[1])
@@ -120,7 +120,7 @@ def test_with_little_memory(rows, device, max_memory, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 1)
     X, y = (np.concatenate([some] * 10) for some in rows[:2])
     how = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
-    classifier = TanhClassifier(40, scale=1.0, **how).fit(X, y)
+    classifier = TanhClassifier(40, feature_weights=None, scale=1.0, **how).fit(X, y)
     expected = classifier.readout_coef_, classifier.decision_function(X)
     shelf = Shelf(X, max_memory // 16 // X[0].nbytes)
     classifier.fit(shelf, y)
@@ -149,10 +149,10 @@ class Generated(Shelf):
 @pytest.mark.parametrize(
     "estimator",
     [
-        TanhClassifier(300, **SMALL),
-        TanhClassifier(300, weights="class_informed", alpha=1.0, **SMALL),
+        TanhClassifier(300, feature_weights=None, **SMALL),
+        TanhClassifier(300, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL),
         RBFClassifier(300, selection="random", **SMALL),
-        TanhRegressor(300, alpha=1.0, **SMALL),
+        TanhRegressor(300, feature_weights=None, alpha=1.0, **SMALL),
     ],
     ids=repr,
 )
@@ -174,7 +174,7 @@ def test_the_budget_is_kept(kind, estimator):
 @pytest.mark.parametrize("kind", [Shelf, Tap])
 def test_a_bad_number_leaves_the_model_as_it_was(rows, kind):
     X, y, _ = rows
-    classifier = TanhClassifier(20, **SMALL).fit(X, y)
+    classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(X, y)
     before = attributes(classifier)
     bad = X.copy()
     bad[456, 2] = np.nan
@@ -189,7 +189,7 @@ def test_a_bad_number_leaves_the_model_as_it_was(rows, kind):
 @pytest.mark.parametrize("kind", [Shelf, Tap])
 def test_shapes(rows, kind):
     X, y, weight = rows
-    classifier = TanhClassifier(20, **SMALL)
+    classifier = TanhClassifier(20, feature_weights=None, **SMALL)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[600, 599\]"):
         classifier.fit(kind(X), y[:-1])
     with pytest.raises(ValueError, match=r"sample_weight.shape == \(599,\), expected \(600,\)"):
@@ -207,18 +207,22 @@ def test_shapes(rows, kind):
 )
 def test_shapes_of_files(shape, error):
     with pytest.raises(ValueError, match=error):
-        TanhClassifier(20, **SMALL).fit(Shelf(np.zeros(shape)), np.arange(shape[0]) % 2)
+        TanhClassifier(20, feature_weights=None, **SMALL).fit(
+            Shelf(np.zeros(shape)), np.arange(shape[0]) % 2
+        )
 
 
 def test_tables_without_features(rows):
     _, y, _ = rows
     with pytest.raises(ValueError, match=r"0 feature\(s\)"):
-        TanhClassifier(20, **SMALL).fit(batches(np.empty((N, 0)), label=y), "label")
+        TanhClassifier(20, feature_weights=None, **SMALL).fit(
+            batches(np.empty((N, 0)), label=y), "label"
+        )
 
 
 def test_names_of_features(rows):
     X, y, _ = rows
-    classifier = TanhClassifier(20, **SMALL).fit(batches(X, label=y), "label")
+    classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(batches(X, label=y), "label")
     with pytest.raises(ValueError, match="unseen at fit time:\n- label"):
         classifier.predict(batches(X, label=y))
     with pytest.warns(UserWarning, match="does not have valid feature names"):
@@ -228,10 +232,10 @@ def test_names_of_features(rows):
 @pytest.mark.parametrize(
     ("estimator", "n_passes"),
     [
-        (TanhClassifier(60, scale=1.0, alpha=1.0, **SMALL), 1),
-        (TanhClassifier(60, alpha=1.0, **SMALL), 2),
-        (TanhClassifier(60, **SMALL), 3),
-        (TanhClassifier(60, weights="class_informed", alpha=1.0, **SMALL), 3),
+        (TanhClassifier(60, feature_weights=None, scale=1.0, alpha=1.0, **SMALL), 1),
+        (TanhClassifier(60, feature_weights=None, alpha=1.0, **SMALL), 2),
+        (TanhClassifier(60, feature_weights=None, **SMALL), 3),
+        (TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL), 3),
         (RBFClassifier(60, selection="random", **SMALL), 5),
         (RBFClassifier(60, **SMALL), 5),
         (RBFClassifier(60, readout="none", **SMALL), 2),
@@ -254,7 +258,7 @@ def test_passes_over_the_rows(rows, estimator, n_passes, max_memory):
 def test_weights_made_of_rows_take_one_pass(rows, monkeypatch):
     """However many tiles there are."""
     X, y, _ = rows
-    model = TanhClassifier(60, weights="class_informed", alpha=1.0, **SMALL)
+    model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
     monkeypatch.setattr("sklearn_fsvc.units.weights.rows._TILE_BYTES", 5000)
     tap = Tap(X, y)
     found = model.fit(tap).components_
@@ -295,9 +299,11 @@ def test_a_model_of_a_file_is_pickled_without_it(rows):
 def test_several_outputs(rows):
     X, y, _ = rows
     Y = np.stack([y, y == 1], axis=1)
-    expected = TanhClassifier(40, **SMALL).fit(X, Y)
-    classifier = TanhClassifier(40, **SMALL).fit(Tap(X, Y))
+    expected = TanhClassifier(40, feature_weights=None, **SMALL).fit(X, Y)
+    classifier = TanhClassifier(40, feature_weights=None, **SMALL).fit(Tap(X, Y))
     np.testing.assert_array_equal(classifier.predict(Shelf(X)), expected.predict(X))
     assert classifier.score(Tap(X, Y)) == expected.score(X, Y)
-    regressor = TanhRegressor(40, **SMALL).fit(Tap(X, Y))
-    assert regressor.score(Tap(X, Y)) == TanhRegressor(40, **SMALL).fit(X, Y).score(X, Y)
+    regressor = TanhRegressor(40, feature_weights=None, **SMALL).fit(Tap(X, Y))
+    assert regressor.score(Tap(X, Y)) == TanhRegressor(40, feature_weights=None, **SMALL).fit(
+        X, Y
+    ).score(X, Y)

@@ -141,7 +141,7 @@ def test_a_tenth_of_the_rows_is_forgotten(case):
 def test_rows_in_single_precision_are_forgotten_as_exactly(dtype):
     """Products of H in float32 would leave 1e-4 of the coefficients behind."""
     rows = (50 * np.abs(X)).astype(dtype)
-    model = TanhClassifier(60, alpha=1e-4, random_state=0)
+    model = TanhClassifier(60, feature_weights=None, alpha=1e-4, random_state=0)
     first = clone(model).partial_fit(rows, CLASSES, classes=list("abc"))
     rest = clone(model).set_params(layer=FrozenEstimator(first))
     rest.partial_fit(rows[:100], CLASSES[:100], classes=list("abc"))
@@ -306,7 +306,7 @@ def test_rows_that_wait_are_copies():
 
 def test_few_rows_wait(gathered):
     """100 calls, and two products; what is too large for the memory is not kept waiting."""
-    model = TanhClassifier(*TANH, **PLAIN)
+    model = TanhClassifier(*TANH, feature_weights=None, **PLAIN)
     for _ in range(100):
         model.partial_fit(X[:12], CLASSES[:12], classes=list("abc"))
     assert gathered == [(1032, "d")]

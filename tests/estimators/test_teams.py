@@ -21,10 +21,10 @@ from teams import Half
 
 SIZED = {"n_hidden": 40, "random_state": 0}
 MODELS = [
-    TanhClassifier(alpha=1.0, **SIZED),
-    TanhClassifier(probability=True, **SIZED),
+    TanhClassifier(feature_weights=None, alpha=1.0, **SIZED),
+    TanhClassifier(feature_weights=None, probability=True, **SIZED),
     TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
-    TanhRegressor(uncertainty=True, **SIZED),
+    TanhRegressor(feature_weights=None, uncertainty=True, **SIZED),
     RBFClassifier(**SIZED),
     RBFClassifier(radius=0.2, probability=True, kernel="triangular", **SIZED),
     RBFClassifier(selection="per_class", metric="euclidean", **SIZED),

@@ -97,7 +97,10 @@ def test_another_seed_is_another_layer(data, weights):
 def test_weights_of_rows_are_repetitions(data, rng, weights, images):
     X, y = data
     times = rng.integers(0, 4, 90)
-    params = {"weights": weights, "random_state": 0, "device": "jit", "n_hidden": 20}
+    params = {
+        "n_hidden": 20, "weights": weights, "feature_weights": None, "random_state": 0,
+        "device": "jit",
+    }  # fmt: skip
     weighted = TanhClassifier(**params, **images).fit(X, y, sample_weight=times)
     again = TanhClassifier(**params, **images).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     np.testing.assert_allclose(weighted.components_, again.components_)

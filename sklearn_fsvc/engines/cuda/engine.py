@@ -181,7 +181,8 @@ class CudaEngine(Engine):
         return self.xp.asnumpy(array)
 
     def upload_if_fits(self, X, limit):
-        if isinstance(X, self.xp.ndarray) or getattr(X, "nbytes", np.inf) > limit:
+        is_sliced = hasattr(X, "__getitem__") and not isinstance(X, self.xp.ndarray)
+        if not is_sliced or getattr(X, "nbytes", np.inf) > limit:
             return X
         there = self.xp.empty(X.shape, X.dtype)
         step = max(1, _UPLOAD // max(1, X.nbytes // len(X)))
