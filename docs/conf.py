@@ -1,5 +1,6 @@
 """Sphinx: `pip install '.[docs]' && sphinx-build docs docs/_build`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,22 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
     "sphinx_design",
+    "myst_parser",  # for the change log
 ]
+# Links to the pages of others need a network: without one, a build would warn.
+if os.environ.get("DOCS_ONLINE"):
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    name: (f"https://{place}/", None)
+    for name, place in {
+        "python": "docs.python.org/3",
+        "numpy": "numpy.org/doc/stable",
+        "scipy": "docs.scipy.org/doc/scipy",
+        "sklearn": "scikit-learn.org/stable",
+        "joblib": "joblib.readthedocs.io/en/stable",
+        "dask": "docs.dask.org/en/stable",
+    }.items()
+}
 html_math_renderer = "mathml"
 exclude_patterns = ["_build"]
 toc_object_entries_show_parents = "hide"

@@ -73,7 +73,8 @@ def check(dtype, shape, first, rows, block):
             f"The block of X that begins at row {first} has shape {block.shape}, and by its chunks "
             f"it has {shape}; call X.compute_chunk_sizes(), or make X anew."
         )
-    block = block if rows is None else block[rows]
+    if rows is not None:
+        block, first = block[rows], first + np.asarray(rows)
     check_finite(block, first)
     return np.require(block, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 

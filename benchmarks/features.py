@@ -1,0 +1,86 @@
+"""What feature weights gain on tables, as they come and prepared, and what they cost.
+
+python benchmarks/features.py --data DIR [--device cpu] [--units 1000] [--json FILE]
+
+DIR holds tabular/*.npz: at most 4,000 training rows of each, the first split. "as they come" are
+the columns of numbers alone, in their own units; "prepared" is `make_tabular_pipeline`.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from _report import arguments, report
+from _tabular_data import find_tables, read_table, splits
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+
+NETWORKS = {"classification": (RBFClassifier, TanhClassifier)}
+NETWORKS |= {"regression": (RBFRegressor, TanhRegressor)}
+WAYS = (None, "auto")
+FEWEST = 3  # columns of numbers
+
+
+def as_they_come(table, train, test):
+    """X of the rows for training and for testing, or None where there are few numbers."""
+    names = [name for name in table.X if name.startswith("x")]
+    if len(names) < FEWEST:
+        return None
+    X = table.X[names].to_numpy(np.float64)
+    X = np.where(np.isnan(X), np.nanmedian(X[train], axis=0), X)
+    return X[train], X[test]
+
+
+def prepared(table, train, test):
+    columns = make_tabular_pipeline(TanhRegressor())[:-1]
+    X = columns.fit_transform(table.X.iloc[train])
+    return X, columns.transform(table.X.iloc[test])
+
+
+def scores(args, prepare):
+    """(network, way) -> scores in %, and seconds of the fits, of all tables."""
+    found, seconds = {}, {}
+    for path in find_tables(args.data):
+        table = read_table(path)
+        train, test = splits(table, "small")[0]
+        parts = prepare(table, train, test)
+        if parts is None:
+            continue
+        for cls in NETWORKS[table.task]:
+            size = {} if cls.__name__.startswith("RBF") else {"n_hidden": args.units}
+            for way in WAYS:
+                model = cls(feature_weights=way, random_state=0, device=args.device, **size)
+                start = time.perf_counter()
+                model.fit(parts[0], table.y[train])
+                key = ("RBF" if not size else "tanh"), way
+                seconds.setdefault(key, []).append(time.perf_counter() - start)
+                found.setdefault(key, []).append(100 * model.score(parts[1], table.y[test]))
+        print(path.stem, {key: round(each[-1], 1) for key, each in found.items()}, flush=True)
+    return found, seconds
+
+
+def main(args):
+    for name, prepare in {"as they come": as_they_come, "prepared": prepared}.items():
+        found, seconds = scores(args, prepare)
+        rows = []
+        for (network, way), each in found.items():
+            what, median = f"{network}, feature_weights={way}", np.median(seconds[network, way])
+            rows += [(f"{what}: mean score, %", np.mean(each)), (f"{what}: fit, median s", median)]
+        rows.append(("tables", len(each)))
+        report(args, f"features: tables {name}", rows, device=args.device)
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            data={"type": Path, "required": True},
+            device={"default": "cpu"},
+            units={"type": int, "default": 1000},
+        )
+    )
