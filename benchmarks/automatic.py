@@ -45,8 +45,8 @@ def fits(device, X, y):
     )
     yield (
         "alpha, TanhClassifier",
-        TanhClassifier(4000, random_state=0, device=device),
-        TanhClassifier(4000, alpha=1.0, random_state=0, device=device),
+        TanhClassifier(4000, feature_weights=None, random_state=0, device=device),
+        TanhClassifier(4000, feature_weights=None, alpha=1.0, random_state=0, device=device),
     )
 
 

@@ -53,7 +53,8 @@ def lazy_rows(n, block):
 
 
 def classifier(units):
-    return TanhClassifier(units, scale=0.1, alpha=1.0, random_state=0, device="cpu")
+    given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # nothing but one layer
+    return TanhClassifier(units, **given, random_state=0, device="cpu")
 
 
 @contextmanager

@@ -79,7 +79,8 @@ def sources(folder):
 
 
 def classifier(units, **how):
-    return TanhClassifier(units, scale=0.1, alpha=1.0, random_state=0, **how)
+    given = {"scale": 0.1, "alpha": 1.0, "feature_weights": None}  # one pass, and no other
+    return TanhClassifier(units, **given, random_state=0, **how)
 
 
 def times(args, folder):
