@@ -228,10 +228,10 @@ class _Flow:
 
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
-        engine, layer = self.job.engine, self.layer
-        place = self.sparse_place or place_of(engine, layer, self.job.memory_limit)
+        engine, layer, limit = self.job.engine, self.layer, self.job.memory_limit
+        place = self.sparse_place or place_of(engine, layer, limit)
         basic = basic_layer(engine, layer, self.sparse_place is not None)
-        tile = self._tile_rows(place, basic, sink.n_buffers, consumer)
+        tile = self._tile_rows(place, basic, sink.n_buffers, consumer, limit)
         prepared = place.prepare(layer)
         progress = self.job.progress(self.n_rows, tile)
         start = 0
@@ -255,7 +255,7 @@ class _Flow:
         sink.close()
         progress.close()
 
-    def _tile_rows(self, place, basic, n_buffers, consumer):
+    def _tile_rows(self, place, basic, n_buffers, consumer, memory_limit):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
         preferred, is_sparse = consumer.tile_rows, self.sparse_place is not None
@@ -277,7 +277,7 @@ class _Flow:
         return rows_per_tile(
             self.n_rows, row_bytes + consumer.row_bytes,
             place.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
-            self.job.memory_limit, preferred,
+            memory_limit, preferred,
         )  # fmt: skip
 
     def _blocks(self, start, tile):
