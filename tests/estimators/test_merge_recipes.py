@@ -1,10 +1,12 @@
 """The recipe of the documentation runs as it is printed, and gives what one fit gives."""
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 
 PAGE = Path(__file__).parents[2] / "docs" / "beyond.rst"
@@ -12,10 +14,11 @@ IMAGES, DIGITS = load_digits(return_X_y=True)
 PARTS = 5
 
 
-def recipe(*words):
-    """The code of the page from the blocks that hold these words, one block for each."""
+def recipe(library):
+    """The code of the page: what every library shares, and how this one is called."""
     blocks = re.findall(r"code-block:: python\n\n((?:    .*\n|\n)+)", PAGE.read_text())
-    chosen = [next(block for block in blocks if word in block) for word in words]
+    words = r"def learn", rf"(from|import) {library}\b"
+    chosen = [next(block for block in blocks if re.search(word, block)) for word in words]
     return "\n".join(map(textwrap.dedent, chosen))
 
 
@@ -25,12 +28,18 @@ def load(shard):
     return IMAGES[rows], DIGITS[rows]
 
 
-def test_joblib():
+@pytest.mark.parametrize("library", ["joblib", "ray", "pyspark"])
+def test_recipe(library, monkeypatch):
+    """Ray and Spark are in no extra: install them beside the package, and this runs them."""
+    pytest.importorskip(library)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    # As if it had been typed: it travels as a whole, and not as the name of a module of tests.
+    monkeypatch.setattr(load, "__module__", "recipe")
     names = {
         "__name__": "recipe", "sample": IMAGES[:1000], "classes": range(10), "load": load,
         "shards": range(PARTS),
     }  # fmt: skip
-    exec(recipe("def learn", "joblib"), names)  # the page is ours
+    exec(recipe(library), names)  # the page is ours
     # The rows are float64: of shorter ones `fit` makes products in float32.
     whole, model = names["whole"], names["model"]
     once = model.fit(IMAGES, DIGITS)
