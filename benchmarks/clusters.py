@@ -1,4 +1,4 @@
-"""Two Dask workers of one thread against one, and against the plain fit on two threads.
+"""Two Dask workers of one thread against one, and the plain fit on two threads against one.
 
 python benchmarks/clusters.py [--rows N] [--units M] [--repeats N] [--stream N] [--json FILE]
 
@@ -99,8 +99,8 @@ def on_cluster(client, model, X, y):
     }
 
 
-def plain(model, X, y):
-    with threadpool_limits(WORKERS):
+def plain(model, X, y, n_threads):
+    with threadpool_limits(n_threads):
         start, cpu = time.perf_counter(), time.process_time()
         model.fit(X, y)
         return {"fit, s": time.perf_counter() - start, "CPU, s": time.process_time() - cpu}
@@ -114,11 +114,13 @@ def persisted(client, arrays):
 
 
 def compare(args):
-    """Rows of the report: medians of the plain fit, and of one worker and of two."""
+    """Rows of the report: medians of the plain fit on one thread and on two, and of the workers."""
     model, arrays = classifier(args.units), lazy_rows(args.rows, BLOCK)
     X, y = (array.compute(scheduler="threads") for array in arrays)
     with ExitStack() as stack:
-        ways = {f"plain, {WORKERS} threads": lambda: plain(model, X, y)}
+        ways = {
+            f"plain, threads: {n}": lambda n=n: plain(model, X, y, n) for n in (1, WORKERS)
+        }  # fmt: skip
         for n in (1, WORKERS):
             client = stack.enter_context(workers(n))
             there = persisted(client, arrays)
@@ -135,11 +137,12 @@ def compare(args):
         name: {what: float(np.median([one[what] for one in each])) for what in each[0]}
         for name, each in found.items()
     }
-    alone, one, two = (each["fit, s"] for each in medians.values())
+    thread, threads, one, two = (each["fit, s"] for each in medians.values())
     return [
         *((f"{name}: {what}", n) for name, each in medians.items() for what, n in each.items()),
+        ("one thread / two", thread / threads),
         ("one worker / two", one / two),
-        ("two workers / plain", two / alone),
+        ("two workers / two threads", two / threads),
     ]
 
 
