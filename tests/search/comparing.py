@@ -3,7 +3,7 @@
 from unittest import mock
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import (
     load_breast_cancer,
     load_diabetes,
@@ -20,17 +20,15 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
 from sklearn_fsvc.search.groups import last_step
 
-# Its layer is the same on all splits; that of the next one has a scale of its own on each.
-TANH = TanhClassifier(feature_weights=None, scale=0.5, random_state=0)
-TANH_OF_SPLITS = TanhClassifier(feature_weights=None, random_state=0)
-# Their fits search for all that they can; where that is not the question, they take what is given.
+# Their fits search for all that they can.
 TANH_AUTO = TanhClassifier(random_state=0)
 ALL_AUTO = RBFClassifier(selection="random", random_state=0)
-RBF = RBFClassifier(selection="random", kernel="laplacian", feature_weights=None, random_state=0)
-# With nothing that is searched.
-TRIANGLES = RBFClassifier(
-    selection="random", kernel="triangular", feature_weights=None, random_state=0
-)
+# Where that is not the question, they take what is given. The layer is the same on all splits;
+# has a scale, or centres, of its own on each; and leaves rows outside every unit.
+TANH = TanhClassifier(feature_weights=None, scale=0.5, alpha=1.0, random_state=0)
+TANH_OF_SPLITS = clone(TANH).set_params(scale="auto")
+RBF = clone(ALL_AUTO).set_params(kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0)
+TRIANGLES = clone(ALL_AUTO).set_params(kernel="triangular", feature_weights=None)
 SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 ALL_PASSES = [TANH, TANH_OF_SPLITS, RBF]  # one for all splits, or one for each of them
 
