@@ -197,7 +197,7 @@ def test_narrow_rows(digits, network, dtype):
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
 def test_every_device(wine, device, network):
     network = clone(network).set_params(device=device)
-    grid = {**SIZES, "alpha": [0.1, "auto"]}
+    grid = {**SIZES, "alpha": [0.2, "auto"]}
     if network.get_params().get("radius"):
         network.kernel = "laplacian"  # or no radius would share
         grid["radius"] = [4.0, 8.0]

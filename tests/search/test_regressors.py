@@ -30,7 +30,7 @@ TANH_AUTO = TanhRegressor(random_state=0)
 ALL_AUTO = RBFRegressor(selection="random", random_state=0)
 RBF = clone(ALL_AUTO).set_params(kernel="laplacian", radius=5.0, feature_weights=None, alpha=1.0)
 SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
-PENALTIES = {"n_hidden": [10, 30], "alpha": [0.1, "auto"]}
+PENALTIES = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
 SCORERS = {
     "r2": "r2", "squares": "neg_mean_squared_error", "absolute": "neg_mean_absolute_error",
 }  # fmt: skip
@@ -88,7 +88,7 @@ def test_a_scorer_of_each_output():
 def test_one_output_in_a_column(network):
     X, y = load_numbers()
     scoring = "neg_mean_squared_error"
-    grid = {"n_hidden": [30], "alpha": [0.1, "auto"]}
+    grid = {"n_hidden": [30], "alpha": [0.2, "auto"]}
     compare(network, grid, (X, y[:, None]), scoring=scoring, return_train_score=True)
 
 
@@ -125,7 +125,7 @@ def test_narrow_rows(network, dtype):
     X, y = load_numbers(2)
     X, y = (10 * (X - X.min())).astype(dtype), y + 1e4
     theirs, ours = (
-        search(network, {**SIZES, "alpha": [0.1, "auto"]}, cv=2).fit(X, y).cv_results_
+        search(network, {**SIZES, "alpha": [0.2, "auto"]}, cv=2).fit(X, y).cv_results_
         for search in (GridSearchCV, HiddenSizeSearchCV)
     )
     for name in ("split0_test_score", "split1_test_score"):
@@ -270,7 +270,7 @@ def test_weights_are_routed():
 def test_steps_before_the_network(network, n_outputs):
     estimator = Pipeline([("scale", StandardScaler()), ("net", network)])
     fit_params = {"net__sample_weight": weight_of()}
-    grid = {"net__n_hidden": [30], "net__alpha": [0.1, "auto"]}
+    grid = {"net__n_hidden": [30], "net__alpha": [0.2, "auto"]}
     same_fits(estimator, grid, load_numbers(n_outputs), fit_params=fit_params)
     compare(estimator, {"net__n_hidden": [30, 10]}, load_numbers(n_outputs), **IN_FULL)
 
@@ -331,7 +331,7 @@ def test_what_needs_leave_one_out_is_fitted_one_by_one(network):
 
 @pytest.mark.parametrize("network", [TANH, RBF], ids=["tanh", "rbf"])
 def test_every_device(device, network):
-    grid = {**SIZES, "alpha": [0.1, "auto"]}
+    grid = {**SIZES, "alpha": [0.2, "auto"]}
     compare(clone(network).set_params(device=device), grid, load_numbers(2), **IN_FULL)
 
 
