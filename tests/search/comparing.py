@@ -20,14 +20,15 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
 from sklearn_fsvc.search.groups import last_step
 
-# Their fits search for all that they can.
+# All that can be searched is.
 TANH_AUTO = TanhClassifier(random_state=0)
 ALL_AUTO = RBFClassifier(selection="random", random_state=0)
-# Where that is not the question, they take what is given. The layer is the same on all splits;
-# has a scale, or centres, of its own on each; and leaves rows outside every unit.
+# Where that is not the question, all is given, and a fit takes far less time. The first has one
+# layer for all splits, the next two have one for each of them.
 TANH = TanhClassifier(feature_weights=None, scale=0.5, alpha=1.0, random_state=0)
 TANH_OF_SPLITS = clone(TANH).set_params(scale="auto")
 RBF = clone(ALL_AUTO).set_params(kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0)
+# Its kernel leaves rows outside every unit.
 TRIANGLES = clone(ALL_AUTO).set_params(kernel="triangular", feature_weights=None)
 SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 ALL_PASSES = [TANH, TANH_OF_SPLITS, RBF]  # one for all splits, or one for each of them
@@ -154,7 +155,7 @@ def same_fits(estimator, grid, data, *, scoring=None, **how):
 
     values = VALUES if is_classifier(estimator) else make_scorer(weighed)
     scoring, own = {"values": values, **(scoring or {})}, {"networks": collect}
-    # With weights, scikit-learn takes a function for a scorer alone, and not beside others.
+    # With weights, scikit-learn takes a plain function by itself, but not beside other scorers.
     each = [scoring, collect] if "fit_params" in how else [own | scoring]
     for scorers in each:
         how = {"refit": "values", "return_train_score": True, **how, "scoring": scorers}

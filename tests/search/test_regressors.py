@@ -53,8 +53,6 @@ NETWORKS = {
         RBF, {"n_hidden": [20], "feature_weights": ["learned", np.linspace(0, 1, 10)]}
     ),
 }  # fmt: skip
-
-
 OF_ONE_OUTPUT = ["tanh, one pass", "tanh, penalties", "rbf", "rbf, all that is automatic"]
 
 

@@ -111,6 +111,11 @@ def test_weights_of_rows_reach_the_score(digits, weight, network):
     compare(network, SIZES, digits, fit_params={"sample_weight": weight}, return_train_score=True)
 
 
+def test_weights_of_rows_reach_the_score_of_networks_fitted_one_by_one(digits, weight):
+    network, fit_params = clone(TANH).set_params(probability=True), {"sample_weight": weight}
+    compare(network, {"n_hidden": [10, 20]}, digits, alone=2 * 2, fit_params=fit_params)
+
+
 @pytest.mark.parametrize("scoring", [weighted_accuracy, partial(weighted_accuracy, factor=2)])
 def test_weights_of_rows_reach_a_scorer_of_ones_own(digits, weight, scoring):
     compare(TANH, SIZES, digits, fit_params={"sample_weight": weight}, scoring=scoring)
