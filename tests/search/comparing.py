@@ -3,7 +3,7 @@
 from unittest import mock
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import (
     load_breast_cancer,
     load_diabetes,
@@ -20,16 +20,18 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
 from sklearn_fsvc.search.groups import last_step
 
-TANH = TanhClassifier(feature_weights=None, scale=0.5, random_state=0)
-# Its fit searches for all that it can; where that is not the question, it takes what is given.
+# All that can be searched is.
+TANH_AUTO = TanhClassifier(random_state=0)
 ALL_AUTO = RBFClassifier(selection="random", random_state=0)
-RBF = RBFClassifier(selection="random", kernel="laplacian", feature_weights=None, random_state=0)
-# With nothing that is searched.
-TRIANGLES = RBFClassifier(
-    selection="random", kernel="triangular", feature_weights=None, random_state=0
-)
+# Where that is not the question, all is given, and a fit takes far less time. The first has one
+# layer for all splits, the next two have one for each of them.
+TANH = TanhClassifier(feature_weights=None, scale=0.5, alpha=1.0, random_state=0)
+TANH_OF_SPLITS = clone(TANH).set_params(scale="auto")
+RBF = clone(ALL_AUTO).set_params(kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0)
+# Its kernel leaves rows outside every unit.
+TRIANGLES = clone(ALL_AUTO).set_params(kernel="triangular", feature_weights=None)
 SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
-NETWORKS_OF_WEIGHTS = [TANH, TanhClassifier(random_state=0), RBF]
+ALL_PASSES = [TANH, TANH_OF_SPLITS, RBF]  # one for all splits, or one for each of them
 
 
 def weighed(y, scores, sample_weight=1.0):
@@ -45,7 +47,7 @@ def weighed(y, scores, sample_weight=1.0):
 
 
 VALUES = make_scorer(weighed, response_method="decision_function")
-IN_FULL = {"scoring": VALUES, "return_train_score": True, "cv": 3}
+IN_FULL = {"scoring": VALUES, "return_train_score": True, "cv": 2}
 
 
 def load(name):
@@ -138,20 +140,27 @@ def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
     return ours
 
 
-def same_fits(estimator, grid, data, *, cv=2, fit_params=None):
-    """Each network of each split is what its own fit would have left; those of ours come back."""
-    met = {GridSearchCV: [], HiddenSizeSearchCV: []}
-    for search, networks in met.items():
+def same_fits(estimator, grid, data, *, scoring=None, **how):
+    """Compare, and each network of each split is what its own fit would have left.
 
-        def collect(estimator, X, y, sample_weight=None, networks=networks):
-            networks.append(last_step(estimator))
-            return 0.0
+    `scoring` is a dict of scorers beside ours. The networks of our search come back.
+    """
+    met = []
 
-        how = {"scoring": collect, "cv": cv, "refit": False}
-        with own_fits() as fits:
-            search(estimator, grid, **how).fit(*data, **fit_params or {})
-    assert not fits.call_count
-    theirs, ours = met.values()
+    def collect(estimator, X, y, sample_weight=None):
+        network = last_step(estimator)
+        if not (met and met[-1] is network):  # it is asked for test rows, then for training rows
+            met.append(network)
+        return 0.0
+
+    values = VALUES if is_classifier(estimator) else make_scorer(weighed)
+    scoring, own = {"values": values, **(scoring or {})}, {"networks": collect}
+    # With weights, scikit-learn takes a plain function by itself, but not beside other scorers.
+    each = [scoring, collect] if "fit_params" in how else [own | scoring]
+    for scorers in each:
+        how = {"refit": "values", "return_train_score": True, **how, "scoring": scorers}
+        compare(estimator, grid, data, **how)
+    theirs, ours = met[: len(met) // 2], met[len(met) // 2 :]
     for here, there in zip(ours, theirs, strict=True):
         assert repr(here) == repr(there)
         assert vars(here).keys() == vars(there).keys()

@@ -11,7 +11,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from allocated import MIB, peak
-from search.comparing import ALL_AUTO, IN_FULL, TANH, TRIANGLES, compare, own_fits, same_fits
+from search.comparing import (
+    ALL_AUTO,
+    IN_FULL,
+    TANH,
+    TANH_AUTO,
+    TRIANGLES,
+    compare,
+    own_fits,
+    same_fits,
+)
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.kernels import Laplacian
 from sklearn_fsvc.readouts import held_out
@@ -20,6 +29,7 @@ from sklearn_fsvc.search import networks, shared
 GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
 NETWORKS = {
     "tanh": (TANH, {}),
+    "tanh, all that is automatic": (TANH_AUTO, {"n_hidden": [20, 60]}),
     "tanh, of the rows": (TanhClassifier(weights="class_informed", random_state=0), {}),
     "rbf": (ALL_AUTO, {}),
     "rbf, prefixes": (RBFClassifier(selection_radius=3.0, random_state=0), {}),
@@ -34,7 +44,7 @@ NETWORKS = {
     ),
     "rbf, kernels": (
         clone(ALL_AUTO).set_params(radius=5.0),
-        {"kernel": ["triangular", "gaussian", "laplacian"], "radius": [4.0, 8.0]},
+        {"kernel": ["triangular", "laplacian"], "radius": [4.0, 8.0]},
     ),
     "rbf, a search for each size": (RBFClassifier(random_state=0), {}),
 }
@@ -47,25 +57,23 @@ def alphas(networks):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_penalties_that_are_searched(wine, name):
     network, grid = NETWORKS[name]
-    grid = {"n_hidden": [3, 20, 80], "alpha": [0.1, "auto", 10.0], **grid}
-    ours = same_fits(network, grid, wine)
+    ours = same_fits(network, {"n_hidden": [3, 60], "alpha": [0.2, "auto"], **grid}, wine)
     assert len(set(alphas(ours))) > 1  # or the search could be of one size, or one split
-    compare(network, grid, wine, **{**IN_FULL, "cv": 2})
 
 
-@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
+@pytest.mark.parametrize("network", [TANH, TANH_AUTO, ALL_AUTO])
 def test_penalties_that_are_searched_with_weights_of_rows(wine, network):
     """Rows without weight are neither kept nor held out."""
     rng = np.random.default_rng(0)
     weight = rng.random(len(wine[1])) * (rng.random(len(wine[1])) > 0.33)
-    grid = {"n_hidden": [10, 30], "alpha": [0.1, "auto"], "class_weight": [None, "balanced"]}
+    grid = {"n_hidden": [30], "alpha": [0.2, "auto"], "class_weight": [None, "balanced"]}
     same_fits(network, grid, wine, fit_params={"sample_weight": weight})
 
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_penalties_that_are_searched_in_a_pipeline(wine, weight, network):
     estimator = Pipeline([("scale", StandardScaler()), ("clf", network)])
-    grid = {"clf__n_hidden": [10, 30], "clf__alpha": ["auto", 1.0]}
+    grid = {"clf__n_hidden": [30], "clf__alpha": ["auto", 1.0]}
     fit_params = {"clf__sample_weight": weight[: len(wine[1])]}
     same_fits(estimator, grid, wine, fit_params=fit_params)
 
@@ -96,8 +104,8 @@ def test_a_random_state_that_moves_on(wine, network):
 
 def test_what_is_searched_beside_what_is_given(wine):
     """What was tried for the one is not of the other, and no penalty begins there."""
-    grid = {"kernel": ["auto", "gaussian", "laplacian"], "radius": ["auto", 4.0, 9.0],
-            "alpha": ["auto", 1.0], "n_hidden": [10, 20]}  # fmt: skip
+    grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
+            "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
     ours = same_fits(ALL_AUTO, grid, wine)
     n_tried = {
         (network.kernel, network.radius): len(set(network.trials_[["kernel", "radius"]].tolist()))
@@ -113,9 +121,9 @@ def test_weights_of_features(wine, selection_radius):
     selection = "per_class" if selection_radius else "random"
     network = clone(ALL_AUTO).set_params(selection=selection, selection_radius=selection_radius)
     grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
-            "radius": [5.0, "auto"], "kernel": ["laplacian"], "alpha": ["auto", 1.0]}  # fmt: skip
+            "radius": [5.0], "kernel": ["laplacian"], "alpha": ["auto"]}  # fmt: skip
     ours = same_fits(network, grid, wine)
-    assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 16
+    assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 4
     assert not all(n.feature_weights_ is None for n in ours if n.feature_weights is not by_hand)
 
 
@@ -134,7 +142,7 @@ def test_more_units_than_rows(wine, grid):
     network = clone(ALL_AUTO).set_params(kernel="gaussian")
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
     with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 rows") as caught:
-        ours = same_fits(network, grid, wine)
+        ours = same_fits(network, grid, wine, refit=False)
     assert {len(each.centers_) for each in ours} == {10, 20, 89}
     with pytest.warns(UserWarning, match="n_hidden=600 is more than the") as caught:
         HiddenSizeSearchCV(network, grid, cv=2, refit=False).fit(*wine)
@@ -153,7 +161,7 @@ def test_a_size_that_is_more_than_the_rows_of_some_splits(wine):
 # Memory
 
 
-GROUP = {"n_hidden": [200, 40], "alpha": ["auto", 1.0], "radius": [3.0, 5.0, 8.0],
+GROUP = {"n_hidden": [200, 40], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
          "kernel": ["triangular", "gaussian"]}  # fmt: skip
 
 
@@ -167,7 +175,8 @@ def test_memory(limit, is_shared, monkeypatch):
     X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
     network = clone(TRIANGLES).set_params(max_memory=limit)
     search = HiddenSizeSearchCV(network, GROUP, cv=2, refit=False)
-    search.fit(X, y)  # compiled
+    few = {**GROUP, "n_hidden": [40], "radius": [5.0]}
+    clone(search).set_params(param_grid=few).fit(X, y)  # compiled
     with own_fits() as fits:
         _, taken = peak(search.fit, X, y)
     assert (fits.call_count == 0) is is_shared

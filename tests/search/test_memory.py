@@ -30,12 +30,14 @@ def search_of(network, grid, n_jobs=None):
     return HiddenSizeSearchCV(network, grid, cv=2, n_jobs=n_jobs, refit=False)
 
 
-@pytest.mark.parametrize("kind", ["array", "memmap", "integers", "table"])
+ALONE = clone(TANH).set_params(probability=True)
+
+
 @pytest.mark.parametrize(
-    "network",
-    [TANH, RBF, clone(TANH).set_params(probability=True)],
-    ids=["tanh", "RBF", "fitted alone"],
-)
+    ("network", "kind"),
+    [(TANH, "array"), (TANH, "memmap"), (RBF, "array"), (RBF, "integers"), (RBF, "table"),
+     (ALONE, "memmap"), (ALONE, "table")],
+)  # fmt: skip
 def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tmp_path):
     """The training rows of both splits would take three quarters of it, those of a file twice."""
     X, y = rows
@@ -76,11 +78,11 @@ def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
     assert limits == [LIMIT // (n_jobs or 1)] * 3
 
 
-@pytest.mark.parametrize("return_train_score", [False, True])
-def test_decision_values_wait_in_parts(rows, return_train_score):
+@pytest.mark.parametrize(("return_train_score", "n_alphas"), [(False, 15), (True, 8)])
+def test_decision_values_wait_in_parts(rows, return_train_score, n_alphas):
     """Those of all candidates would take three times of it; results are as if they had."""
     X, y = rows[0][:, :10], rows[1]
-    search = search_of(TANH, {"alpha": np.logspace(-2, 2, 15), "n_hidden": [10, 20]})
+    search = search_of(TANH, {"alpha": np.logspace(-2, 2, n_alphas), "n_hidden": [10, 20]})
     search.set_params(return_train_score=return_train_score)
     free = clone(search).set_params(estimator__max_memory=None).fit(X, y)
     _, found = peak(search.fit, X, y)

@@ -16,6 +16,8 @@ from search.comparing import (
     RBF,
     SIZES,
     TANH,
+    TANH_AUTO,
+    TANH_OF_SPLITS,
     TRIANGLES,
     VALUES,
     compare,
@@ -25,24 +27,21 @@ from search.comparing import (
     same_fits,
     weighed,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 
 KINDS = ["labels", "classes"]
-AUTO = {"n_hidden": [10, 30], "alpha": [0.1, "auto", 10.0]}
+AUTO = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
 NETWORKS = {
     "tanh, one pass": (TANH, SIZES),
-    "tanh, a pass for each split": (TanhClassifier(random_state=0), SIZES),
+    "tanh, a pass for each split": (TANH_OF_SPLITS, SIZES),
+    "tanh, all that is automatic": (TANH_AUTO, {"n_hidden": [10, 30]}),
     "tanh, penalties": (TANH, AUTO),
-    "rbf": (
-        clone(RBF).set_params(feature_weights=None),
-        {**SIZES, "radius": [3.0, 6.0], "kernel": ["triangular", "gaussian"]},
-    ),
+    "rbf": (RBF, {**SIZES, "radius": [3.0, 6.0], "kernel": ["triangular", "gaussian"]}),
     "rbf, prefixes": (RBFClassifier(selection_radius=2.0, random_state=0), AUTO),
     "rbf, all that is automatic": (
-        RBFClassifier(random_state=0),
-        {**AUTO, "feature_weights": [None, "auto"]},
+        RBFClassifier(random_state=0), {"n_hidden": [30], "feature_weights": [None, "auto"]}
     ),
-}
+}  # fmt: skip
 
 
 def all_right(y, answers):
@@ -56,19 +55,15 @@ both_networks = pytest.mark.parametrize("network", [TANH, RBF])
 @both_kinds
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name, kind):
-    """By the answers, and by a number that changes with each decision value."""
-    network, grid = NETWORKS[name]
-    data, scoring = load_outputs(kind), {"right": make_scorer(all_right), "values": VALUES}
-    compare(network, grid, data, scoring=scoring, refit="right", return_train_score=True)
-    same_fits(network, grid, data)
+    """Also by the answers."""
+    same_fits(*NETWORKS[name], load_outputs(kind), scoring={"right": make_scorer(all_right)})
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_scorers_of_labels(name):
-    network, grid = NETWORKS[name]
+@both_networks
+def test_scorers_of_labels(network):
     scoring = ["accuracy", "f1_macro", "roc_auc", "average_precision"]
     how = {"scoring": scoring, "refit": "roc_auc", "return_train_score": True}
-    compare(network, grid, load_outputs("labels"), **how)
+    compare(network, SIZES, load_outputs("labels"), **how)
 
 
 @both_networks
@@ -97,7 +92,7 @@ def test_a_scorer_of_ones_own(network, kind):
 @pytest.mark.parametrize("form", [csr_array, pd.DataFrame, np.ndarray.tolist, lambda y: y > 0])
 def test_labels_may_have_many_forms(work, network, form):
     X, y = load_outputs("labels")
-    compare(network, SIZES, (X, form(y)), cv=3, return_train_score=True)
+    compare(network, SIZES, (X, form(y)), return_train_score=True)
     if network is TANH:
         assert work.rows == 150  # the pass serves all splits
 
@@ -109,7 +104,7 @@ def test_classes_may_have_many_forms(network):
         compare(network, SIZES, (X, each))
 
 
-@pytest.mark.parametrize("network", [TANH, ALL_AUTO])
+@both_networks
 def test_two_numbers_that_are_no_labels(network):
     """scikit-learn's type_of_target calls them an indicator."""
     X, y = load_outputs("labels")
@@ -126,9 +121,8 @@ def test_two_numbers_that_are_no_labels(network):
 )  # fmt: skip
 @both_kinds
 def test_splitters(kind, cv):
-    grid = {"n_hidden": [30, 10], "alpha": [0.1, 1.0]}
-    for network in (TANH, ALL_AUTO):
-        compare(network, grid, load_outputs(kind), scoring=VALUES, cv=cv)
+    for network in (TANH, RBF):
+        compare(network, {"n_hidden": [30, 10]}, load_outputs(kind), scoring=VALUES, cv=cv)
 
 
 @both_kinds
@@ -143,10 +137,9 @@ def test_a_label_that_some_training_set_has_not(work, network):
     X, y = load_outputs("labels")
     y[:, 2] = np.arange(150) < 30
     y[:, 3] = 0
-    compare(network, SIZES, (X, y), cv=KFold(5), return_train_score=True)
+    same_fits(network, SIZES, (X, y), cv=KFold(5))
     if network is TANH:
         assert work.rows == 150
-    same_fits(network, SIZES, (X, y), cv=KFold(5))
 
 
 @both_networks
@@ -154,10 +147,9 @@ def test_a_class_that_some_training_set_has_not(work, network):
     """There the codes of that output's classes are others."""
     X, y = load_outputs("classes")
     y[:, 0] = np.where(np.arange(150) < 30, "a", np.where(X[:, 0] > 0, "b", "c"))
-    compare(network, SIZES, (X, y), cv=KFold(5), return_train_score=True)
+    same_fits(network, SIZES, (X, y), cv=KFold(5))
     if network is TANH:
         assert (work.passes, work.rows) == (5, 4 * 150)
-    same_fits(network, SIZES, (X, y), cv=KFold(5))
 
 
 # Weights
@@ -168,15 +160,15 @@ def test_a_class_that_some_training_set_has_not(work, network):
 def test_weights_of_rows(kind, network):
     rng = np.random.default_rng(1)
     fit_params = {"sample_weight": rng.random(150) * (rng.random(150) > 0.33)}
-    compare(network, AUTO, load_outputs(kind), fit_params=fit_params, return_train_score=True)
-    same_fits(network, AUTO, load_outputs(kind), fit_params=fit_params)
+    grid = {"n_hidden": [30], "alpha": [0.2, "auto"]}
+    same_fits(network, grid, load_outputs(kind), fit_params=fit_params)
 
 
 @both_kinds
 @both_networks
 def test_weights_of_classes(kind, network):
     grid = {"class_weight": ["balanced", None], "n_hidden": [10, 20]}
-    compare(network, grid, load_outputs(kind), scoring=VALUES, cv=3)
+    compare(network, grid, load_outputs(kind), scoring=VALUES)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
@@ -196,9 +188,7 @@ def test_labels_without_weight_in_one_training_set():
 def test_steps_before_the_network(kind, network):
     name = type(network).__name__.lower()
     grid = {f"{name}__{key}": values for key, values in AUTO.items()}
-    estimator = make_pipeline(StandardScaler(), network)
-    compare(estimator, grid, load_outputs(kind), cv=3, return_train_score=True)
-    same_fits(estimator, grid, load_outputs(kind))
+    same_fits(make_pipeline(StandardScaler(), network), grid, load_outputs(kind))
 
 
 @both_kinds

@@ -8,8 +8,19 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from search.comparing import RBF, SIZES, TANH, VALUES, compare, of_the_rows, same_fits
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from search.comparing import (
+    ALL_PASSES,
+    RBF,
+    SIZES,
+    TANH,
+    TANH_AUTO,
+    TANH_OF_SPLITS,
+    VALUES,
+    compare,
+    of_the_rows,
+    same_fits,
+)
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
 
 
 @pytest.mark.parametrize(
@@ -39,7 +50,7 @@ def several(estimator, X, y):
     return {"accuracy": estimator.score(X, y), "rows": of_the_rows(estimator, X, y)}
 
 
-@pytest.mark.parametrize("network", [TANH, TanhClassifier(random_state=0), RBF])
+@pytest.mark.parametrize("network", ALL_PASSES)
 @pytest.mark.parametrize(
     ("scoring", "refit"),
     [
@@ -59,8 +70,9 @@ def test_scorers_of_ones_own(wine, network, scoring, refit):
     ("network", "grid"),
     [
         (TANH, SIZES),
-        (TanhClassifier(random_state=0), SIZES),
-        (RBF, {**SIZES, "radius": ["auto", 5.0]}),
+        (TANH_OF_SPLITS, SIZES),
+        (TANH_AUTO, {"n_hidden": [40]}),
+        (RBF, {"n_hidden": [40, 10], "radius": ["auto", 5.0]}),
         (RBFClassifier(selection_radius=3.0, random_state=0), {"n_hidden": [20, 10]}),
         (RBFClassifier(30, random_state=0, class_weight={1: 2.0}), {"radius": ["auto", 5.0]}),
     ],

@@ -72,7 +72,7 @@ def test_jobs_of_joblib(digits):
 
 
 def test_the_plan_is_printed(wine, capsys):
-    grids = [{"n_hidden": [10, 20], "scale": [0.1, "auto"]}, {"alpha": ["loo"], "n_hidden": [10]}]
+    grids = [{"n_hidden": [10, 20], "scale": [0.2, "auto"]}, {"alpha": ["loo"], "n_hidden": [10]}]
     HiddenSizeSearchCV(
         TanhClassifier(feature_weights=None, alpha=1.0, random_state=0), grids, cv=3, verbose=1
     ).fit(*wine)
@@ -90,7 +90,7 @@ def test_without_verbose_nothing_is_printed(wine, capsys):
 def test_a_shared_pass_that_fails_is_made_good(wine, monkeypatch):
     monkeypatch.setattr(shared, "gather", mock.Mock(side_effect=MemoryError("too large")))
     with pytest.warns(UserWarning, match=r"4 candidates could not share.*MemoryError: too large"):
-        compare(TANH, SIZES, wine, alone=4 * 3, **IN_FULL)
+        compare(TANH, SIZES, wine, alone=4 * 2, **IN_FULL)
 
 
 def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):

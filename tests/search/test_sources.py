@@ -1,7 +1,11 @@
 """A search over rows of a file is the search over the rows in memory."""
 
+from functools import cache
+from itertools import product
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
@@ -11,7 +15,8 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, Tanh
 from sourced import Shelf, Tap, batches
 
 SMALL = {"random_state": 0, "device": "jit"}
-GRID = {"n_hidden": [10, 30], "alpha": [0.1, "auto"]}
+GRID = {"n_hidden": [10, 30], "alpha": [0.2, "auto"]}
+SHUFFLED = KFold(3, shuffle=True, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +31,46 @@ def own_score(estimator, X, y):
     return -np.mean(estimator.predict(X) != y)
 
 
-@pytest.mark.parametrize("kind", ["slices", "chunks", "batches"])
+TANH = TanhClassifier(30, feature_weights=None, **SMALL)
+SEARCHES = {
+    "one pass": (clone(TANH).set_params(scale=1.0), {"n_hidden": [10, 30], "alpha": [0.1, 1]}, {}),
+    "a pass for each split": (TANH, GRID, {"return_train_score": True}),
+    "any order": (RBFClassifier(30, **SMALL), {"n_hidden": [10, 30]}, {"cv": SHUFFLED}),
+    "fitted alone": (RBFClassifier(30, **SMALL), {"readout": ["none"], "n_hidden": [10]}, {}),
+    "numbers": (TanhRegressor(30, **SMALL), {"alpha": [0.2, "auto"]}, {"cv": 3}),
+    "rows are scored": (TANH, {"n_hidden": [10, 30]}, {"scoring": own_score}),
+}
+
+
+@pytest.fixture(scope="module")
+def of_memory(rows):
+    """Name -> the search over the rows in memory, once for all kinds of sources."""
+
+    @cache
+    def search(name):
+        model, grid, how = SEARCHES[name]
+        return HiddenSizeSearchCV(model, grid, **how).fit(*rows)
+
+    return search
+
+
 @pytest.mark.parametrize(
-    ("model", "grid", "how"),
+    ("name", "kind"),
     [
-        (TanhClassifier(30, scale=1.0, **SMALL), {"n_hidden": [10, 30], "alpha": [0.1, 1]}, {}),
-        (TanhClassifier(30, **SMALL), GRID, {"return_train_score": True}),
-        (RBFClassifier(30, **SMALL), GRID, {"cv": KFold(3, shuffle=True, random_state=0)}),
-        (RBFClassifier(30, **SMALL), {"readout": ["none"], "n_hidden": [10]}, {"cv": 3}),
-        (TanhRegressor(30, **SMALL), GRID, {"cv": 3}),
-        (TanhClassifier(30, **SMALL), GRID, {"scoring": own_score}),
+        *product(("one pass", "any order"), ("slices", "chunks", "batches")),
+        ("a pass for each split", "slices"),
+        ("a pass for each split", "batches"),
+        ("fitted alone", "chunks"),
+        ("numbers", "batches"),
+        ("rows are scored", "slices"),
+        ("rows are scored", "chunks"),
     ],
 )
-def test_the_same_results(rows, kind, model, grid, how):
+def test_the_same_results(rows, of_memory, name, kind):
     X, y = rows
-    expected = HiddenSizeSearchCV(model, grid, **how).fit(X, y)
+    expected = of_memory(name)
     given = {"slices": (Shelf(X), y), "chunks": (Tap(X, y),), "batches": (batches(X, y=y), "y")}
-    search = HiddenSizeSearchCV(model, grid, **how).fit(*given[kind])
+    search = clone(expected).fit(*given[kind])
     names = [name for name in expected.cv_results_ if name.endswith("score")]
     assert len(names) > 5
     for name in names:
@@ -54,7 +82,7 @@ def test_the_same_results(rows, kind, model, grid, how):
 def test_weights_of_a_source(rows):
     X, y = rows
     weight = np.random.default_rng(0).random(300)
-    search = HiddenSizeSearchCV(TanhClassifier(**SMALL), GRID, cv=3, refit=False)
+    search = HiddenSizeSearchCV(TANH, GRID, cv=3, refit=False)
     expected = search.fit(X, y, sample_weight=weight).cv_results_["mean_test_score"]
     found = search.fit(Tap(X, y, weight)).cv_results_["mean_test_score"]
     np.testing.assert_array_equal(found, expected)
@@ -63,20 +91,20 @@ def test_weights_of_a_source(rows):
 
 def test_scores_of_the_best_network(rows):
     X, y = rows
-    search = HiddenSizeSearchCV(TanhClassifier(**SMALL), GRID, cv=3).fit(Shelf(X), y)
+    search = HiddenSizeSearchCV(TANH, GRID, cv=3).fit(Shelf(X), y)
     assert search.score(Shelf(X), y) == accuracy_score(y, search.predict(X))
 
 
 def test_a_splitter_in_another_order_is_refused(rows):
     X, y = rows
-    search = HiddenSizeSearchCV(TanhClassifier(**SMALL), GRID, cv=ShuffleSplit(2))
+    search = HiddenSizeSearchCV(TANH, GRID, cv=ShuffleSplit(2))
     with pytest.raises(ValueError, match="use a splitter that keeps the order, such as KFold"):
         search.fit(Shelf(X), y)
 
 
 def test_steps_before_the_network_are_refused(rows):
     X, y = rows
-    model = make_pipeline(StandardScaler(), TanhClassifier(**SMALL))
+    model = make_pipeline(StandardScaler(), TANH)
     search = HiddenSizeSearchCV(model, {"tanhclassifier__n_hidden": [10, 20]})
     with pytest.raises(ValueError, match="steps before the network would need all of them"):
         search.fit(Shelf(X), y)
@@ -85,4 +113,4 @@ def test_steps_before_the_network_are_refused(rows):
 def test_y_of_another_length(rows):
     X, y = rows
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        HiddenSizeSearchCV(TanhClassifier(**SMALL), GRID).fit(Shelf(X), y[:-1])
+        HiddenSizeSearchCV(TANH, GRID).fit(Shelf(X), y[:-1])

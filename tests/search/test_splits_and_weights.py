@@ -24,18 +24,19 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from search.comparing import (
+    ALL_PASSES,
     IN_FULL,
-    NETWORKS_OF_WEIGHTS,
     RBF,
     SIZES,
     TANH,
+    VALUES,
     compare,
     of_masks,
     of_repeated_rows,
     same,
     weighted_accuracy,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+from sklearn_fsvc import HiddenSizeSearchCV
 
 
 def below_and_above(X, y=None, groups=None):
@@ -70,11 +71,10 @@ SPLITTERS = {
 }
 
 
-@pytest.mark.parametrize("network", [TanhClassifier(scale=0.02, random_state=0), RBF])
+@pytest.mark.parametrize("network", [clone(TANH).set_params(scale=0.02), RBF])
 @pytest.mark.parametrize("cv", SPLITTERS)
 def test_splitters(digits, cv, network):
-    grid = {"n_hidden": [25, 10], "alpha": [0.1, 1.0]}
-    compare(network, grid, digits, **{**IN_FULL, "cv": SPLITTERS[cv]})
+    compare(network, {"n_hidden": [25, 10]}, digits, **{**IN_FULL, "cv": SPLITTERS[cv]})
 
 
 @pytest.mark.parametrize("network", [TANH, RBF])
@@ -91,23 +91,29 @@ def test_a_class_that_some_training_set_has_not(wine, network, missing):
     y = wine[1]
     groups = np.where(y == missing, 0, 1 + np.arange(len(y)) % 2)
     how = {"fit_params": {"groups": groups}, "cv": LeaveOneGroupOut()}
-    compare(network, SIZES, wine, return_train_score=True, **how)
-    compare(network, SIZES, wine, **{**IN_FULL, **how})
+    scoring = {"accuracy": "accuracy", "values": VALUES}
+    how |= {"scoring": scoring, "refit": "values", "return_train_score": True}
+    compare(network, SIZES, wine, **how)
 
 
 # Weights of rows
 
 
-@pytest.mark.parametrize("network", NETWORKS_OF_WEIGHTS)
+@pytest.mark.parametrize("network", ALL_PASSES)
 def test_weights_of_rows(digits, weight, network):
     fit_params = {"sample_weight": weight}
     compare(network, SIZES, digits, fit_params=fit_params, **IN_FULL)
 
 
-@pytest.mark.parametrize("network", NETWORKS_OF_WEIGHTS)
+@pytest.mark.parametrize("network", ALL_PASSES)
 def test_weights_of_rows_reach_the_score(digits, weight, network):
     """GridSearchCV hands sample_weight to scorers that take it, and score does."""
     compare(network, SIZES, digits, fit_params={"sample_weight": weight}, return_train_score=True)
+
+
+def test_weights_of_rows_reach_the_score_of_networks_fitted_one_by_one(digits, weight):
+    network, fit_params = clone(TANH).set_params(probability=True), {"sample_weight": weight}
+    compare(network, {"n_hidden": [10, 20]}, digits, alone=2 * 2, fit_params=fit_params)
 
 
 @pytest.mark.parametrize("scoring", [weighted_accuracy, partial(weighted_accuracy, factor=2)])
@@ -163,7 +169,7 @@ def asks(estimator, *, fit=False, score=False):
 
 
 @pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("network", NETWORKS_OF_WEIGHTS)
+@pytest.mark.parametrize("network", ALL_PASSES)
 @pytest.mark.parametrize(("fit", "score"), [(True, True), (True, False), (False, True)])
 def test_weights_are_routed(digits, weight, network, fit, score):
     network, fit_params = asks(network, fit=fit, score=score), {"sample_weight": weight}
