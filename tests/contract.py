@@ -18,6 +18,7 @@ TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 # more features than a chunk.
 SHAPES = [(1, 1, 1), (3, 2, 5), (67, 131, 9), (40, 300, 33), (5, 4, 1300)]
 
+ACCUMULATIONS = ("manhattan", "sqeuclidean", "product")  # of the layers below
 
 RECIPROCAL = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
 
@@ -198,16 +199,22 @@ def check_gradients(engine, shape, dtype, n_outputs=3):
         np.testing.assert_array_equal(engine.to_host(D), before)
 
 
-def check_settings(engine, dtype, shape=(37, 300, 1300)):
-    """Every value of every knob gives the same H; the default comes first and is in use."""
+def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
+    """Every value of every knob gives the same H; the default comes first and is in use.
+
+    Of the blocks, which are compiled each for itself, every kind of sum has one `in_turn`.
+    """
     for X, layer in layers(shape, dtype):
         knobs = engine.knobs(layer)
         assert engine.settings(layer) == {name: values[0] for name, values in knobs.items()}
         for M, asymmetry in product(knobs["M"], knobs["asymmetry"]):
             assert M // asymmetry % 256 == 0
         expected = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
-        for name, values in knobs.items():
-            for value in values[1:]:
+        for name, (_, *others) in knobs.items():
+            if in_turn and name == "block":
+                turn = ACCUMULATIONS.index(layer.accumulation) % len(others)
+                others = others[turn : turn + 1]
+            for value in others:
                 engine.tuned = {layer.kind: {name: value}}
                 assert engine.settings(layer)[name] == value
                 out = engine.xp.full(expected.shape, np.nan, expected.dtype)

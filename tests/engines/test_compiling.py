@@ -13,6 +13,7 @@ import pytest
 
 import sklearn_fsvc
 from sklearn_fsvc import TanhProjector
+from sklearn_fsvc.__main__ import info
 from sklearn_fsvc.engines import get_engine, jit
 from sklearn_fsvc.engines.kernels import compiling, cpu
 from sklearn_fsvc.layers import RBFLayer
@@ -21,13 +22,14 @@ PACKAGE = Path(sklearn_fsvc.__file__).parent
 # What an unpickled model does, and what it warns of.
 PREDICT = """
 import pickle, sys, warnings
-path, model = sys.argv[1:]
+path, model, *others = sys.argv[1:]
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     with open(model, "rb") as file:
         model, X, H = pickle.load(file)
     assert abs(model.transform(X) - H).max() < 1e-6
-    model.transform(X.astype("f4"))
+    for dtype in others:
+        model.transform(X.astype(dtype))
 import sklearn_fsvc
 assert sklearn_fsvc.__file__.startswith(path), sklearn_fsvc.__file__
 for warning in caught:
@@ -38,7 +40,7 @@ for warning in caught:
 def run(path, *args, **environment):
     """Run Python with the package at `path`, without a home."""
     inherited = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"}
-    environment = {"HOME": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"} | environment
+    environment = {"HOME": "/dev/null"} | environment
     done = subprocess.run(
         [sys.executable, *map(str, args)], capture_output=True, text=True, cwd="/",
         env=inherited | {"PYTHONPATH": str(path)} | environment,
@@ -77,7 +79,7 @@ def zipped(tmp_path):
 @pytest.mark.parametrize("where", ["read_only", "zipped"])
 def test_a_model_answers_where_kernels_cannot_be_kept(request, model, where):
     path = request.getfixturevalue(where)
-    said = run(path, "-c", PREDICT, path, model, NUMBA_CACHE_DIR="/dev/null").splitlines()
+    said = run(path, "-c", PREDICT, path, model, "f4", NUMBA_CACHE_DIR="/dev/null").splitlines()
     assert len(said) == 1, said
     assert said[0].startswith("RuntimeWarning The kernels of the jit engine cannot be kept on disk")
     assert "Set NUMBA_CACHE_DIR to a folder that can be written; a package in a zip" in said[0]
@@ -136,8 +138,10 @@ def test_kernels_that_cannot_be_read_are_compiled(cache):
         np.testing.assert_array_equal(evaluate(prepared), expected)
 
 
-def test_numba_that_may_not_compile():
-    said = run(PACKAGE.parent, "-m", "sklearn_fsvc", "info", NUMBA_DISABLE_JIT="1")
+def test_numba_that_may_not_compile(monkeypatch, capsys):
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    info()
+    said = capsys.readouterr().out
     assert "  jit     no: NUMBA_DISABLE_JIT turns numba's compiler off; unset the variable" in said
 
 

@@ -47,12 +47,10 @@ def test_parts_of_the_units(engine, dtype):
     contract.check_parts_of_the_units(engine, dtype)
 
 
-# The blocks of float64 are those of float32 with half the lanes, and take as long to compile.
-@pytest.mark.parametrize(
-    "dtype", [np.float32, np.uint8, pytest.param(np.float64, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_settings(engine, dtype):
-    contract.check_settings(engine, dtype)
+    """The blocks of float64 are those of float32 with half the lanes: some of them will do."""
+    contract.check_settings(engine, dtype, in_turn=dtype == np.float64)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -68,7 +68,7 @@ def test_patches(engine, way):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_zero_distance(engine, dtype):
-    contract.check_zero_distance(engine, dtype, shape=(2, 2, 40))
+    contract.check_zero_distance(engine, dtype, shape=(2, 2, 20))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -97,16 +97,23 @@ def test_activity(engine, dtype, few_kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_settings(engine, dtype, few_kernels):
+def test_settings(engine, dtype, few_kernels, monkeypatch):
+    """Other tiles; the other knobs are none of a kernel's."""
+    knobs = engine.knobs
+    monkeypatch.setattr(
+        engine, "knobs",
+        lambda layer: {k: v if k == "tile" else v[:1] for k, v in knobs(layer).items()},
+    )  # fmt: skip
     contract.check_settings(engine, dtype, shape=(17, 3, 9))
 
 
 def test_large_uint8_distances_are_exact(engine):
-    X = np.zeros((3, 1000), np.uint8)
+    """More than 16 bits hold."""
+    X = np.zeros((3, 260), np.uint8)
     X[1] = 255
     X[2, :7] = 1
     H = engine.hidden(engine.prepare(RBFLayer(X, kernel="distance")), X)
-    np.testing.assert_array_equal(H[0], [0, 255 * 1000, 7])
+    np.testing.assert_array_equal(H[0], [0, 255 * 260, 7])
 
 
 @pytest.mark.parametrize(("radius", "overlap"), [(0.3, 0.9), (0.5, 1.7)])

@@ -69,6 +69,11 @@ projector.transform(X)
 assert threading.active_count() > 1
 
 import numba
+threads.n_threads()
+try:
+    raise SystemExit(f"{numba.threading_layer()} was started")
+except ValueError:
+    pass  # none, and to ask for the number starts none
 numba.set_num_threads(2)
 assert allowed_threads(8) == 2
 numba.set_num_threads(8)
@@ -83,19 +88,6 @@ def test_limits_of_the_libraries():
         [sys.executable, "-c", LIMITS], env=os.environ | numbers, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_to_ask_for_numbas_threads_starts_none():
-    code = (
-        "import numba\n"
-        "from sklearn_fsvc.engines.threads import n_threads\n"
-        "n_threads()\n"
-        "try:\n"
-        "    raise SystemExit(f'{numba.threading_layer()} was started')\n"
-        "except ValueError:\n"
-        "    pass\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(("share", "used"), [("1", 2), ("3", 2), (None, 2), ("4", 2)])
@@ -126,25 +118,20 @@ def test_a_program_beside_dask(sixteen_threads, monkeypatch):
     assert workers.worker_number() == 2
 
 
-def test_workers_of_dask(rng):
-    """Each has two threads, though its nanny says 1, and is alone with its GPU."""
+def test_a_worker_of_a_cluster(rng):
+    """It has two threads, though its nanny says 1, and is alone with its GPU."""
     distributed = pytest.importorskip("distributed")
     X = rng.random((60, 3))
     y = X[:, 0] > 0.5
     clf = RBFClassifier(9, alpha=1, random_state=0, device="jit")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=2, dashboard_address=None
+            n_workers=1, threads_per_worker=2, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        for address in client.scheduler_info()["workers"]:
-
-            def answer(function, *args, address=address):
-                return client.submit(function, *args, workers=address, pure=False).result()
-
-            assert answer(allowed_threads, 8) == 2
-            assert answer(workers.worker_number) is None
-            assert answer(workers.n_workers) == 1
+        assert client.submit(allowed_threads, 8).result() == 2
+        assert client.submit(workers.worker_number).result() is None
+        assert client.submit(workers.n_workers).result() == 1
         fitted = client.submit(clf.fit, X, y).result()
     np.testing.assert_array_equal(fitted.predict(X), clf.fit(X, y).predict(X))

@@ -43,9 +43,14 @@ def _square(is_manhattan, X, units, slopes, W, out):
 
 @njit(nogil=True)
 def _rows_in_fours(W):
-    """W with rows of zeros below, up to a multiple of four."""
+    """W with rows of zeros below, up to a multiple of four.
+
+    Copied item by item: a slice would take three seconds more to compile, for its error.
+    """
     padded = np.zeros((-(-len(W) // 4) * 4, W.shape[1]), W.dtype)
-    padded[: len(W)] = W
+    for o in range(len(W)):
+        for j in range(W.shape[1]):
+            padded[o, j] = W[o, j]
     return padded
 
 
