@@ -88,7 +88,7 @@ def variants(**params):
     yield RBFClassifier(10, readout="lms", **params)
     yield RBFClassifier(10, readout="none", **params)
     yield RBFClassifier(10, metric="euclidean", kernel="gaussian", feature_weights=None, **params)
-    yield RBFClassifier(30, alpha=[0.1, 1.0], probability=True, **GIVEN | {"radius": 2.0}, **params)
+    yield RBFClassifier(10, alpha=[0.1, 1.0], probability=True, feature_weights=None, **params)
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
     yield RBFProjector(10, feature_weights="learned", **params)
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
