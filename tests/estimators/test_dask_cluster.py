@@ -22,7 +22,6 @@ pytestmark = [
 ]
 
 MODELS = {
-    "tanh": TanhClassifier(300, alpha=1.0, random_state=0, device="jit"),
     "probabilities": TanhClassifier(200, probability=True, random_state=0, device="jit"),
     "RBF": RBFClassifier(
         150, selection_radius=0.5, radius=0.8, alpha=1.0, kernel="triangular",
