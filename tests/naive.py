@@ -6,10 +6,15 @@ K = 2.5066
 
 
 def distances(X, C, metric):
-    difference = X[:, None, :].astype(float) - C[None, :, :].astype(float)
+    """Row by row, for the differences of all rows at once may be gigabytes."""
+    rows, C = X.astype(float), C.astype(float)
+    return np.array([_distances_of(x, C, metric) for x in rows]).reshape(len(X), len(C))
+
+
+def _distances_of(x, C, metric):
     if metric == "manhattan":
-        return np.abs(difference).sum(axis=2)
-    squared = (difference**2).sum(axis=2)
+        return np.abs(x - C).sum(axis=1)
+    squared = ((x - C) ** 2).sum(axis=1)
     return np.sqrt(squared) if metric == "euclidean" else squared
 
 

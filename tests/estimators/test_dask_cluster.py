@@ -22,7 +22,6 @@ pytestmark = [
 ]
 
 MODELS = {
-    "tanh": TanhClassifier(300, alpha=1.0, random_state=0, device="jit"),
     "probabilities": TanhClassifier(200, probability=True, random_state=0, device="jit"),
     "RBF": RBFClassifier(
         150, selection_radius=0.5, radius=0.8, alpha=1.0, kernel="triangular",
@@ -44,7 +43,11 @@ def fits(rows, n_workers, kill_after=None):
     lazy, labels, models = da.from_array(X, chunks=(2000, -1)), da.from_array(y, chunks=5000), {}
     with (
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=n_workers > 1,
+            dashboard_address=None,
+            silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

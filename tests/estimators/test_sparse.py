@@ -301,9 +301,15 @@ def test_sparse_chunks_are_refused():
         clone(CLASSIFIER).fit(lambda: iter([(sparse.csr_array(X), y)]))
 
 
+def drawn(n_rows, n_features, density):
+    """By a generator, for SciPy permutes all places of a matrix with a seed or a RandomState."""
+    how = {"format": "csr", "random_state": np.random.default_rng(0)}
+    return sparse.csr_array(sparse.random(n_rows, n_features, density, **how))
+
+
 # Rows that would take 800 MB, and a layer of 8 MB.
 N_WIDE = 20_000
-WIDE = sparse.csr_array(sparse.random(N_WIDE, 5000, 1e-3, random_state=0))
+WIDE = drawn(N_WIDE, 5000, 1e-3)
 LABELS = np.arange(N_WIDE) % 3
 
 
@@ -320,7 +326,7 @@ def test_rows_are_never_dense_as_a_whole(params):
 
 
 def test_the_budget_is_kept():
-    X = sparse.csr_array(sparse.random(N_WIDE, 1000, 5e-3, random_state=0))
+    X = drawn(N_WIDE, 1000, 5e-3)
     model = TanhClassifier(200, feature_weights=None, scale=0.2, alpha=1.0, random_state=0)
     model.fit(X[:500], LABELS[:500])
 
@@ -336,7 +342,7 @@ def test_the_budget_is_kept():
 
 
 def test_tiles_of_long_rows_keep_to_the_budget():
-    X = sparse.csr_array(sparse.random(8000, 5000, 0.05, random_state=0))
+    X = drawn(8000, 5000, 0.05)
     projector = TanhProjector(10, scale=0.2, random_state=0).fit(X[:500])
 
     def taken(max_memory):
@@ -349,7 +355,7 @@ def test_tiles_of_long_rows_keep_to_the_budget():
 
 @pytest.mark.slow
 def test_many_features():
-    X = sparse.csr_array(sparse.random(5000, 100_000, 1e-3, random_state=0))
+    X = drawn(5000, 100_000, 1e-3)
     model, y = TanhClassifier(500, random_state=0), np.arange(5000) % 3
     _, fit = peak(model.fit, X, y)  # the rows would be 4 GB
     assert fit < 2.5 * model.components_.nbytes

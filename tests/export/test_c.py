@@ -23,9 +23,13 @@ from sklearn_fsvc.formulas import Affine, Function
 from sklearn_fsvc.kernels import Kernel
 
 FIXED = {"random_state": 0, "device": "cpu"}
+# Nothing is chosen by error on rows that are held out.
+GIVEN = {"feature_weights": None, "alpha": 1.0, **FIXED}
 DIGITS, FIGURES = load_digits(return_X_y=True)
 NAMES = np.array(["zero", 'ein"s', "zw\\ei", "drei??/", "vier", "fünf", "6", "7", "8", "9"])
-X, X_TEST, Y, Y_TEST = train_test_split(DIGITS, FIGURES, random_state=0)
+X, X_TEST, Y, Y_TEST = train_test_split(
+    DIGITS, FIGURES, train_size=500, test_size=300, random_state=0
+)
 
 
 class Step(Kernel):
@@ -45,28 +49,28 @@ class Root(Step):
 
 
 CLASSIFIERS = {
-    "chosen": (RBFClassifier(300, **FIXED), "u1"),
-    "chosen, floats": (RBFClassifier(300, **FIXED), "f4"),
-    "triangles": (RBFClassifier(200, kernel="triangular", feature_weights=None, **FIXED), "u1"),
-    "triangles, doubles": (RBFClassifier(200, kernel="triangular", **FIXED), "f8"),
-    "weights": (RBFClassifier(200, feature_weights=np.linspace(0, 1, 64), **FIXED), "u1"),
-    "gaussian": (RBFClassifier(200, kernel="gaussian", **FIXED), "u1"),
-    "euclidean": (RBFClassifier(200, metric="euclidean", kernel="gaussian", **FIXED), "f4"),
-    "euclidean triangles": (RBFClassifier(200, metric="euclidean", **FIXED), "f4"),
-    "squared": (RBFClassifier(100, metric="sqeuclidean", kernel="triangular", **FIXED), "f4"),
-    "own kernel": (RBFClassifier(100, kernel=Step(), selection="random", **FIXED), "f8"),
+    "chosen": (RBFClassifier(100, **FIXED), "u1"),
+    "chosen, floats": (RBFClassifier(100, **FIXED), "f4"),
+    "triangles": (RBFClassifier(100, kernel="triangular", **GIVEN), "u1"),
+    "triangles, doubles": (RBFClassifier(100, kernel="triangular", **FIXED), "f8"),
+    "weights": (RBFClassifier(100, **GIVEN | {"feature_weights": np.linspace(0, 1, 64)}), "u1"),
+    "gaussian": (RBFClassifier(100, kernel="gaussian", **GIVEN), "u1"),
+    "euclidean": (RBFClassifier(100, metric="euclidean", kernel="gaussian", **FIXED), "f4"),
+    "euclidean triangles": (RBFClassifier(100, metric="euclidean", **GIVEN), "f4"),
+    "squared": (RBFClassifier(100, metric="sqeuclidean", kernel="triangular", **GIVEN), "f4"),
+    "own kernel": (RBFClassifier(100, kernel=Step(), selection="random", **GIVEN), "f8"),
     "lms": (RBFClassifier(100, readout="lms", **FIXED), "u1"),
     "untrained": (RBFClassifier(100, readout="none", **FIXED), "u1"),
-    "tanh": (TanhClassifier(300, **FIXED), "f4"),
-    "tanh, doubles": (TanhClassifier(300, **FIXED), "f8"),
-    "standardised": (make_pipeline(StandardScaler(), TanhClassifier(200, **FIXED)), "f4"),
+    "tanh": (TanhClassifier(100, **FIXED), "f4"),
+    "tanh, doubles": (TanhClassifier(100, **GIVEN), "f8"),
+    "standardised": (make_pipeline(StandardScaler(), TanhClassifier(100, **GIVEN)), "f4"),
     "only centred": (
-        make_pipeline(StandardScaler(with_std=False), TanhClassifier(200, **FIXED)), "f8",
+        make_pipeline(StandardScaler(with_std=False), TanhClassifier(100, **GIVEN)), "f8",
     ),
     "between -1 and 2": (
-        make_pipeline(MinMaxScaler((-1, 2)), "passthrough", RBFClassifier(200, **FIXED)), "f4",
+        make_pipeline(MinMaxScaler((-1, 2)), "passthrough", RBFClassifier(100, **GIVEN)), "f4",
     ),
-    "search": (HiddenSizeSearchCV(TanhClassifier(**FIXED), {"n_hidden": [50, 100]}, cv=2), "f4"),
+    "search": (HiddenSizeSearchCV(TanhClassifier(**GIVEN), {"n_hidden": [30, 60]}, cv=2), "f4"),
 }  # fmt: skip
 
 
@@ -76,6 +80,7 @@ def assert_same(model, rows, folder):
     expected = model.decision_function(rows)
     atol = (1e-9 if scores.dtype == np.float64 else 1e-3) * np.abs(expected).max()
     np.testing.assert_allclose(scores, expected, rtol=0, atol=atol)
+    return scores
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -89,20 +94,20 @@ def test_digits(name, tmp_path):
 def test_the_authors_data(fsvc_data, dtype, tmp_path):
     X, y, X_test, _ = fsvc_data("optd64")
     X, X_test = 8 * X + 8, 8 * X_test + 8  # to counts, 0 to 16
-    model = RBFClassifier(500, **FIXED).fit(X.astype(dtype), y.astype(int))
-    assert_same(model, X_test.astype(dtype), tmp_path)
+    model = RBFClassifier(200, **GIVEN).fit(X.astype(dtype), y.astype(int))
+    assert_same(model, X_test[:500].astype(dtype), tmp_path)
 
 
 @pytest.mark.parametrize(
     "labels", [NAMES, NAMES.astype(object), np.arange(10.0), np.arange(10) - 2**30], ids=str
 )
 def test_labels(labels, tmp_path):
-    model = RBFClassifier(30, **FIXED).fit(X.astype("u1"), labels[Y])
+    model = RBFClassifier(30, **GIVEN).fit(X.astype("u1"), labels[Y])
     assert_same(model, X_TEST[:50].astype("u1"), tmp_path)
 
 
 def test_large_labels():
-    text = to_c(TanhClassifier(5, **FIXED).fit(X, Y + 2**40))
+    text = to_c(TanhClassifier(5, **GIVEN).fit(X, Y + 2**40))
     assert "static inline int64_t model_predict(const double *x)" in text
     assert "1099511627776LL, 1099511627777LL" in text
 
@@ -112,11 +117,11 @@ def test_distances_of_many_bytes(rng, tmp_path):
     y = np.arange(40) % 2
     rows = rng.integers(0, 30, (40, 300)) + 225 * y[:, None]
     rows = np.clip(rows, 0, 255).astype("u1")
-    model = RBFClassifier(20, selection="random", radius=5e4, **FIXED).fit(rows, y)
+    model = RBFClassifier(20, selection="random", radius=5e4, **GIVEN).fit(rows, y)
     assert_same(model, 255 * (rows > 128).astype("u1"), tmp_path)
 
 
-@pytest.mark.parametrize("model", [RBFClassifier(30, **FIXED), TanhClassifier(30, **FIXED)])
+@pytest.mark.parametrize("model", [RBFClassifier(30, **GIVEN), TanhClassifier(30, **GIVEN)])
 def test_two_classes(model, tmp_path):
     model.fit(X.astype("f4"), Y > 4)
     assert_same(model, X_TEST.astype("f4"), tmp_path)
@@ -130,25 +135,28 @@ def test_rows_that_no_unit_answers(n_classes, metric, radius, tmp_path):
     options = {"metric": metric, "kernel": "triangular", "selection": "random", "radius": radius}
     dtype = "u1" if metric == "manhattan" else "f4"
     rows = X_TEST.astype(dtype)
-    model = RBFClassifier(60, feature_weights=None, **options, **FIXED).fit(X.astype(dtype), y)
-    assert_same(model, rows, tmp_path)
-    scores, _ = in_c(model, rows, tmp_path)
+    model = RBFClassifier(60, **options, **GIVEN).fit(X.astype(dtype), y)
+    scores = assert_same(model, rows, tmp_path)
     values = {(-1.0,), (1.0,)} if n_classes == 2 else {tuple(row) for row in np.eye(10)}
     alone = [tuple(row) in values for row in scores.reshape(len(scores), -1)]
     assert 10 < sum(alone) < len(alone)
 
 
 REGRESSORS = {
-    "rbf": RBFRegressor(100, **FIXED),
-    "narrow": RBFRegressor(60, kernel="triangular", radius=0.02, **FIXED),
-    "tanh": TanhRegressor(100, **FIXED),
-    "standardised": make_pipeline(StandardScaler(), RBFRegressor(100, **FIXED)),
+    "rbf": RBFRegressor(60, **FIXED),
+    "narrow": RBFRegressor(60, kernel="triangular", radius=0.02, **GIVEN),
+    "tanh": TanhRegressor(60, **GIVEN),
+    "standardised": make_pipeline(StandardScaler(), RBFRegressor(60, **GIVEN)),
 }
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("n_outputs", [1, 2])
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize(
+    ("name", "n_outputs", "dtype"),
+    [
+        ("rbf", 1, "f8"), ("rbf", 2, "f4"), ("narrow", 1, "f4"), ("narrow", 2, "f8"),
+        ("tanh", 1, "f4"), ("tanh", 2, "f8"), ("standardised", 1, "f8"), ("standardised", 2, "f4"),
+    ],
+)  # fmt: skip
 def test_numbers(name, n_outputs, dtype, tmp_path):
     rows, y = load_diabetes(return_X_y=True)
     rows, y = rows.astype(dtype), y if n_outputs == 1 else np.column_stack([1e9 * y, rows[:, 2]])
@@ -162,7 +170,7 @@ def test_numbers(name, n_outputs, dtype, tmp_path):
 
 def test_numbers_for_rows_that_no_unit_answers(tmp_path):
     rows, y = load_diabetes(return_X_y=True)
-    model = RBFRegressor(20, kernel="triangular", radius=0.02, feature_weights=None, **FIXED)
+    model = RBFRegressor(20, kernel="triangular", radius=0.02, **GIVEN)
     model.fit(rows[:300], y[:300])
     far = rows[300:] + 10
     expected = model.predict(far)
@@ -171,7 +179,7 @@ def test_numbers_for_rows_that_no_unit_answers(tmp_path):
 
 
 def test_bytes_of_constants(tmp_path):
-    header = header_of(RBFClassifier(30, **FIXED).fit(X.astype("u1"), Y), "m")
+    header = header_of(RBFClassifier(30, **GIVEN).fit(X.astype("u1"), Y), "m")
     (tmp_path / "m.h").write_text(header.text)
     tables = re.findall(r"static const \w+ (\w+)\[", header.text)
     sizes = " + ".join(f"sizeof {table}" for table in tables)
@@ -181,19 +189,19 @@ def test_bytes_of_constants(tmp_path):
 
 
 def two_columns():
-    return RBFClassifier(5, **FIXED).fit(X, np.column_stack([Y % 2, Y % 3]))
+    return RBFClassifier(5, **GIVEN).fit(X, np.column_stack([Y % 2, Y % 3]))
 
 
 def behind(*steps):
-    return make_pipeline(*steps, TanhClassifier(5, **FIXED)).fit(X, Y)
+    return make_pipeline(*steps, TanhClassifier(5, **GIVEN)).fit(X, Y)
 
 
 REFUSED = {
     "no readout": (lambda: RBFProjector(5, **FIXED).fit(X), TypeError, "RBFProjector.* readout"),
     "several outputs": (two_columns, ValueError, "several outputs.*each column"),
     "own function": (
-        lambda: RBFClassifier(5, kernel=Root(), selection="random", alpha=1.0, radius=100.0,
-                              feature_weights=None, **FIXED).fit(X, Y),
+        lambda: RBFClassifier(5, kernel=Root(), selection="random", radius=100.0, **GIVEN)
+        .fit(X, Y),
         ValueError, r"kernel=Root\(\) ends in the function 'root'.*laplacian",
     ),
     "clips": (lambda: behind(MinMaxScaler(clip=True)), ValueError, r"MinMaxScaler\(clip=True\)"),
@@ -219,6 +227,6 @@ def test_names(name):
 
 
 def test_a_search_without_its_best_model():
-    search = HiddenSizeSearchCV(TanhClassifier(**FIXED), {"n_hidden": [5]}, cv=2, refit=False)
+    search = HiddenSizeSearchCV(TanhClassifier(**GIVEN), {"n_hidden": [5]}, cv=2, refit=False)
     with pytest.raises(TypeError, match="refit=True"):
         to_c(search.fit(X, Y))

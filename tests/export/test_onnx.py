@@ -180,7 +180,9 @@ def test_pipelines(steps, dtype):
 @pytest.mark.parametrize("probability", [False, True])
 def test_networks_within_classifiers_of_scikit_learn(probability, y):
     """They take columns of our scores and probabilities as those of scikit-learn's own."""
-    network = TanhClassifier(50, alpha=1.0, probability=probability, random_state=0)
+    network = TanhClassifier(
+        50, feature_weights=None, alpha=1.0, probability=probability, random_state=0
+    )
     trained = OneVsRestClassifier(network), CalibratedClassifierCV(network, cv=2)
     for model in trained:
         model.fit(X, y[:600])

@@ -122,7 +122,7 @@ def test_calibration_changes_no_decision_value(network):
         RBFClassifier(
             150, kernel="triangular", radius=70.0, feature_weights=None, alpha=1.0, random_state=0
         ),
-        TanhClassifier(150, alpha=1.0, random_state=0),
+        TanhClassifier(150, feature_weights=None, alpha=1.0, random_state=0),
     ],
     ids=lambda c: type(c).__name__,
 )

@@ -158,7 +158,9 @@ def test_bands_hold_what_they_promise(weighted):
 
 def test_far_rows_are_less_sure():
     X = np.random.default_rng(0).uniform(-1, 1, (200, 1))
-    model = TanhRegressor(50, alpha=0.1, uncertainty=True, random_state=0).fit(X, X[:, 0] ** 3)
+    model = TanhRegressor(
+        50, feature_weights=None, alpha=0.1, uncertainty=True, random_state=0
+    ).fit(X, X[:, 0] ** 3)
     _, deviations = model.predict([[0.0], [2.0], [4.0]], return_std=True)
     assert deviations[0] < deviations[1] < deviations[2]
 
@@ -208,7 +210,9 @@ def test_the_budget_is_kept(device, monkeypatch):
     n, m = 8000, 400
     X = np.random.default_rng(0).random((n, 10), np.float32)
     y = X.sum(axis=1)
-    model = TanhRegressor(m, alpha=1.0, uncertainty=True, random_state=0, device=device)
+    model = TanhRegressor(
+        m, feature_weights=None, alpha=1.0, uncertainty=True, random_state=0, device=device
+    )
     model.set_params(max_memory=FIT).fit(X[:2000], y[:2000])  # compiled and imported
     assert peak(model.fit, X, y)[1] <= FIT + n * PER_ROW
     free = peak(model.predict, X, True)[1]

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,12 +48,16 @@ def test_what_the_classes_depend_on_counts_for_more(metric, kernel):
 def test_every_engine_learns_the_same(engine, metric, dtype):
     if engine.name == "mkl" and metric == "manhattan":
         pytest.skip("the same code as that of blas, but for the products")
-    samples = made(dtype=dtype)
-    for kernel in KERNELS_AND_OWN:
+    for kernel, expected in learned_by_jit(metric, dtype).items():
         # The slope of a triangle jumps where it ends, at distances that differ by rounding.
         tolerance = (1e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
-        weights = learned(samples, metric, kernel, engine)
-        np.testing.assert_allclose(weights, learned(samples, metric, kernel), rtol=tolerance)
+        weights = learned(made(400, dtype), metric, kernel, engine)
+        np.testing.assert_allclose(weights, expected, rtol=tolerance)
+
+
+@cache
+def learned_by_jit(metric, dtype):
+    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in KERNELS_AND_OWN}
 
 
 def test_a_round_as_it_is_on_paper(monkeypatch):
@@ -192,8 +197,7 @@ def test_many_rows_are_looked_at_in_part(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_budget_is_kept(dtype):
     samples, limit = made(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
-    for max_memory in (None, limit):
-        learned(samples, max_memory=max_memory)  # compiled before it is measured
+    learned(made(300, dtype))  # compiled before it is measured
     weights, free = peak(learned, samples)
     assert free > limit
     bounded, most = peak(lambda: learned(samples, max_memory=limit))

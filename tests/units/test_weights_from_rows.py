@@ -112,9 +112,11 @@ def test_constrained_units_are_differences_of_rows_of_two_classes(data):
     with get_engine("jit") as engine:
         data = LabelledRows(Job(engine), X, np.arange(90), codes, None, X.dtype)
         W = differences(data, 1500, 1)
-    pairs = [np.argwhere(np.abs(X[:, None] - X - w).max(axis=2) < 1e-12) for w in W]
+    # One feature tells which two rows they are.
+    pairs = [np.argwhere(np.abs(X[:, None, 0] - X[:, 0] - w[0]) < 1e-12) for w in W]
     assert all(len(pair) == 1 for pair in pairs)
     pairs = np.concatenate(pairs)
+    np.testing.assert_allclose(X[pairs[:, 0]] - X[pairs[:, 1]], W, atol=1e-12)
     first, second = codes[pairs].T
     np.testing.assert_array_equal(first, np.arange(1500) % 3)
     # Of the other classes, and of their rows, each as often as any other.
