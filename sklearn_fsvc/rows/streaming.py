@@ -99,7 +99,8 @@ def row_blocks(X, rows, parts):
         wanted = range(len(X)) if rows is None else rows
         wanted = wanted[parts[0].start : parts[-1].stop]
         if rows is None or (np.diff(wanted) > 0).all():
-            yield from read_ahead(X.blocks(wanted, parts[0].stop - parts[0].start))
+            blocks = X.blocks(wanted, parts[0].stop - parts[0].start)
+            yield from read_ahead(blocks) if len(parts) > 1 else blocks
             return
     for part in parts:
         yield take_rows(X, part if rows is None else rows[part])
