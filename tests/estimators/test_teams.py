@@ -74,7 +74,7 @@ def test_the_same_model(rows, model, weighted):
     for found, expected in zip(
         answers(team, X), answers(team.set_params(device="half"), X), strict=True
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("source", [Shelf, Tap])
@@ -93,7 +93,7 @@ def test_rows_outside_every_unit(rows):
     far = np.vstack([X[:5], X[:5] + 100, X[:5] - 100])
     expected = model.set_params(device="half").decision_function(far)
     found = model.set_params(device="half:all").decision_function(far)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_search_and_streams(rows):

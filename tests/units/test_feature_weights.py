@@ -50,7 +50,7 @@ def test_every_engine_learns_the_same(engine, metric, dtype):
         pytest.skip("the same code as that of blas, but for the products")
     for kernel, expected in learned_by_jit(metric, dtype).items():
         # The slope of a triangle jumps where it ends, at distances that differ by rounding.
-        tolerance = (1e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
+        tolerance = (3e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
         weights = learned(made(400, dtype), metric, kernel, engine)
         np.testing.assert_allclose(weights, expected, rtol=tolerance)
 
