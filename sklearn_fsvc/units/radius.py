@@ -1,5 +1,6 @@
 """Radii from data: one that selects about as many rows as asked for, one from distances."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ from ..layers import RBFLayer
 
 # Rows between which the distances behind radius="auto" are measured.
 _SAMPLE = 1000
+# Of them, those whose distances to all others are there at one time.
+_AT_A_TIME = 250
 # Novel rows grow as this power of the rows that were seen. Groups are seen one after the
 # other, so with them the growth is that of the groups.
 GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
@@ -134,8 +137,9 @@ def check_squares(shown, metric):
 
 
 def typical_distance_bytes(X):
-    """Bytes that `typical_distance` takes: distances, half of them twice, and which half."""
-    return min(len(X), _SAMPLE) ** 2 * (2 * X.dtype.itemsize + 2)
+    """Bytes that `typical_distance` takes: each distance once, and some rows of them whole."""
+    n = min(len(X), _SAMPLE)
+    return n * (n // 2 * X.dtype.itemsize + min(n, _AT_A_TIME) * (2 * X.dtype.itemsize + 1))
 
 
 def typical_distance(shown, metric):
@@ -144,12 +148,24 @@ def typical_distance(shown, metric):
     Measured between the first 1000 rows of a `Presentation`. Where more than half of them
     coincide, the mean distance stands in for the median; where all do, it is 1.
     """
-    engine, xp = shown.engine, shown.engine.xp
-    block = shown.block(slice(_SAMPLE))
-    layer = RBFLayer(block, metric=metric, kernel=DISTANCE)
-    D = engine.hidden(engine.prepare(layer), block)
-    distances = D[xp.triu(xp.ones(D.shape, bool), 1)]
-    del D
+    distances, xp = _distances(shown, metric), shown.engine.xp
     if not len(distances):
         return 1.0
-    return float(xp.median(distances)) or float(xp.mean(distances)) or 1.0
+    median = float(xp.median(distances, overwrite_input=True))
+    return median or float(xp.mean(distances)) or 1.0
+
+
+def _distances(shown, metric):
+    """Those between each two of the first rows, in one dimension."""
+    engine, xp = shown.engine, shown.engine.xp
+    block = shown.block(slice(_SAMPLE))
+    layer, numbers = RBFLayer(block, metric=metric, kernel=DISTANCE), xp.arange(len(block))
+    prepared, found = engine.prepare(layer), xp.empty(math.comb(len(block), 2), layer.hidden_dtype)
+    end = 0
+    for start in range(0, len(block), _AT_A_TIME):
+        rows = slice(start, start + _AT_A_TIME)
+        D = engine.hidden(prepared, block[rows])
+        farther = D[numbers > numbers[rows, None]]
+        found[end : end + len(farther)] = farther
+        end += len(farther)
+    return found
