@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 from .base import ENOUGH, Source, as_taken, check_finite
 
-# The part of the numbers beyond which rows are quicker as dense ones: benchmarks/sparse.py.
+# The part of the numbers beyond which rows are quicker as dense ones: benchmarks/sparse_rows.py.
 _DENSE = 0.07
 
 

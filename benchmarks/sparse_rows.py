@@ -1,6 +1,6 @@
 """Sparse rows multiplied as they are, against the same rows made dense, a tile at a time.
 
-python benchmarks/sparse.py [--device blas] [--units 1000] [--clock cpu] [--json FILE]
+python benchmarks/sparse_rows.py [--device blas] [--units 1000] [--clock cpu] [--json FILE]
 
 A tile of random rows of 20,000 features, at several densities: the time of a row in tanh units.
 Then rows of 100,000 features of which 0.1 % are no zeros, as words are: a fit, and one row that
