@@ -8,6 +8,7 @@ run it on an idle machine, with Linux. `--stream` also learns that many rows, wh
 by block on two workers and never exist as a whole. `--rows 0` leaves out all else.
 """
 
+import pickle
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,10 +17,13 @@ import dask.array as da
 import numpy as np
 import psutil
 from distributed import Client, LocalCluster, wait
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from _report import arguments, report
-from sklearn_fsvc import TanhClassifier
+from sklearn_fsvc import TanhClassifier, TanhProjector
+from sklearn_fsvc.timing import medians
 
 CLASSES, FEATURES, WORKERS = 10, 64, 2
 STREAM_UNITS = 256
@@ -133,16 +137,42 @@ def compare(args):
         for _ in range(args.repeats):
             for name, way in ways.items():
                 found[name].append(way())
-    medians = {
+    middle = {
         name: {what: float(np.median([one[what] for one in each])) for what in each[0]}
         for name, each in found.items()
     }
-    thread, threads, one, two = (each["fit, s"] for each in medians.values())
+    thread, threads, one, two = (each["fit, s"] for each in middle.values())
     return [
-        *((f"{name}: {what}", n) for name, each in medians.items() for what, n in each.items()),
+        *((f"{name}: {what}", n) for name, each in middle.items() for what, n in each.items()),
         ("one thread / two", thread / threads),
         ("one worker / two", one / two),
         ("two workers / two threads", two / threads),
+    ]
+
+
+def terms(args):
+    """Rows of the report: what the model of `docs/beyond.rst` is made of, on one thread."""
+    model, n = classifier(args.units), 4 * args.units
+    X, y = (array.compute(scheduler="threads") for array in lazy_rows(2 * n, BLOCK))
+    layer = FrozenEstimator(TanhProjector(args.units, scale=0.1, random_state=0).fit(X[:1000]))
+    parts = TanhClassifier(layer=layer, alpha=1.0, device="cpu")
+    first, other = (
+        clone(parts).partial_fit(X[half], y[half], classes=range(CLASSES))
+        for half in (slice(n), slice(n, 2 * n))
+    )
+
+    def merge():
+        first.merge([pickle.loads(pickle.dumps(other))])
+
+    ways = {"few": lambda: model.fit(X[:n], y[:n]), "more": lambda: model.fit(X, y)}
+    with threadpool_limits(1):
+        taken = medians(ways | {"merge": merge}, args.repeats)
+    work = (taken["more"] - taken["few"]) / n
+    return [
+        ("work, us a row", 1e6 * work),
+        ("solve, s", taken["few"] - n * work),
+        ("merge, s", taken["merge"]),
+        ("merge, MB", len(pickle.dumps(other)) / 1e6),
     ]
 
 
@@ -166,6 +196,7 @@ def main(args):
     if args.rows:
         title = f"clusters: {args.rows} x {FEATURES} float32, {args.units} units"
         report(args, title, compare(args))
+        report(args, f"clusters: terms of the model, {args.units} units", terms(args))
     if args.stream:
         title = f"clusters: a stream of {args.stream} x {FEATURES} float32, {STREAM_UNITS} units"
         report(args, title, stream(args))
