@@ -11,7 +11,7 @@ from ..layers import RBFLayer
 # Rows between which the distances behind radius="auto" are measured.
 _SAMPLE = 1000
 # Of them, those whose distances to all others are there at one time.
-_AT_A_TIME = 250
+_AT_A_TIME = 125
 # Novel rows grow as this power of the rows that were seen. Groups are seen one after the
 # other, so with them the growth is that of the groups.
 GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
@@ -164,8 +164,7 @@ def _distances(shown, metric):
     end = 0
     for start in range(0, len(block), _AT_A_TIME):
         rows = slice(start, start + _AT_A_TIME)
-        D = engine.hidden(prepared, block[rows])
-        farther = D[numbers > numbers[rows, None]]
+        farther = engine.hidden(prepared, block[rows])[numbers > numbers[rows, None]]
         found[end : end + len(farther)] = farther
         end += len(farther)
     return found

@@ -206,7 +206,7 @@ def test_the_budget_is_kept(dtype):
     with pytest.raises(
         ValueError, match=r"max_memory=.* is too small: learning feature weights needs"
     ):
-        learned(samples, max_memory=4 * MIB)
+        learned(samples, max_memory=3 * MIB)
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
