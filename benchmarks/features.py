@@ -21,8 +21,10 @@ from sklearn_fsvc import (
     make_tabular_pipeline,
 )
 
-NETWORKS = {"classification": (RBFClassifier, TanhClassifier)}
-NETWORKS |= {"regression": (RBFRegressor, TanhRegressor)}
+NETWORKS = {
+    "classification": (RBFClassifier, TanhClassifier),
+    "regression": (RBFRegressor, TanhRegressor),
+}
 WAYS = (None, "auto")
 FEWEST = 3  # columns of numbers
 

@@ -37,7 +37,7 @@ def host_memory():
 def _available():
     """Bytes that may be taken without swapping; None where Linux does not say.
 
-    Each answer asks for it: `_fields` would read 50 lines for one of the first.
+    Each `predict` asks for it. It is one of the first lines, so only those are read.
     """
     try:
         with open(_MEMINFO, "rb", buffering=0) as lines:

@@ -30,8 +30,9 @@ def fit_temperature(scores, codes, weight=None):
     -------
     temperature : float
     """
-    weight, step = np.ones(len(codes)) if weight is None else weight, _SCORES // scores.shape[1]
-    parts = [slice(i, i + max(1, step)) for i in range(0, len(codes), max(1, step))]
+    weight = np.ones(len(codes)) if weight is None else weight
+    step = max(1, _SCORES // scores.shape[1])
+    parts = [slice(start, start + step) for start in range(0, len(codes), step)]
 
     def log_loss(log_inverse):
         inverse, total = np.exp(log_inverse), 0.0

@@ -14,7 +14,7 @@ from ..layers import PatchLayer
 from .distances import OfDistances, TileIsLost
 from .job import Job
 from .sink import ConsumerSink
-from .sources import Source, SparseRows, read_ahead
+from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
 
@@ -224,8 +224,7 @@ class _Flow:
     @cached_property
     def sparse_place(self):
         """What multiplies the rows as sparse ones; None where they are met as dense ones."""
-        is_sparse = isinstance(self.X, SparseRows) and self.X.is_sparse
-        return self.job.engine.sparse_place() if is_sparse else None
+        return self.job.engine.sparse_place() if are_sparse(self.X) else None
 
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""

@@ -41,7 +41,7 @@ class Task:
     def job(self, network, engine):
         """What one of the passes that run at the same time has."""
         job = network._job(engine, "fit")
-        limit = max(1, job.memory_limit - self.kept_bytes) // self.n_jobs
+        limit = (job.memory_limit - self.kept_bytes) // self.n_jobs
         return replace(job, max_memory=max(1, limit))
 
     def training_set(self, split):

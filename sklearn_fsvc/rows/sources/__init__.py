@@ -14,11 +14,11 @@ from .in_memory import InMemory
 from .iterated import Iterated
 from .part import some_rows
 from .sliceable import Sliceable, is_sliceable
-from .sparse import SparseRows, joined
+from .sparse import SparseRows, are_sparse, joined
 
 __all__ = [
-    "Anticipated", "InMemory", "Source", "SparseRows", "joined", "open_rows", "read_ahead",
-    "some_rows",
+    "Anticipated", "InMemory", "Source", "SparseRows", "are_sparse", "joined", "open_rows",
+    "read_ahead", "some_rows",
 ]  # fmt: skip
 
 

@@ -101,6 +101,11 @@ class SparseRows(Source):
         return SparseRows(self._X.copy())
 
 
+def are_sparse(X):
+    """Whether the rows of X are met as sparse ones."""
+    return isinstance(X, SparseRows) and X.is_sparse
+
+
 def joined(blocks):
     """Blocks of rows of one kind and dtype, one after the other, as one."""
     if isinstance(blocks[0], SparseRows):

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ...rows.job import Job
-from ...rows.sources import SparseRows
+from ...rows.sources import are_sparse
 from ...rows.streaming import row_blocks, take_rows
 from ...rows.tiling import rows_per_tile
 
@@ -59,7 +59,7 @@ class LabelledRows:
     @property
     def are_sparse(self):
         """Whether rows are met as sparse ones."""
-        return isinstance(self.X, SparseRows) and self.X.is_sparse
+        return are_sparse(self.X)
 
     def blocks(self, parts):
         """The rows part by part; sparse ones in the dtype of the weights."""
