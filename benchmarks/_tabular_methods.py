@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from scipy.stats import loguniform, randint, uniform
+from sklearn.base import BaseEstimator
 from sklearn.compose import (
     TransformedTargetRegressor,
     make_column_selector,
@@ -35,7 +36,6 @@ from sklearn_fsvc import (
     make_tabular_pipeline,
 )
 
-THREADS = 2
 # Parameters of "RBFClassifier, best" and "RBFRegressor, best".
 BEST = {"alpha": "loo"}
 
@@ -78,19 +78,51 @@ def _scaled():
 def _lightgbm(kind, device, **params):
     import lightgbm
 
-    return getattr(lightgbm, kind)(n_jobs=THREADS, random_state=0, verbose=-1, **params)
+    return getattr(lightgbm, kind)(random_state=0, verbose=-1, **params)
 
 
 def _xgboost(kind, device, **params):
     import xgboost
 
-    return getattr(xgboost, kind)(
-        n_jobs=THREADS, random_state=0, enable_categorical=True, device=device, **params
+    return getattr(xgboost, kind)(random_state=0, enable_categorical=True, device=device, **params)
+
+
+class _Boosted(BaseEstimator):
+    """CatBoost wants to be told which columns are categories, and these to be text."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit(self, X, y):
+        self.model.fit(self._as_text(X), y, cat_features=self._categories(X))
+        return self
+
+    def predict(self, X):
+        return self.model.predict(self._as_text(X)).ravel()
+
+    def predict_proba(self, X):
+        return self.model.predict_proba(self._as_text(X))
+
+    @staticmethod
+    def _categories(X):
+        return list(X.select_dtypes("category"))
+
+    def _as_text(self, X):
+        return X.astype(dict.fromkeys(self._categories(X), str))
+
+
+def _catboost(kind, device, **params):
+    import catboost
+
+    where = {"task_type": "GPU"} if device == "cuda" else {}
+    model = getattr(catboost, kind)(
+        random_seed=0, verbose=0, allow_writing_files=False, **where, **params
     )
+    return _Boosted(model)
 
 
 def _forest(kind, device, **params):
-    return make_pipeline(_ordinal(), kind(n_jobs=THREADS, random_state=0, **params))
+    return make_pipeline(_ordinal(), kind(n_jobs=-1, random_state=0, **params))
 
 
 def _hist_boosting(kind, device, **params):
@@ -150,6 +182,10 @@ METHODS = {
             "num_leaves": randint(7, 128), "min_child_samples": randint(5, 101),
             "subsample_freq": [1],
         },
+    ),
+    "catboost": Method(
+        "CatBoost", partial(_catboost, "CatBoostClassifier"),
+        partial(_catboost, "CatBoostRegressor"),
     ),
     "xgboost": Method(
         "XGBoost", partial(_xgboost, "XGBClassifier"), partial(_xgboost, "XGBRegressor"),

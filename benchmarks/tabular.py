@@ -8,32 +8,21 @@ DIR holds tabular/*.npz, or is that folder; `_tabular_data.py` says what a file 
 those of the source, else three of 75 to 25 %. The small track trains on at most 4,000 rows, the
 large one on all; at most 50,000 rows are tested. "tuned" is the best of 20 random configurations on
 a fifth of the training rows (of 20,000 of them at most), fitted again on all; ours has no such
-variant. SVC trains on at most 20,000 rows. Preprocessing is part of a method and of its time;
-all have two threads.
+variant. SVC trains on at most 20,000 rows. Preprocessing is part of a method and of its time.
+Every library takes the threads that it takes by itself, and nothing is set that slows one down:
+run it on an idle machine. Where a library takes one core unless told otherwise, it is told to
+take all. `taskset` gives all of them the same cores of a larger machine.
 
 Each result is a line of FOLDER/TRACK-DEVICE.jsonl at once. Run again to go on after a stop, and to
 try again what failed. `--part i/n` takes every n-th split, for several machines; their files
 can be joined by `cat`.
 """
 
-import os
-
-# Read by the libraries as they are loaded.
-os.environ.update(
-    dict.fromkeys(
-        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "2"
-    ),
-    LOKY_MAX_CPU_COUNT="2",
-    OMP_WAIT_POLICY="PASSIVE",  # beside other processes spinning threads make LightGBM crawl
-)
-
 import argparse
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
 from _tabular_data import TRACKS, find_tables
-from _tabular_methods import METHODS, THREADS
+from _tabular_methods import METHODS
 from _tabular_picture import draw
 from _tabular_run import read_results, run
 from _tabular_summary import compared, summary
@@ -81,12 +70,11 @@ def main(args):
     if not args.summary:
         methods = {name: METHODS[name] for name in args.methods or METHODS}
         args.results.mkdir(parents=True, exist_ok=True)
-        with threadpool_limits(THREADS):
-            run(
-                find_tables(args.data, args.sets), methods, file,
-                track=args.track, device=args.device, tuned=args.tuned, part=args.part,
-                hours=args.hours, n_hidden=args.n_hidden,
-            )  # fmt: skip
+        run(
+            find_tables(args.data, args.sets), methods, file,
+            track=args.track, device=args.device, tuned=args.tuned, part=args.part,
+            hours=args.hours, n_hidden=args.n_hidden,
+        )  # fmt: skip
     results = compared(read_results(file), args.methods, args.sets, args.tuned)
     print(f"{args.track} track, {args.device}, {file}\n\n{summary(results)}")
     if args.picture:
