@@ -23,8 +23,8 @@ FILES = {
 # What is not named here, such as a version number, may be imported from everywhere.
 ROOMS = (
     "__main__", "demo", "bench", "export", "inspection", "search", "tuning", "classifiers",
-    "regressors", "projectors", "pipelines", "estimators", "units", "readouts", "rows", "timing",
-    "engines", "layers", "kernels", "images",
+    "regressors", "projectors", "pipelines", "categories", "estimators", "units", "readouts",
+    "rows", "timing", "engines", "layers", "kernels", "images",
 )  # fmt: skip
 
 

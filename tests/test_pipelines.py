@@ -1,6 +1,9 @@
 """make_tabular_pipeline against hand computation, on arrays and on tables of pandas and polars."""
 
 import pickle
+import re
+import warnings
+from datetime import date
 from statistics import NormalDist
 
 import numpy as np
@@ -25,9 +28,10 @@ normal = NormalDist().inv_cdf
 LOW, HIGH = normal(1e-7), normal(1 - 1e-7)  # what scikit-learn gives both ends
 
 
-def preprocessing(**options):
+def preprocessing(missing=None, **options):
     """What stands before the network."""
-    return make_tabular_pipeline(TanhProjector(2), **options)["preprocessing"]
+    columns = make_tabular_pipeline(TanhProjector(2), **options)["preprocessing"]
+    return columns if missing is None else columns.set_params(missing=missing)
 
 
 def table(library, **columns):
@@ -121,7 +125,7 @@ def test_dtypes_of_polars():
     words = [pl.String, pl.Categorical, pl.Enum(["a", "b"])]
     categories = {f"c{i}": pl.Series(["a", "b", "a"], dtype=d) for i, d in enumerate(words)}
     frame = pl.DataFrame({**categories, "bool": [True, False, True], **numbers})
-    names = preprocessing().fit(frame).get_feature_names_out().tolist()
+    names = preprocessing(missing="drop").fit(frame).get_feature_names_out().tolist()
     levels = [f"{name}_{level}" for name in categories for level in "ab"]
     levels += ["bool_False", "bool_True"]
     assert names == [f"numbers__{n}" for n in numbers] + [f"categories__{n}" for n in levels]
@@ -176,9 +180,36 @@ def test_constant_and_empty_columns(rng):
     """They stay, as constants, so that features keep their number from fold to fold."""
     X = np.column_stack([np.full(30, 7.0), np.full(30, np.nan), rng.random(30)])
     H = preprocessing().fit_transform(X)
-    assert H.shape == (30, 3)
+    assert H.shape == (30, 4)
     assert np.isfinite(H).all()
-    np.testing.assert_array_equal(np.ptp(H[:, :2], axis=0), 0)
+    np.testing.assert_array_equal(np.ptp(H[:, [0, 1, 3]], axis=0), 0)
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+def test_where_numbers_are_missing(library, rng):
+    """A column of 0 and 1 for each column where fit has seen one missing, and no other."""
+    X = rng.random((30, 3), dtype=np.float32)
+    X[::5, 0] = X[1::7, 2] = np.nan
+    other = rng.random((30, 3), dtype=np.float32)
+    other[3:5] = np.nan
+    fitted = preprocessing().fit(as_table(library, X))
+    for rows in (X, other):
+        H = fitted.transform(as_table(library, rows))
+        assert H.dtype == (np.float64 if library == "polars" else np.float32)
+        assert H.shape == (30, 5)
+        np.testing.assert_array_equal(H[:, 3:], np.isnan(rows[:, [0, 2]]))
+    H = preprocessing(missing="drop").fit_transform(as_table(library, X))
+    np.testing.assert_array_equal(H, fitted.transform(as_table(library, X))[:, :3])
+
+
+def as_table(library, X):
+    if library == "numpy":
+        return X
+    columns = {f"x{j}": column for j, column in enumerate(X.T)}
+    if library == "polars":  # where a number is missing there is null
+        pl = pytest.importorskip("polars")
+        return pl.DataFrame(columns).fill_nan(None)
+    return pd.DataFrame(columns)
 
 
 def test_dtype_of_the_result(rng):
@@ -257,7 +288,7 @@ def test_grid_search(mixed):
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 8
     search.best_estimator_.set_params(preprocessing__transformer_weights=None).fit(X, y)
-    assert search.best_estimator_[:-1].transform(X).max(axis=0)[1:].tolist() == [1.0] * 5
+    assert search.best_estimator_[:-1].transform(X).max(axis=0)[1:].tolist() == [1.0] * 6
 
 
 def test_hidden_size_search(mixed):
@@ -334,3 +365,93 @@ def test_lists_are_refused():
 def test_bad_rows(X, error, message):
     with pytest.raises(error, match=message):
         preprocessing().fit(X)
+
+
+def levels_of(name, values):
+    """What fit says of a column of categories, and the columns that it becomes."""
+    X = pd.DataFrame({name: values})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        H = preprocessing().fit_transform(X)
+    return " ".join(str(warning.message) for warning in said), H
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ([f"user {i}" for i in range(300)], "'c': a value of its own in most rows.*TfidfVec"),
+        ([f"{i}" for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([i / 7 for i in range(300)], r"'c': numbers as text.*to_numeric"),
+        ([f"2026-01-{1 + i % 9:02}" for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([f"{1 + i % 9}/11/2026" for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([date(2026, 1, 1 + i % 9) for i in range(300)], "'c': dates as text.*to_datetime"),
+        ([f"town {i % 140}" for i in range(300)], "'c': more than max_categories=100.*TargetE"),
+        ([f"name {i}" for i in range(30)], "'c': a value of its own in most rows"),
+    ],
+    ids=["ID", "numbers", "objects", "ISO", "slashes", "dates", "many", "few"],
+)
+def test_what_is_no_category(values, what):
+    """It is said with the remedy, and takes 100 columns at most."""
+    said, H = levels_of("c", np.array(values, dtype=object))
+    assert re.search(what, said.replace("\n", " "))
+    assert H.shape[1] <= 100
+    np.testing.assert_array_equal(H.sum(axis=1), 0.5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"town {i % 100}" for i in range(300)],
+        [f"name {i}" for i in range(20)],
+        ["2026-01-01", "2027-01-01"] * 9,
+        [*"ab", None] * 9,
+    ],
+)
+def test_what_is_a_category(values):
+    said, H = levels_of("c", values)
+    assert said == ""
+    assert H.shape[1] == len(set(values))
+
+
+def test_rare_levels_share_a_column():
+    """A level that fit has not seen does, too; max_categories=None gives each its own, unsaid."""
+    values = np.repeat([f"town {i}" for i in range(140)], np.arange(140, 0, -1))
+    X = pd.DataFrame({"c": values})
+    with pytest.warns(UserWarning, match="max_categories=100"):
+        fitted = preprocessing().fit(X)
+    H = fitted.transform(pd.DataFrame({"c": ["town 98", "town 99", "town 139", "new"]}))
+    np.testing.assert_array_equal(H.argmax(axis=1)[1:], 99)
+    assert (H > 0).sum() == 4
+    assert H[0, 99] == 0
+    fitted.set_params(categories__one_hot__max_categories=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fitted.fit_transform(X).shape[1] == 140
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", 1, 2.5], r"Column 'c' of X .* several types, number and str, .*astype\(str\)"),
+        ([True, "a", None], "Column 'c' of X .* number and str"),
+        ([[1], [2], None], "Column 'c' of X holds objects of type list"),
+        ([{"a": 1}, {"b": 1}, None], "Column 'c' of X holds objects of type dict"),
+    ],
+)
+def test_objects_that_are_no_levels(values, message):
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": pd.Series(values, dtype=object)})
+    with pytest.raises(TypeError, match=message):
+        preprocessing().fit(X)
+    with pytest.raises(TypeError, match=message.replace("'c'", "0")):  # of the categories
+        preprocessing(categorical_features=[1]).fit(X.to_numpy())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_what_to_do_with_dates(library):
+    """The first advice is numbers, not a category."""
+    days = np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[ns]")
+    with pytest.raises(ValueError, match=r"holds dates\. .*\['c'\].dt.year") as error:
+        preprocessing().fit(table(library, c=days))
+    assert "categorical" not in str(error.value)
+    with pytest.raises(ValueError, match=r"holds times; .*total_seconds"):
+        preprocessing().fit(table(library, c=days - days[0]))

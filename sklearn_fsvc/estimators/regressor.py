@@ -14,6 +14,7 @@ from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
 from .lazy import lazy_on_dask
 from .stream import StreamingPredictor
+from .tails import caution_of_tails
 from .targets import NumberTargets, as_numbers
 
 # Standard deviations; squares of what is farther away are not finite.
@@ -63,6 +64,11 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
             For input or parameters that cannot be used; the estimator is left as it was.
         RuntimeError
             If ``device`` does not work here, with the reason.
+
+        Warns
+        -----
+        UserWarning
+            Of a y whose few large values decide the fit, with the transform to fit it by.
         """
         return self._fit(X, y, sample_weight)
 
@@ -140,6 +146,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         X, y = self._clean(engine, X, y)
         y, weight = as_numbers(y), self._row_weights(X, sample_weight)
         targets = NumberTargets.of(y.reshape(len(y), -1), weight)
+        caution_of_tails(type(self).__name__, targets, weight)
         vars(self).update(_moments(targets, y.shape[1:]))
         self.device_ = engine.name
         return self._present(Samples(X, targets, weight))

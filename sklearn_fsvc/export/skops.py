@@ -6,6 +6,7 @@ TRUSTED = (
     "functools.partial",
     "numpy.dtype",
     "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn_fsvc.categories.LevelEncoder",
     "sklearn_fsvc.classifiers.patches.PatchClassifier",
     "sklearn_fsvc.classifiers.rbf.RBFClassifier",
     "sklearn_fsvc.classifiers.tanh.TanhClassifier",

@@ -26,7 +26,8 @@ from ..estimators.state import Versioned
 from ..parameters import unchanged_on_error
 from ..rows.blocks import open_all
 from ..rows.sources import Source
-from .groups import NETWORKS, group_candidates, last_step
+from .around import last_step
+from .groups import NETWORKS, group_candidates
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .parts import parts_of
 from .reports import summary, warn_of
@@ -45,8 +46,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
 
     Parameters
     ----------
-    estimator : classifier or regressor of this package, or Pipeline
-        The pipeline ends in one. With any readout, but only the ridge readout shares
+    estimator : classifier or regressor of this package, Pipeline or TransformedTargetRegressor
+        The latter two end in one. With any readout, but only the ridge readout shares
         work, without `probability`, `uncertainty` or `layer`, and with a number or "auto" for
         `alpha`.
     param_grid : dict or list of dict
@@ -101,8 +102,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     Notes
     -----
     One pass over all rows serves all splits where the hidden layer is the same on each of
-    them: tanh units with a number for `scale` and numbers alone for `alpha`, by themselves
-    (not in a pipeline with steps before them), with a splitter that leaves out each row about
+    them: tanh units with a number for `scale` and numbers alone for `alpha`, with nothing around
+    them (no pipeline, no transformed target), with a splitter that leaves out each row about
     once, such as K folds, and without ``class_weight="balanced"``. Nor may a class be missing
     in some training rows, or y hardly vary there. Otherwise each split has a pass of its own;
     steps before the network are fitted once in each.
@@ -177,7 +178,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         if not isinstance(last_step(self.estimator), NETWORKS):
             raise TypeError(
                 f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
-                "a Pipeline that ends in one; use scikit-learn's GridSearchCV."
+                "a Pipeline or TransformedTargetRegressor that ends in one; use scikit-learn's "
+                "GridSearchCV."
             )
         X, y, params = self._open(X, y, params)
         findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)), y, params)
@@ -204,7 +206,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             return *indexable(X, y), params
         if network is not self.estimator:
             raise ValueError(
-                "X is a source of rows, and the steps before the network would need all of them "
+                "X is a source of rows, and what stands around the network would need all of them "
                 "in memory; search the network alone, or give X as an array."
             )
         return X, y, params if weight is None else params | {"sample_weight": weight}

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from inspect import getattr_static
 
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from ..classifiers import PatchClassifier, RBFClassifier, TanhClassifier
 from ..parameters import AUTO, is_word, penalties
 from ..regressors import PatchRegressor, RBFRegressor, TanhRegressor
+from .around import last_step, prefix_of
 
 NETWORKS = (
     RBFClassifier, TanhClassifier, PatchClassifier, RBFRegressor, TanhRegressor, PatchRegressor,
@@ -74,11 +74,6 @@ def _shape(parameters):
     return parameters.get("kernel"), parameters.get("radius")
 
 
-def last_step(estimator):
-    """The estimator itself, or the last one of a pipeline."""
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-
-
 def group_candidates(base, candidates):
     """Groups of the candidates that share something.
 
@@ -94,8 +89,7 @@ def group_candidates(base, candidates):
         Candidates in none of them have a network whose readout is not one ridge, or that
         cannot be fitted at all.
     """
-    prefix = f"{base.steps[-1][0]}__" if isinstance(base, Pipeline) else ""
-    groups = {}
+    prefix, groups = prefix_of(base), {}
     for number, parameters in enumerate(candidates):
         estimator = clone(base).set_params(**clone(parameters, safe=False))
         network = last_step(estimator)

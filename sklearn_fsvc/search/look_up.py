@@ -19,7 +19,8 @@ from sklearn.utils.metaestimators import available_if
 
 from ..callbacks import Observable, with_callbacks
 from ..rows.sources import InMemory, Source, some_rows
-from .groups import is_changed, last_step
+from .around import last_step, told
+from .groups import is_changed
 from .networks import Fitted, key_of
 from .parts import share_memory
 from .shared import score_again
@@ -204,7 +205,7 @@ class Candidate(Observable, BaseEstimator):
         scores = self._known_scores(rows)
         if scores is None:
             return self.estimator_.predict(self.findings.rows(rows))
-        return self._network._answers(scores)
+        return told(self.estimator_, self._network._answers(scores))
 
     @_has("predict_proba")
     def predict_proba(self, rows):

@@ -1,13 +1,11 @@
 """The networks of a group from their statistics, and their scores, all at once."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from ..kernels import kernel_of, named
 from ..layers import RBFLayer
@@ -23,6 +21,7 @@ from ..readouts.held_out import (
 from ..readouts.linear import LinearReadout
 from ..readouts.statistics import RidgeStatistics
 from ..rows.streaming import Consumer, compute_dtype, stream_all
+from .around import with_last_step
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class Fitted:
 
     Attributes
     ----------
-    pipeline : Pipeline or None
-        Its fitted steps come before the network.
+    pipeline : Pipeline, TransformedTargetRegressor or None
+        What is fitted and stands around the network.
     networks : dict
         Candidate -> the network that its own fit would have given.
     problems : dict
@@ -47,7 +46,7 @@ class Fitted:
         The number of the split.
     """
 
-    pipeline: Pipeline | None = None
+    pipeline: object = None
     networks: dict = field(default_factory=dict)
     problems: dict = field(default_factory=dict)
     scores: dict = field(default_factory=dict)
@@ -65,13 +64,6 @@ class Fitted:
 def key_of(rows):
     """What tells sets of rows apart."""
     return blake2b(np.ascontiguousarray(rows), digest_size=16).digest()
-
-
-def with_last_step(pipeline, last):
-    """The pipeline with another last step."""
-    other = copy(pipeline)
-    other.steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
-    return other
 
 
 def layers_of(group, layer):

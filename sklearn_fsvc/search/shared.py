@@ -5,7 +5,6 @@ from time import perf_counter
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from ..engines import get_engine
@@ -17,6 +16,7 @@ from ..rows.job import Job
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses
 from ..rows.validation import check_rows
+from .around import last_step, without_targets
 from .groups import Group
 from .networks import Fitted, Sums, key_of, layers_of, score, solve
 from .steps import arrive, sample_weight_of
@@ -115,7 +115,7 @@ class _Pass:
         if not networks:
             return {}
         X = some_rows(self.task.X, rows)
-        X = X if fitted.pipeline is None else fitted.pipeline.predict(X)
+        X = X if fitted.pipeline is None else without_targets(fitted.pipeline).predict(X)
         X = check_rows(self.network, self.job.engine, X, reset=False)
         job = self._named(self.job, f"{self.task.name(split)}, scores")
         found = score(job, self.group, self.layers, X, networks)
@@ -196,7 +196,7 @@ def fit_splits(group, task, number):
 
 def _has_one_layer(estimator):
     """Whether the layer, and the weights of the rows, are the same for all training rows."""
-    if isinstance(estimator, Pipeline):
+    if last_step(estimator) is not estimator:
         return False
     is_balanced = is_word(getattr(estimator, "class_weight", None), "balanced")
     return not (estimator._layer_needs_rows or is_balanced)

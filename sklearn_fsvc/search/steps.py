@@ -1,27 +1,26 @@
-"""The steps of a pipeline before its network: fitted by themselves."""
+"""The steps of a pipeline before its network, and a transformed target: fitted by themselves."""
 
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
 
-from .networks import with_last_step
+from .around import last_step, with_last_step
 
 
 def arrive(estimator, X, y, params):
-    """Fit the steps before the network.
+    """Fit what stands around the network.
 
     Returns
     -------
-    pipeline : Pipeline or None
-        With its steps fitted; what it predicts of rows is the rows that reach the network.
+    pipeline : Pipeline, TransformedTargetRegressor or None
+        Fitted; what it predicts of rows, `without_targets`, is the rows that reach the network.
     network : classifier or regressor, not fitted
     X, y, sample_weight
         What reaches it.
     """
-    if not isinstance(estimator, Pipeline):
+    network = last_step(estimator)
+    if network is estimator:
         return None, clone(estimator), X, y, sample_weight_of(**params)
-    network = estimator.steps[-1][1]
     pipeline = clone(with_last_step(estimator, _Arrival(network))).fit(X, y, **params)
-    X, y, sample_weight = pipeline[-1].hand_over()
+    X, y, sample_weight = last_step(pipeline).hand_over()
     return pipeline, clone(network), X, y, sample_weight
 
 

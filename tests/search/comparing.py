@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
-from sklearn_fsvc.search.groups import last_step
+from sklearn_fsvc.search.around import last_step
 
 # All that can be searched is.
 TANH_AUTO = TanhClassifier(random_state=0)

@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import Ridge
 from sklearn.metrics import make_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, ShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from search.comparing import (
     compare,
@@ -179,6 +180,7 @@ def test_y_far_from_its_origin():
     same_fits(TANH, SIZES, (X, y + 1e6))
 
 
+@pytest.mark.filterwarnings("ignore:y has a heavy tail")
 @pytest.mark.parametrize("size", [1e3, 1e9, 1e15])
 def test_one_row_that_is_far_from_all(work, size):
     """What is left of sums without it would be rounded: each split has a pass of its own."""
@@ -188,6 +190,7 @@ def test_one_row_that_is_far_from_all(work, size):
     assert work.rows == 4 * 150
 
 
+@pytest.mark.filterwarnings("ignore:y has a heavy tail")
 def test_a_row_that_is_far_from_all_and_has_hardly_a_weight(work):
     """Beside another one: without that, the rows vary little for all their size."""
     X, y = load_numbers()
@@ -356,3 +359,52 @@ def test_bad_y(y, match):
             search.fit(X, y)
         if kind is HiddenSizeSearchCV:
             assert vars(search) == before
+
+
+def of_logarithms(network, **how):
+    return TransformedTargetRegressor(network, func=np.log1p, inverse_func=np.expm1, **how)
+
+
+AROUND = {
+    "alone": (of_logarithms(TANH), "regressor__"),
+    "before a pipeline": (
+        of_logarithms(make_pipeline(StandardScaler(), RBF)), "regressor__rbfregressor__"
+    ),
+    "in a pipeline": (
+        make_pipeline(StandardScaler(), of_logarithms(RBF)),
+        "transformedtargetregressor__regressor__",
+    ),
+    "quantiles": (
+        TransformedTargetRegressor(RBF, transformer=QuantileTransformer(n_quantiles=50)),
+        "regressor__",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
+@pytest.mark.parametrize("name", AROUND)
+def test_transformed_targets(name, scoring):
+    """They share passes, and answer in the unit of y."""
+    estimator, prefix = AROUND[name]
+    X, y = load_numbers()
+    grid = {prefix + parameter: values for parameter, values in SIZES.items()}
+    search = compare(estimator, grid, (X, y**4), scoring=scoring, return_train_score=True)
+    assert search.best_params_.keys() == grid.keys()
+
+
+@pytest.mark.filterwarnings("ignore:Column 1 of y has a heavy tail")
+def test_transformed_targets_of_several_outputs_with_weights():
+    X, y = load_numbers(3)
+    weight = np.random.default_rng(0).random(len(y))
+    estimator = of_logarithms(RBF)
+    grid = {"regressor__n_hidden": [10, 20], "func": [np.log1p, np.cbrt], "check_inverse": [False]}
+    sklearn_way = {"fit_params": {"sample_weight": weight}, "scoring": "neg_mean_absolute_error"}
+    compare(estimator, grid, (X, np.abs(y)), **sklearn_way)
+
+
+def test_targets_that_have_no_logarithm():
+    """The search says what scikit-learn's says: which values are wrong."""
+    X, y = load_numbers()
+    search = HiddenSizeSearchCV(of_logarithms(RBF), {"regressor__n_hidden": [10]}, cv=2)
+    with pytest.raises(ValueError, match=r"NaN|infinity"), np.errstate(invalid="ignore"):
+        search.fit(X, y - 100)

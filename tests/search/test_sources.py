@@ -106,7 +106,7 @@ def test_steps_before_the_network_are_refused(rows):
     X, y = rows
     model = make_pipeline(StandardScaler(), TANH)
     search = HiddenSizeSearchCV(model, {"tanhclassifier__n_hidden": [10, 20]})
-    with pytest.raises(ValueError, match="steps before the network would need all of them"):
+    with pytest.raises(ValueError, match="what stands around the network would need all of them"):
         search.fit(Shelf(X), y)
 
 

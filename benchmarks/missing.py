@@ -1,0 +1,102 @@
+"""What a column that says where a number is missing gains on tables, and where it does harm.
+
+python benchmarks/missing.py --data DIR [--device cpu] [--sets NAME ...] [--json FILE]
+
+DIR holds tabular/*.npz: at most 2,000 training rows of each, the first split, and 10,000 others.
+A fifth of the numbers in every second column is made missing: at random, or the largest ones,
+where what is missing says something. Then both networks in `make_tabular_pipeline`: as it is,
+and without the columns that say where a number was missing.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+from _report import arguments, report
+from _tabular_data import at_most, find_tables, read_table, splits
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+
+NETWORKS = {
+    "classification": (RBFClassifier, TanhClassifier),
+    "regression": (RBFRegressor, TanhRegressor),
+}
+WAYS = {"indicator": {}, "median alone": {"preprocessing__missing": "drop"}}
+PART = 0.2
+
+
+def at_random(column, rng):
+    return rng.random(len(column)) < PART
+
+
+def the_largest(column, rng):
+    """Ties are broken at random, so that as many are missing as at random."""
+    order = np.lexsort((rng.random(len(column)), column))
+    return np.isin(np.arange(len(column)), order[int((1 - PART) * len(column)) :])
+
+
+def with_missing(X, which):
+    """The table with numbers of every second column missing."""
+    X, rng = X.copy(), np.random.default_rng(0)
+    for name in [name for name in X if name.startswith("x")][::2]:
+        X[name] = X[name].where(~which(X[name].to_numpy(), rng))
+    return X
+
+
+def gains(args, which):
+    """(network, way) -> scores in %, of all tables with numbers."""
+    found = {}
+    for path in find_tables(args.data, args.sets):
+        table = read_table(path)
+        if not any(name.startswith("x") for name in table.X):
+            continue
+        train, test = splits(table, "small")[0]
+        train, test = (
+            at_most(rows, table.strata, n, 0) for rows, n in ((train, 2000), (test, 10_000))
+        )
+        X = with_missing(table.X, which)
+        for cls in NETWORKS[table.task]:
+            for way, params in WAYS.items():
+                model = make_tabular_pipeline(cls(random_state=0, device=args.device))
+                model.set_params(**params).fit(X.iloc[train], table.y[train])
+                score = model.score(X.iloc[test], table.y[test])
+                found.setdefault((cls.__name__[:3], way), []).append(100 * score)
+        print(path.stem, {key: round(each[-1], 1) for key, each in found.items()}, flush=True)
+    return found
+
+
+def main(args):
+    for which in (at_random, the_largest):
+        found, rows = gains(args, which), []
+        for network in dict.fromkeys(network for network, _ in found):
+            ours, others = (np.array(found[network, way]) for way in WAYS)
+            gain = ours - others
+            rows += [
+                (f"{network}, {way}: mean score, %", np.mean(found[network, way])) for way in WAYS
+            ]
+            rows += [
+                (f"{network}, gain: median, points", np.median(gain)),
+                (f"{network}, gain: least", gain.min()),
+                (f"{network}, gain: most", gain.max()),
+                (f"{network}, tables better", (gain > 0).sum()),
+                (f"{network}, tables worse", (gain < 0).sum()),
+                (f"{network}, p of Wilcoxon's test", wilcoxon(gain).pvalue),
+            ]
+        title = which.__name__.replace("_", " ")
+        report(args, f"missing: {title}", rows, tables=len(gain))
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            data={"type": Path, "required": True},
+            device={"default": "cpu"},
+            sets={"nargs": "+"},
+        )
+    )

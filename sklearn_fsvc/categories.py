@@ -1,0 +1,106 @@
+"""LevelEncoder: a column for each common level of a category, and a word on what is none."""
+
+import re
+from datetime import date
+from numbers import Number
+
+from sklearn.preprocessing import OneHotEncoder
+
+from .cautions import warn
+
+# Levels of a category that get a column each, of those the rarest share the last.
+MOST_LEVELS = 100
+# Fewer different values than this may all be different and be levels yet.
+_FEWEST_UNIQUE = 20
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
+# Reason -> what is said of the columns that have it.
+_CAUTIONS = {
+    "dates": (
+        "dates as text or objects; make dates of them with pandas.to_datetime, and of those "
+        "numbers, such as the year, the day of the year and the weekday"
+    ),
+    "numbers": "numbers as text or objects; make numbers of them with pandas.to_numeric",
+    "unique": (
+        "a value of its own in most rows, as IDs and text have; drop IDs, and make numbers of "
+        "text with sklearn's TfidfVectorizer and TruncatedSVD"
+    ),
+    "many": (
+        "more than max_categories={most} levels, of which the rarest share a column; make numbers "
+        "of them with sklearn's TargetEncoder, or raise it with "
+        "set_params(preprocessing__categories__one_hot__max_categories=...)"
+    ),
+}
+
+
+class LevelEncoder(OneHotEncoder):
+    """OneHotEncoder that warns of columns which hardly hold categories, and says what to do."""
+
+    def fit(self, X, y=None):
+        try:
+            super().fit(X, y)
+        except TypeError as error:
+            raise TypeError(_why_unordered(X) or str(error)) from error
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        self._caution(list(names), len(X))
+        return self
+
+    def _caution(self, names, n_rows):
+        found = {}
+        for name, levels in zip(names, self.categories_, strict=True):
+            reason = _reason(levels, n_rows, self.max_categories)
+            found.setdefault(reason, []).append(repr(name))
+        said = [
+            f"\n  {', '.join(found[reason])}: {what.format(most=self.max_categories)}."
+            for reason, what in _CAUTIONS.items()
+            if reason in found
+        ]
+        if said:
+            warn(f"Columns of X that are taken for categories may be none.{''.join(said)}")
+
+
+def _reason(levels, n_rows, most):
+    """Which of the cautions a column with these levels deserves, if any."""
+    known = [level for level in levels if level is not None and level == level]  # NaN is not
+    if len(known) > 2 and all(map(_is_date, known)):
+        return "dates"
+    is_unique = len(known) > max(_FEWEST_UNIQUE, n_rows / 2)
+    is_many = most is not None and len(levels) > most
+    if (is_unique or is_many) and levels.dtype.kind in "OUT" and all(map(_is_number, known)):
+        return "numbers"
+    return "unique" if is_unique else "many" if is_many else None
+
+
+def _is_date(level):
+    return isinstance(level, date) or (isinstance(level, str) and bool(_DATE.match(level)))
+
+
+def _is_number(level):
+    try:
+        float(level)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _why_unordered(X):
+    """What is wrong with a column that has no order of its values, "" if none is found."""
+    columns = [(name, X[name]) for name in X.columns] if hasattr(X, "columns") else enumerate(X.T)
+    for name, column in columns:
+        values = [value for value in column if value is not None and value == value]
+        kinds = sorted({_kind(value) for value in values})
+        if len(kinds) > 1:
+            return (
+                f"Column {name!r} of X holds values of several types, {' and '.join(kinds)}, and "
+                "has to hold one: make text of all with astype(str), or numbers with "
+                "pandas.to_numeric(..., errors='coerce'), where text becomes missing."
+            )
+        if kinds and kinds[0] not in ("number", "str"):
+            return (
+                f"Column {name!r} of X holds objects of type {kinds[0]}, which are no categories; "
+                "make text or numbers of them, or leave the column out."
+            )
+    return ""
+
+
+def _kind(value):
+    return "number" if isinstance(value, Number) else type(value).__name__

@@ -1,0 +1,52 @@
+"""What the columns of a table hold, by their dtypes."""
+
+import numpy as np
+
+
+def why_refused(name, dtype, features):
+    """What to do with a column that holds neither numbers nor categories."""
+    column = f"Column {name!r} of X ({dtype})"
+    kind = getattr(dtype, "kind", str(dtype).partition("(")[0])  # of polars a word
+    if kind in ("M", "Date", "Datetime"):
+        return (
+            f"{column} holds dates. Put numbers in its place that matter to y, such as the year, "
+            "the day of the year, the weekday and the hour: in pandas "
+            f"X[{name!r}].dt.year, .dt.day_of_year, .dt.day_of_week, .dt.hour."
+        )
+    if kind in ("m", "Duration"):
+        return f"{column} holds times; put their seconds in its place: .dt.total_seconds()."
+    return (
+        f"{column} does not hold numbers, and categorical_features={features!r} does not make it "
+        "a category. Name it there, turn it into numbers, or leave it out."
+    )
+
+
+def described(X):
+    """Name, dtype and kind of each column of a DataFrame or an array."""
+    if hasattr(X, "columns"):
+        dtypes = list(X.dtypes)
+        return list(X.columns), dtypes, [_kind(dtype) for dtype in dtypes]
+    n_columns = X.shape[1]
+    if X.dtype.kind in "OU":  # one string makes strings or objects of all columns
+        kinds = ["number" if _are_numbers(column) else "other" for column in X.T]
+    else:
+        kinds = [_kind(X.dtype)] * n_columns
+    return list(range(n_columns)), [X.dtype] * n_columns, kinds
+
+
+def _kind(dtype):
+    """Whether a dtype of NumPy, pandas or polars is a "number", a "category" or "other"."""
+    if hasattr(dtype, "is_numeric"):  # of polars
+        other = dtype.is_temporal() or dtype.is_nested()
+        return "number" if dtype.is_numeric() else "other" if other else "category"
+    if dtype.kind in "iuf":
+        return "number"
+    return "category" if dtype.kind in "ObU" else "other"
+
+
+def _are_numbers(values):
+    try:
+        np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return True
