@@ -2,22 +2,54 @@
 
 An engine says which one its arrays take. Matrices are views that BLAS can take as they lie,
 with contiguous columns or contiguous rows.
+
+What is large is cut into parts, each for one thread. How it is cut depends on its shape alone:
+no number of threads changes a bit of a result.
 """
 
 import ctypes
 from contextlib import nullcontext
+from itertools import product
 
 import numpy as np
 
 from . import lapack
+from .blas_threads import at_most
 from .lapack import call, layout
+from .pool import share
+from .threads import n_threads
+
+# Multiplications from which a second thread saves a tenth of the time or more, by routine
+# (benchmarks/blas.py): what takes a third of a millisecond.
+WORTH = {"gemm": 2**23, "syrk": 2**23, "trsm": 2**23}
+# Rows and columns of a part, about: those of the result, or columns that are solved for.
+EDGE = 512
+# Order up to which a factor is one call.
+_WHOLE = 512
+# Into how many parts the sum over many rows is cut, and the rows of a part at least.
+_SUMS, _ROWS = 4, 256
+
+
+def _cut(n, n_parts):
+    """Slices of about the same length, of multiples of 8."""
+    step = max(8, -(-n // (8 * n_parts)) * 8)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _cut_edge(n, is_worth):
+    return _cut(n, -(-n // EDGE) if is_worth else 1)
+
+
+def _share(function, parts):
+    """Call ``function(part)`` for each, by as many threads as this process may take."""
+    if len(parts) == 1:
+        return function(parts[0])
+    with at_most(1) as kept:
+        share(function, parts, min(kept.allowed, n_threads()))
 
 
 class HostAlgebra:
-    """LAPACK and BLAS of SciPy.
-
-    NumPy has another BLAS, whose threads, for a while after each call, wait busily and take
-    the cores from this one's.
+    """LAPACK and BLAS of SciPy, whose calls let the other threads of the process go on.
 
     Attributes
     ----------
@@ -31,33 +63,53 @@ class HostAlgebra:
     n_matrices = 2
 
     @staticmethod
+    def multiply(A, B):
+        """A B, a new array."""
+        dtype = np.result_type(A, B)
+        A, B = (_contiguous(array, dtype) for array in (A, B))
+        C = np.zeros((len(A), B.shape[1]), dtype)
+        HostAlgebra.gemm(C.T, B.T, A.T)
+        return C
+
+    @staticmethod
     def cross(H, B):
         """H'B, a new array."""
-        dtype = np.result_type(H, B)
-        H, B = (np.ascontiguousarray(A, dtype) for A in (H, B))
-        C = np.zeros((H.shape[1], B.shape[1]), dtype, order="F")
-        HostAlgebra.gemm(C, H.T, B)
-        return C
+        return HostAlgebra.multiply(H.T, B)
 
     @staticmethod
     def gemm(C, A, B, factor=1.0, keep=1.0):
         """C = keep C + factor A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
-        (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
-        call(
-            "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(factor), A, lda,
-            B, ldb, float(keep), C, ldc,
-        )  # fmt: skip
+        is_worth = A.size * B.shape[1] >= WORTH["gemm"]
+        parts = product(*(_cut_edge(n, is_worth) for n in C.shape))
+        _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
 
     @staticmethod
     def syrk(C, A, factor=1.0, keep=1.0):
         """The lower triangle of C = keep C + factor A A', in place."""
-        (of_A, lda), (_, ldc) = map(layout, (A, C))
+        is_worth = A.size * len(C) // 2 >= WORTH["syrk"]
+        n_sums = min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
+        if is_worth and n_sums > 1:
+            _syrk_by_sums(C, A, factor, keep, n_sums)
+        else:
+            _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))
+
+    @staticmethod
+    def syrk_bytes(order, dtype):
+        """Bytes that `syrk` may take beside its arguments."""
+        return (_SUMS - 1) * order**2 * np.dtype(dtype).itemsize
+
+    @staticmethod
+    def symmetric_product(A, B):
+        """A B for the symmetric matrix of which A has the lower triangle, a new array."""
+        B = np.asfortranarray(B)
+        C = np.zeros(B.shape, B.dtype, order="F")
         call(
-            "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(factor), A, lda,
-            float(keep), C, ldc,
+            "symm", A.dtype, "L", "L", *B.shape, 1.0, A, layout(A)[1], B, layout(B)[1], 0.0, C,
+            layout(C)[1],
         )  # fmt: skip
+        return C
 
     @staticmethod
     def factorise(A):
@@ -65,9 +117,18 @@ class HostAlgebra:
 
         Only the lower triangle is read and written.
         """
-        info = ctypes.c_int()
-        call("potrf", A.dtype, "L", len(A), A, layout(A)[1], info)
-        return info.value == 0
+        n = len(A)
+        if n <= _WHOLE:
+            info = ctypes.c_int()
+            call("potrf", A.dtype, "L", n, A, layout(A)[1], info)
+            return info.value == 0
+        half = -(-n // 16) * 8
+        first, below, rest = A[:half, :half], A[half:, :half], A[half:, half:]
+        if not HostAlgebra.factorise(first):
+            return False
+        HostAlgebra.solve_lower(first, below.T)
+        HostAlgebra.syrk(rest, below, -1.0)
+        return HostAlgebra.factorise(rest)
 
     @staticmethod
     def solve_lower(L, B, transposed=False, unit=False):
@@ -80,14 +141,8 @@ class HostAlgebra:
         unit : bool
             Whether the diagonal of L is of ones, and not read.
         """
-        (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
-        # From the right, where the rows of B are contiguous: x' L' = B'.
-        side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
-        is_transposed = transposed ^ of_B ^ of_L
-        call(
-            "trsm", B.dtype, side, "LU"[of_L], "NT"[is_transposed], "NU"[unit], *shape, 1.0, L,
-            ldl, B, ldb,
-        )  # fmt: skip
+        cuts = _cut_edge(B.shape[1], B.size * len(L) // 2 >= WORTH["trsm"])
+        _share(lambda part: _trsm(L, B[:, part], transposed, unit), cuts)
 
     @staticmethod
     def eigh(A):
@@ -121,3 +176,65 @@ class HostAlgebra:
 
 
 HOST = HostAlgebra()
+
+
+def _contiguous(A, dtype):
+    """The matrix in a dtype, as it lies if BLAS can take it."""
+    is_apart = A.itemsize not in A.strides or min(A.strides) < A.itemsize
+    return np.ascontiguousarray(A, dtype) if is_apart else A.astype(dtype, copy=False)
+
+
+def _gemm(C, A, B, factor, keep):
+    (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
+    call(
+        "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(factor), A, lda, B,
+        ldb, float(keep), C, ldc,
+    )  # fmt: skip
+
+
+def _syrk(C, A, factor, keep):
+    (of_A, lda), (_, ldc) = map(layout, (A, C))
+    call(
+        "syrk", C.dtype, "L", "NT"[of_A], len(C), A.shape[1], float(factor), A, lda, float(keep),
+        C, ldc,
+    )  # fmt: skip
+
+
+def _syrk_by_blocks(C, A, factor, keep, cuts):
+    def add(part):
+        i, j = part
+        if i == j:
+            _syrk(C[i, i], A[i], factor, keep)
+        else:
+            _gemm(C[i, j], A[i], A[j].T, factor, keep)
+
+    # What is on the diagonal is half the work, and fills the gaps in the end.
+    below = [(i, j) for i, j in product(cuts, cuts) if i.start > j.start]
+    _share(add, below + [(i, i) for i in cuts])
+
+
+def _syrk_by_sums(C, A, factor, keep, n_sums):
+    """Each part sums over some of the columns of A: no number is read more often than it must."""
+    columns = _cut(A.shape[1], n_sums)
+    sums = [C, *(np.zeros(C.shape, C.dtype, order="F") for _ in columns[1:])]
+
+    def multiply(i):
+        _syrk(sums[i], A[:, columns[i]], factor, keep if i == 0 else 0.0)
+
+    def add(part):
+        for more in sums[1:]:
+            C[:, part] += more[:, part]
+
+    _share(multiply, range(len(columns)))
+    _share(add, _cut(len(C), n_sums))
+
+
+def _trsm(L, B, transposed, unit):
+    (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
+    # From the right, where the rows of B are contiguous: x' L' = B'.
+    side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
+    is_transposed = transposed ^ of_B ^ of_L
+    call(
+        "trsm", B.dtype, side, "LU"[of_L], "NT"[is_transposed], "NU"[unit], *shape, 1.0, L, ldl,
+        B, ldb,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .base import CANCELLATION
+from .blas_threads import at_most
 from .host import HostEngine, host_identity, map_rows
 from .sparse import SparsePlace
 from .threads import n_threads
@@ -98,7 +99,8 @@ class BlasEngine(ProductEngine):
         return host_identity(self.name, blas_name())
 
     def multiply(self, X, W, out):
-        np.matmul(X, W.T, out=out)
+        with at_most(1):
+            self._by_rows(lambda rows: np.matmul(X[rows], W.T, out=out[rows]), out)
 
 
 class MklEngine(ProductEngine):

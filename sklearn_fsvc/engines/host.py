@@ -1,11 +1,8 @@
 """What all engines on the host share: their arrays, and rows that threads divide up."""
 
-import os
 import platform
-import threading
 import time
-from collections import defaultdict, deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import defaultdict
 from functools import cache, partial
 
 import numpy as np
@@ -14,10 +11,9 @@ from ..version import __version__
 from . import activities, gradients
 from .base import Engine, Sink, Stopwatch
 from .memory import host_memory
+from .pool import is_part, share
 from .threads import n_cores, n_threads
 
-# Whether this thread works on one part of several.
-_here = threading.local()
 # Slopes that one thread makes at a time, few enough for its cache.
 _SLOPES = 2**15
 # Squared gradients of fewer synapses than these are worth no second thread.
@@ -53,59 +49,15 @@ def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     The calling thread works too, and each thread takes the next slice when it is free: four
     for each thread, fewer where `most_parts` says so.
     """
-    if getattr(_here, "is_part", False):  # all threads are at work already
+    if is_part():
         return function(slice(0, n_rows))
     each = 1 if n_threads == 1 else 4
     if most_parts is not None:
         each = max(1, min(each, most_parts // n_threads))
     n_parts = each * n_threads
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
-    parts = deque(slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
-
-    n_helpers = min(n_threads, len(parts)) - 1
-    if n_helpers < 1:
-        for part in parts:
-            function(part)
-        return
-
-    def work():
-        _here.is_part = True
-        try:
-            while parts:
-                try:
-                    part = parts.popleft()
-                except IndexError:  # another thread took the last one
-                    return
-                function(part)
-        finally:
-            _here.is_part = False
-
-    pool = _pool(os.getpid(), n_helpers)
-    helpers = [pool.submit(work) for _ in range(n_helpers)]
-    try:
-        work()
-    finally:
-        # A helper that has not begun, because another call keeps the pool busy, has
-        # nothing left to do.
-        started = [helper for helper in helpers if not helper.cancel()]
-        wait(started)
-    for helper in started:
-        helper.result()
-
-
-def submit(functions):
-    """Begin to call all functions on this process's threads; their futures."""
-    pool = _pool(os.getpid(), n_threads())
-    return [pool.submit(function) for function in functions]
-
-
-@cache
-def _pool(process, n):
-    """Threads that wait for work: a layer may take less time than it takes to start them.
-
-    One pool a process, for threads do not survive a fork.
-    """
-    return ThreadPoolExecutor(n, thread_name_prefix="sklearn_fsvc")
+    parts = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
+    share(function, parts, n_threads)
 
 
 class HostEngine(Engine):

@@ -11,6 +11,9 @@ from functools import cache
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
+from .blas_threads import at_most
+from .threads import n_threads
+
 _name_of = ctypes.pythonapi.PyCapsule_GetName
 _name_of.restype, _name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _address_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -27,16 +30,24 @@ def _routine(name):
     return ctypes.CFUNCTYPE(None)(_address_of(capsule, _name_of(capsule)))
 
 
-def call(name, dtype, *args):
+# Order from which eigenvectors gain by more threads than one.
+_LARGE = 500
+
+
+def call(name, dtype, *args, most_threads=1):
     """Call a routine for numbers of a dtype: `name` lacks the letter of the type.
 
     Parameters
     ----------
     args : str, int, float, ndarray, or an object of ctypes
         Flags, sizes, factors, arrays, and what is written back.
+    most_threads : int
+        Threads that the library may take; see `blas_threads`.
     """
     letter, real = REALS[np.dtype(dtype)]
-    _routine(letter + name)(*[_pointer(arg, real) for arg in args])
+    pointers = [_pointer(arg, real) for arg in args]
+    with at_most(most_threads):
+        _routine(letter + name)(*pointers)
 
 
 def _pointer(arg, real):
@@ -74,11 +85,12 @@ def eigh(A):
     n = len(A)
     values, vectors = np.empty(n, A.dtype), np.empty((n, n), A.dtype, order="F")
     found, info, support = ctypes.c_int(), ctypes.c_int(), np.empty(2 * n, np.int32)
+    most_threads = n_threads() if n > _LARGE else 1
 
     def syevr(work, iwork, n_work, n_iwork):
         call(
             "syevr", A.dtype, "V", "A", "L", n, A, n, 0.0, 0.0, 0, 0, 0.0, found, values, vectors,
-            n, support, work, n_work, iwork, n_iwork, info,
+            n, support, work, n_work, iwork, n_iwork, info, most_threads=most_threads,
         )  # fmt: skip
 
     work, iwork = np.empty(1, A.dtype), np.empty(1, np.int32)

@@ -101,7 +101,7 @@ class PressScorer:
         """
         xp = self.xp
         H -= self._mean_h
-        U = H @ self._basis
+        U = self.algebra.multiply(H, self._basis)
         scores = (U @ self._readouts).astype(np.float64).reshape(len(H), -1, Y.shape[1])
         scores += self._mean_y
         leverage = (xp.multiply(U, U, out=U) @ self._scale).astype(np.float64) + 1 / self._n

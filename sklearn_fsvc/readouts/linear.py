@@ -44,7 +44,7 @@ class LinearReadout:
 
     def scores(self, part, H):
         """Outputs (rows, n_outputs) for a tile that stands for the rows `part`, on the host."""
-        columns = self._engine.to_host(H @ self._W)
+        columns = self._engine.to_host(self._engine.algebra.multiply(H, self._W))
         if self._may_be_outside:
             self._outside.append(part.start + np.flatnonzero(columns[:, -1] == 0))
             columns = columns[:, :-1]

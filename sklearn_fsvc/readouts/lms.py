@@ -51,10 +51,10 @@ def lms_update(W, H, Y, rate, weight=None, algebra=HOST):
         rows = slice(start, start + LMS_BLOCK)
         h = H[rows].astype(np.float64)
         step = xp.full(len(h), rate) if weight is None else rate * weight[rows]
-        system = xp.tril(h @ h.T, -1) * step
-        E = Y[rows] - h @ W.T
+        system = xp.tril(algebra.multiply(h, h.T), -1) * step
+        E = Y[rows] - algebra.multiply(h, W.T)
         algebra.solve_lower(system, E, unit=True)
-        W += (E * step[:, None]).T @ h
+        W += algebra.cross(E * step[:, None], h)
 
 
 @dataclass(frozen=True)

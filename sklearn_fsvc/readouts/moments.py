@@ -27,7 +27,7 @@ class Moments:
     algebra : HostAlgebra or its like
         What solves, and the namespace of the arrays.
     dtype : dtype, optional
-        In which H is multiplied with itself, where it is not wider; by default H's own.
+        In which H, less its origin, is multiplied with itself; by default H's own.
     origin : array of shape (n_units,), optional
         By default that of the first rows that are added.
     gram : Panels, optional
@@ -44,8 +44,8 @@ class Moments:
 
     _has_origin = False  # in what was saved before one could be given
 
-    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=np.float32, origin=None, gram=None):
-        self.algebra, self.dtype = algebra, np.dtype(dtype)
+    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None):
+        self.algebra, self.dtype = algebra, None if dtype is None else np.dtype(dtype)
         xp = self.xp
         self.n = 0.0
         self.rounding = np.finfo(np.float64).eps
@@ -74,7 +74,8 @@ class Moments:
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
         ones = xp.ones(len(H))
-        H = H.astype(max(H.dtype, self.dtype), copy=False)
+        dtype = self.dtype or H.dtype
+        H = H.astype(max(H.dtype, dtype), copy=False)
         is_first = self.n == 0 and not self._has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
         H -= origin
@@ -85,11 +86,11 @@ class Moments:
         left = xp.column_stack([ones, Y]).astype(H.dtype)
         sums = self.algebra.cross(H, left).astype(np.float64)
         # Where there is no memory for all this, nothing has been added yet.
-        self.gram.add_gram(H)
+        self.gram.add_gram(H.astype(dtype, copy=False))
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
-        self.rounding = max(self.rounding, float(np.finfo(H.dtype).eps))
+        self.rounding = max(self.rounding, float(np.finfo(dtype).eps))
         self.h += sums[:, 0]
         self.hy += sums[:, 1:]
         self.y += ones @ Y

@@ -127,9 +127,10 @@ class Panels:
         return max(block.size for _, block in self)
 
     @staticmethod
-    def gram_bytes(order, dtype):
+    def gram_bytes(order, dtype, algebra):
         """Bytes that `add_gram` takes beside its arguments."""
-        return order * min(WIDTH, order) * (np.dtype(dtype).itemsize % 8)
+        width, itemsize = min(WIDTH, order), np.dtype(dtype).itemsize
+        return order * width * (itemsize % 8) + algebra.syrk_bytes(width, dtype)
 
     def quadratic(self, W):
         """The sum of ``w A w'`` over the rows w of W."""
@@ -138,10 +139,11 @@ class Panels:
     def _quadratic(self, W, first, block):
         """What a panel adds to it."""
         W, n = self.algebra.here(W), block.shape[1]
-        square, below = self.algebra.xp.tril(block[:n], -1), block[n:]
         part, rest = W[:, first : first + n], W[:, first + n :]
-        total = 2 * ((part @ square.T) * part).sum() + 2 * ((rest @ below) * part).sum()
-        return float(total + (part**2 @ block.diagonal()).sum())
+        total = (self.algebra.symmetric_product(block[:n], part.T) * part.T).sum()
+        if rest.size:
+            total += 2 * (self.algebra.multiply(rest, block[n:]) * part).sum()
+        return float(total)
 
     def full(self):
         """A square with the lower triangle, and zeros above."""

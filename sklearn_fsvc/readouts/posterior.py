@@ -63,6 +63,6 @@ class Deviations:
         """Standard deviations (rows, n_outputs) on the host, in float64. H is overwritten."""
         xp, known = self._engine.xp, self._posterior
         H -= self._mean
-        U = H @ self._root
+        U = self._engine.algebra.multiply(H, self._root)
         spread = self._engine.to_host(xp.einsum("ij,ij->i", U, U)).astype(np.float64)
         return np.sqrt(1 + 1 / known.n + spread)[:, None] * known.noise

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..kernels import LAPLACIAN
 from ..readouts.held_out import Trials, hold_out, search_penalty
-from ..readouts.ridge import gather
+from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
 from ..rows.samples import Samples
@@ -232,8 +232,9 @@ class _Probe:
         return errors
 
     def _errors_together(self, layers, n_bytes, best):
-        held = gather(self.job, layers, self.samples, self.held)
-        kept = gather(self.job.reserving(len(layers) * n_bytes), layers, self.samples, self.kept)
+        held = gather_coarse(self.job, layers, self.samples, self.held)
+        job = self.job.reserving(len(layers) * n_bytes)
+        kept = gather_coarse(job, layers, self.samples, self.kept)
         errors = []
         for layer, *statistics in zip(layers, kept, held, strict=True):
             hopeless = _HOPELESS * min([best, *errors])

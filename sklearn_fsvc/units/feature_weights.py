@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..layers import RBFLayer, hidden_dtype
-from ..readouts.ridge import gather
+from ..readouts.ridge import gather_coarse
 from ..rows.tiling import check_fits
 from ..rows.validation import to_host
 from .gradients import mean_squared_gradients
@@ -55,7 +55,7 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
     even = weights = of_equal_spread(drawn, job.engine)
     for _ in range(_ROUNDS):
         layer = _layer(job.engine, drawn, weights, metric, kernel)
-        (statistics,) = gather(job, [layer], drawn)
+        (statistics,) = gather_coarse(job, [layer], drawn)
         W = statistics.solve(_ALPHA).W
         del statistics
         squares = weights**2 * mean_squared_gradients(job, layer, W, drawn)

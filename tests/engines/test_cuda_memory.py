@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.cuda import CudaEngine, transfer
-from sklearn_fsvc.engines.host import submit
+from sklearn_fsvc.engines.pool import submit
 from sklearn_fsvc.rows.sources import InMemory
 
 MIB = 2**20

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc.engines.cuda import transfer
-from sklearn_fsvc.engines.host import submit
+from sklearn_fsvc.engines.pool import submit
 
 
 class Array(np.ndarray):

@@ -28,7 +28,7 @@ def data(rng):
     return H, Y, rng.random(200) * 2
 
 
-def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=np.float32):
+def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=None):
     result = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, dtype)
     for i in range(0, len(H), step):
         part = slice(i, i + step)

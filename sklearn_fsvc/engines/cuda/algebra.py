@@ -23,8 +23,19 @@ class CuPyAlgebra:
         return cupy
 
     @staticmethod
+    def multiply(A, B):
+        return A @ B
+
+    @staticmethod
     def cross(H, B):
         return H.T @ B
+
+    @staticmethod
+    def symmetric_product(A, B):
+        import cupy
+
+        lower = cupy.tril(A, -1)
+        return lower @ B + lower.T @ B + A.diagonal()[:, None] * B
 
     @staticmethod
     def gemm(C, A, B, factor=1.0, keep=1.0):
@@ -40,6 +51,10 @@ class CuPyAlgebra:
     def syrk(C, A, factor=1.0, keep=1.0):
         (of_A, lda), (_, ldc) = map(layout, (A, C))
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
+
+    @staticmethod
+    def syrk_bytes(order, dtype):
+        return 0
 
     @staticmethod
     def factorise(A):

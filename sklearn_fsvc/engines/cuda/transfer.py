@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..base import Sink, Stopwatch
-from ..host import submit
+from ..pool import submit
 
 # Threads copy parts of this size that end where the target's huge pages do: two threads
 # that touch the same new page for the first time would both wait for it to be cleared.

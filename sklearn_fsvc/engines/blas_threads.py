@@ -1,0 +1,75 @@
+"""The threads of the BLAS libraries of the process, kept to a number while this package calls.
+
+A library cuts a product into equal parts, one for each core of the host, whatever the quota of
+the process, and its threads wait busily for the last one. A thread that has no core of its own,
+because other work has it, is waited for: a factor of order 600 then takes 0.3 s instead of 2 ms.
+So each call here has one thread, and what gains by more is cut by `algebra` into parts, which
+threads take as they are free.
+"""
+
+import os
+import threading
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_wanted = []  # the most threads that each caller of this moment wants
+_before = []  # threads of each library when the first of them came
+
+
+@cache
+def _libraries():
+    """What sets the threads of each BLAS: of NumPy and SciPy, and of whoever was imported."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+class at_most:
+    """Context in which each BLAS takes no more than `n` threads; may be entered by many threads.
+
+    The numbers are those of the process: they are the least that anybody inside wants, and what
+    they were as soon as the last one leaves.
+
+    Attributes
+    ----------
+    allowed : int
+        Threads that the libraries were allowed before, by who uses this package.
+    """
+
+    def __init__(self, n):
+        self._n = n
+
+    def __enter__(self):
+        with _lock:
+            if not _wanted:
+                _before[:] = [library.get_num_threads() for library in _libraries()]
+            _wanted.append(self._n)
+            self.allowed = min(_before, default=self._n)
+            _apply()
+        return self
+
+    def __exit__(self, *exception):
+        with _lock:
+            _wanted.remove(self._n)
+            _apply()
+
+
+def _apply():
+    for library, before in zip(_libraries(), _before, strict=True):
+        n = min([before, *_wanted])
+        # Asked for, because with OpenMP each thread has a number of its own.
+        if n != library.get_num_threads():
+            library.set_num_threads(n)
+
+
+def _forget():
+    """In a child process there is nobody inside, though its parent had threads that were."""
+    global _lock
+    _lock = threading.Lock()
+    if _wanted:
+        _wanted.clear()
+        _apply()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

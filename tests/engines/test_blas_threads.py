@@ -1,0 +1,192 @@
+"""What is called of a BLAS has one thread, and what is large is cut the same way for any number."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from sklearn_fsvc import RBFClassifier, TanhRegressor
+from sklearn_fsvc.engines import algebra, blas, blas_threads, lapack
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.engines.blas_threads import at_most
+
+
+def threads():
+    """Of each BLAS of the process."""
+    return {library.get_num_threads() for library in blas_threads._libraries()}
+
+
+@pytest.fixture
+def allowed():
+    """Three threads for each BLAS, whatever the machine and the tests beside this one."""
+    with threadpool_limits(3, "blas"):
+        if threads() != {3}:
+            pytest.skip("a BLAS here cannot be told how many threads it takes")
+        yield 3
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """(threads of each BLAS, thread that calls) of all calls of LAPACK."""
+    found, routine = [], lapack._routine
+
+    def recorded(name):
+        found.append((threads(), threading.get_ident()))
+        return routine(name)
+
+    monkeypatch.setattr(lapack, "_routine", recorded)
+    return found
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Everything is worth more threads, in parts of a few numbers."""
+    monkeypatch.setattr(algebra, "WORTH", dict.fromkeys(algebra.WORTH, 1))
+    for name, value in {"EDGE": 16, "_WHOLE": 16, "_ROWS": 4}.items():
+        monkeypatch.setattr(algebra, name, value)
+
+
+def test_threads_are_as_before_when_all_have_left(allowed):
+    with at_most(2) as outer:
+        assert (outer.allowed, threads()) == (3, {2})
+        with at_most(1) as inner:
+            assert (inner.allowed, threads()) == (3, {1})
+        assert threads() == {2}
+    assert threads() == {3}
+
+
+def test_who_leaves_first_does_not_take_the_limit_away(allowed):
+    first, second = at_most(1), at_most(1)
+    first.__enter__(), second.__enter__()
+    first.__exit__()
+    assert threads() == {1}
+    second.__exit__()
+    assert threads() == {3}
+
+
+def test_more_are_not_taken_than_were_allowed(allowed):
+    with at_most(8) as kept:
+        assert (kept.allowed, threads()) == (3, {3})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_process_has_what_was_allowed():
+    code = (
+        "import os, sys\n"
+        "from threadpoolctl import threadpool_limits\n"
+        "from sklearn_fsvc.engines import blas_threads\n"
+        "threadpool_limits(3, 'blas')\n"
+        "with blas_threads.at_most(1):\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        numbers = {l.get_num_threads() for l in blas_threads._libraries()}\n"
+        "        with blas_threads.at_most(1):\n"
+        "            pass\n"
+        "        os._exit(numbers != {3})\n"
+        "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "estimator", [RBFClassifier(20), TanhRegressor(20), RBFClassifier(20, alpha=[1, 2])]
+)
+def test_each_call_has_one_thread(allowed, calls, small_parts, rng, estimator):
+    X = rng.normal(size=(90, 3))
+    estimator.set_params(random_state=0).fit(X, X[:, 0] > 0).predict(X)
+    # Eigenvectors alone may have more.
+    assert calls
+    assert all(numbers == {1} for numbers, _ in calls)
+    assert threads() == {3}
+
+
+def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
+    found, matmul = [], np.matmul
+
+    def recorded(*args, **how):
+        found.append(threads())
+        return matmul(*args, **how)
+
+    monkeypatch.setattr(blas.np, "matmul", recorded)
+    X = rng.normal(size=(50, 3))
+    TanhRegressor(20, alpha=1, device="blas").fit(X, X[:, 0]).predict(X)
+    assert found
+    assert all(numbers == {1} for numbers in found)
+
+
+@pytest.mark.parametrize(("n", "blas_limit", "most"), [(1, 3, 1), (3, 1, 1), (2, 3, 2), (8, 3, 3)])
+def test_no_more_threads_call_than_the_process_may_take(
+    monkeypatch, calls, small_parts, rng, n, blas_limit, most
+):
+    """By a quota, a share or OMP_NUM_THREADS; or by what was set for the BLAS."""
+    monkeypatch.setattr(algebra, "n_threads", lambda: n)
+    H = rng.normal(size=(400, 200))
+    with threadpool_limits(blas_limit, "blas"):
+        for _ in range(5):
+            HOST.multiply(H, H.T)
+    callers = {thread for _, thread in calls}
+    assert len(callers) <= most
+    assert threading.get_ident() in callers
+
+
+def results(dtype, shape):
+    """What every routine makes of the same numbers."""
+    rng = np.random.default_rng(0)
+    H = rng.normal(size=shape).astype(dtype)
+    order = shape[1]
+    gram, lower = np.zeros((order, order), dtype, order="F"), np.empty((order, order), order="F")
+    HOST.syrk(gram, H.T, keep=0.0)
+    lower[:] = np.tril(gram) + order * np.eye(order)
+    factor = lower.copy(order="F")
+    assert HOST.factorise(factor)
+    x = np.asfortranarray(np.eye(order))
+    HOST.solve_lower(factor, x)
+    HOST.solve_lower(factor, x, transposed=True)
+    product = np.ones((order, order), dtype, order="F")
+    HOST.gemm(product, H.T, H, 2.0, -1.0)
+    HOST.syrk(gram, H.T, 2.0, -1.0)
+    return H, np.tril(gram), lower, np.tril(factor), x, product, HOST.multiply(H, H[:9].T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(40, 7), (23, 50), (400, 41), (9, 129)])
+def test_parts_make_the_whole(small_parts, dtype, shape):
+    H, gram, lower, factor, x, product, other = results(dtype, shape)
+    tolerance = {"rtol": 0, "atol": 1e-3 if dtype == np.float32 else 1e-11}
+    exact = H.T.astype(float) @ H
+    np.testing.assert_allclose(gram, np.tril(exact), **tolerance)
+    np.testing.assert_allclose(product, 2 * exact - 1, **tolerance)
+    np.testing.assert_allclose(other, H.astype(float) @ H[:9].T, **tolerance)
+    matrix = lower + np.tril(lower, -1).T
+    np.testing.assert_allclose(factor @ factor.T, matrix, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(matrix @ x, np.eye(shape[1]), atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(3000, 300), (700, 1100)])
+def test_threads_change_no_bit(monkeypatch, allowed, shape):
+    found = []
+    for n in (1, 2, 3):
+        monkeypatch.setattr(algebra, "n_threads", lambda n=n: n)
+        found.append(results(np.float64, shape))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_matrix_without_a_factor_is_found_out(small_parts):
+    for bad in (3, 30, 49):
+        A = np.eye(50, order="F")
+        A[bad, bad] = -1
+        assert not HOST.factorise(A)
+
+
+def test_symmetric_products_read_the_lower_triangle(rng):
+    A, B = rng.normal(size=(8, 8)), rng.normal(size=(8, 3))
+    lower = np.asfortranarray(np.tril(A) + np.triu(np.full((8, 8), np.nan), 1))
+    expected = (np.tril(A) + np.tril(A, -1).T) @ B
+    np.testing.assert_allclose(HOST.symmetric_product(lower, B), expected)
+    np.testing.assert_allclose(HOST.symmetric_product(lower, np.asfortranarray(B)), expected)
