@@ -4,10 +4,13 @@ Arrays are NumPy's and products the host's; everything that is ours runs as it i
 thread of Python for each thread of CUDA. Tiles are small, for a simulated thread is slow.
 """
 
+import re
+
 import numpy as np
 
-from sklearn_fsvc.engines.cuda import CudaEngine
+from sklearn_fsvc.engines.cuda import CudaEngine, programs
 from sklearn_fsvc.engines.host import HostEngine
+from sklearn_fsvc.engines.kernels.cuda import build
 from sklearn_fsvc.engines.kernels.cuda.manhattan import Tile
 
 TILES = {
@@ -15,6 +18,14 @@ TILES = {
     np.dtype(np.float64): (Tile(16, 16, 8, 4, 8, 1), Tile(16, 16, 4, 4, 8, 1)),
     np.dtype(np.uint32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
 }
+
+
+def _but_tile(kernel):
+    return re.sub(r" [\dx]+x\d+$", "", kernel.name)
+
+
+# What travels with the package: tiles are others here, and all else is the same.
+TRAVEL = {(_but_tile(kernel), types) for kernel, types in build.kernels()}
 
 
 class SimulatedCuda(CudaEngine):
@@ -38,4 +49,7 @@ class SimulatedCuda(CudaEngine):
         return True
 
     def launch(self, kernel, grid, block, *args):
+        types = programs.typed(args)[1]
+        if kernel.module.startswith(build.__package__):
+            assert (_but_tile(kernel), types) in TRAVEL, (kernel.name, types)
         kernel.code[grid, block](*args)

@@ -7,6 +7,7 @@ random layer of that kind once, and the synapses (rows x units x features) that 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -98,6 +99,8 @@ def paper_kernel(engine, block):
             raise Refused("too many threads")
         itemsize = np.dtype(dtype).itemsize
         _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))
+        if find_spec("numba_cuda_mlir") is None:
+            raise Refused("needs the compiler: pip install 'sklearn-fsvc[cuda-kernels]'")
         from .paper_kernel import kernel as make
 
         kernel, grid = make(formula[0], "int" in dtype), (-(-N // block), -(-m // block))

@@ -9,6 +9,7 @@ import pytest
 
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.cuda import availability
+from sklearn_fsvc.engines.kernels.ptx import NoCompiler
 
 
 class DriverError(RuntimeError):
@@ -32,7 +33,6 @@ def fake(monkeypatch):
     cupy.cuda = SimpleNamespace(runtime=runtime, Device=lambda index: nullcontext())
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(availability, "_try", lambda cupy, index: None)
-    monkeypatch.setattr(availability, "version", lambda package: "0.6")
     return cupy
 
 
@@ -53,11 +53,19 @@ def test_cupy_is_missing(fake, monkeypatch):
     assert "pip install 'sklearn-fsvc[cuda13]'" in said
 
 
-def test_the_compiler_is_missing(fake, monkeypatch):
-    """It is asked for where a kernel is not on disk."""
-    monkeypatch.setattr(availability, "_try", raising(ImportError("no numba_cuda_mlir")))
+def test_a_kernel_was_changed_and_there_is_no_compiler(fake, monkeypatch):
+    """Then the GPU is no worse for it, and CuPy's extra would not help."""
+    error = NoCompiler("the kernel 'pack': pip install 'sklearn-fsvc[cuda-kernels]'")
+    monkeypatch.setattr(availability, "_try", raising(error))
     said = refusal()
-    assert "numba-cuda-mlir, which compiles the kernels, cannot be imported (no numba" in said
+    assert "the kernel 'pack': pip install 'sklearn-fsvc[cuda-kernels]'" in said
+    assert "cuda13" not in said
+
+
+def test_a_library_is_missing(fake, monkeypatch):
+    monkeypatch.setattr(availability, "_try", raising(ImportError("libcublas.so.13")))
+    said = refusal()
+    assert "(ImportError: libcublas.so.13)" in said
     assert "pip install 'sklearn-fsvc[cuda13]'" in said
 
 
@@ -80,12 +88,12 @@ def test_too_little_memory(fake, monkeypatch, error):
     assert "end what else is there" in said
 
 
-def test_the_compiler_fails(fake, monkeypatch):
+def test_a_kernel_cannot_be_loaded(fake, monkeypatch):
     monkeypatch.setattr(availability, "_try", raising(TypeError("this NumPy is too new")))
     said = refusal()
     assert "(TypeError: this NumPy is too new)" in said
     assert "NumPy" in said
-    assert "numba-cuda-mlir 0.6" in said
+    assert "CuPy 0.0" in said
     assert "Update" in said
 
 

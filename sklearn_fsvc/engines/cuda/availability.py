@@ -1,9 +1,10 @@
 """Whether a GPU can be used, and if not, why."""
 
 import os
-from importlib.metadata import version
 
 import numpy as np
+
+from ..kernels.ptx import NoCompiler
 
 _REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
 
@@ -31,7 +32,7 @@ def why_unavailable(engine, index):
 
 
 def _reason(engine, index):
-    """Nothing counts but a kernel that was compiled, launched and gave the right answer."""
+    """Nothing counts but a kernel that was loaded, launched and gave the right answer."""
     if any(process != os.getpid() for process, _ in _WORKING):
         return (
             "this process was forked from one that has used the GPU, which CUDA does not "
@@ -54,19 +55,17 @@ def _reason(engine, index):
         return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
     try:
         return _try(cupy, engine(index or 0))
-    except ImportError as error:
-        return (
-            f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_REMEDY}"
-        )
-    except Exception as error:  # whatever the compiler or the driver raises is the reason
+    except NoCompiler as error:
+        return str(error)
+    except Exception as error:  # whatever CuPy or the driver raises is the reason
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
             return (
                 f"too little memory is free on GPU {index or 0} ({error}); end what else is there"
             )
         return (
-            f"a kernel cannot be compiled and run with NumPy {np.__version__}, CuPy "
-            f"{cupy.__version__} and numba-cuda-mlir {version('numba-cuda-mlir')} "
-            f"({type(error).__name__}: {error}). Update the driver and these; {_REMEDY}"
+            f"a kernel cannot be loaded and run with NumPy {np.__version__} and CuPy "
+            f"{cupy.__version__} ({type(error).__name__}: {error}). Update the driver and "
+            f"these; {_REMEDY}"
         )
 
 

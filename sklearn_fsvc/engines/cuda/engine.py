@@ -1,12 +1,10 @@
 """One NVIDIA GPU: our kernels for differences, cuBLAS through CuPy for products.
 
-CuPy holds the arrays, multiplies and solves; numba-cuda-mlir compiles the kernels. Both
-are imported when the first engine is asked whether it works, and a context is made on the
-GPU then, never before.
+CuPy holds the arrays, multiplies and solves. It is imported when the first engine is asked
+whether it works, and a context is made on the GPU then, never before.
 """
 
 from contextlib import ExitStack
-from importlib.metadata import version
 from importlib.util import find_spec
 
 import numpy as np
@@ -51,7 +49,7 @@ class CudaEngine(Engine):
     is_numbered = True
     dlpack_type = 2
     # Under the names that their wheels have.
-    packages = ("numba-cuda-mlir", "cupy-cuda13x", "cupy-cuda12x")
+    packages = ("cupy-cuda13x", "cupy-cuda12x")
 
     def __init__(self, index=None):
         self._asked, self._active = index, ExitStack()
@@ -94,7 +92,7 @@ class CudaEngine(Engine):
 
     @classmethod
     def is_installed(cls):
-        return all(map(find_spec, ("cupy", "numba_cuda_mlir")))
+        return find_spec("cupy") is not None
 
     def details(self):
         """A line for each GPU."""
@@ -121,7 +119,7 @@ class CudaEngine(Engine):
         return {
             "engine": CudaEngine.name,
             "device": device,
-            "compiler": f"numba-cuda-mlir {version('numba-cuda-mlir')}, CuPy {self.xp.__version__}",
+            "compiler": f"CuPy {self.xp.__version__}",
             "package": __version__,
         }
 

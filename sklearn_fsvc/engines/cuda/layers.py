@@ -1,8 +1,7 @@
 """Layers that lie on a GPU: one class for each thing that is summed over the features.
 
 Each says what it takes before it is made, is made of an engine that was entered and a
-layer, and evaluates rows. Imported when the first layer is prepared, for it needs the
-compiler.
+layer, and evaluates rows.
 """
 
 from abc import ABC, abstractmethod

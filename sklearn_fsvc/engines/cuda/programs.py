@@ -1,15 +1,15 @@
-"""Compiled kernels: loaded by CuPy, and kept on disk between processes.
+"""Kernels that are launched: their PTX is found, and loaded by CuPy.
 
-The compiler takes seconds to import and seconds to compile. A process whose kernels are on
-disk does neither.
+The kernels of the package travel with it. One that was changed, or is somebody's own, is
+compiled, which takes seconds, and kept on disk: the next process loads it and does not import
+the compiler.
 """
 
 import hashlib
-import importlib.util
 import json
 import os
 import uuid
-from functools import cache
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from threading import Lock
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from ...cautions import warn
 from .. import profiles
-from ..kernels import language_name
+from ..kernels import ptx
 
 # Number of the layout of a file: a line of JSON, and the program.
-_FORMAT = 1
+_FORMAT = 2
 _loaded, _lock = {}, Lock()
 
 
@@ -35,17 +35,22 @@ def launch(engine, kernel, grid, block, *args):
     args : CuPy arrays, numbers of NumPy, int or bool
         An int is taken in 64 bits, a bool in 32.
     """
-    args = [_plain(arg) for arg in args]
-    types = tuple(_type_of(arg) for arg in args)
+    args, types = typed(args)
     key = engine.index, kernel, types
     function = _loaded.get(key)
     if function is None:
         with _lock:
             if key not in _loaded:
-                _loaded[key] = _load(engine, kernel, types, args)
+                _loaded[key] = _load(kernel, types)
             function = _loaded[key]
     grid, block = (n if isinstance(n, tuple) else (n,) for n in (grid, block))
     function(grid, block, [word for arg in args for word in _words(arg)])
+
+
+def typed(args):
+    """(arguments as they are handed over, their types): see `launch`."""
+    args = [_plain(arg) for arg in args]
+    return args, tuple(_type_of(arg) for arg in args)
 
 
 def _plain(arg):
@@ -74,46 +79,40 @@ def _words(arg):
     return (begin, begin, *map(np.int64, (0, *arg.shape, *strides)))
 
 
-def _load(engine, kernel, types, args):
-    """The function of CuPy, from disk if it is there."""
+def _load(kernel, types):
+    """The function of CuPy, on the GPU of the moment, whose driver assembles and keeps it."""
     from cupy.cuda import function
 
-    identity = _identity(engine, kernel, types)
-    path = _path_of(identity)
-    entry, program = _read(path, identity) or (None, None)
     module = function.Module()
+    module.load(program_of(kernel, types).encode())
+    return module.get_function(ptx.ENTRY)
+
+
+def program_of(kernel, types):
+    """The PTX of a kernel: what came with the package, else from disk, else compiled.
+
+    Raises
+    ------
+    NoCompiler
+        If it did not come with the package, and cannot be compiled.
+    """
+    program = ptx.carried(kernel, types)
+    if program is not None:
+        return program
+    try:
+        identity = {**ptx.identity(kernel, types), "compiler": ptx.compiler()}
+    except PackageNotFoundError as error:
+        raise ptx.NoCompiler(
+            f"the kernel {kernel.name!r} for {' '.join(types)} did not come compiled with the "
+            f"package, or its source was changed since, and {ptx.COMPILER}, which compiles it, is "
+            "not installed: pip install 'sklearn-fsvc[cuda-kernels]'"
+        ) from error
+    path = _path_of(identity)
+    program = _read(path, identity)
     if program is None:
-        entry, program = compile_for(kernel, args)
-        _write(path, identity, entry, program)
-    module.load(program)
-    return module.get_function(entry)
-
-
-def compile_for(kernel, args):
-    """(name of the entry, program) of a kernel for arguments like these."""
-    result = kernel.code.compile_for(*args)
-    return result.metadata["func_name"], bytes(result.metadata["cubin"])
-
-
-def _identity(engine, kernel, types):
-    """All that a program depends on, as text."""
-    device = engine.xp.cuda.Device()
-    return {
-        **engine.identity(),
-        "capability": device.compute_capability,
-        "kernel": f"{kernel.module} {kernel.name}",
-        "types": " ".join(types),
-        "sources": _digest(kernel.module),
-    }
-
-
-@cache
-def _digest(module):
-    """Of the text of a module and of the language, which are not imported for it."""
-    digest = hashlib.sha256()
-    for name in (module, language_name):
-        digest.update(importlib.util.find_spec(name).loader.get_source(name).encode())
-    return digest.hexdigest()
+        program = ptx.compile_kernel(kernel, types)
+        _write(path, identity, program)
+    return program
 
 
 def folder():
@@ -127,20 +126,20 @@ def folder():
 
 def _path_of(identity):
     text = json.dumps(identity, sort_keys=True)
-    return folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.cubin"
+    return folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.ptx"
 
 
 def _read(path, identity):
-    """(name of the entry, program), None where there is none to use."""
+    """The program, None where there is none to use."""
     try:
-        head, _, program = path.read_bytes().partition(b"\n")
+        text = path.read_bytes()
     except OSError:
         return None
     try:
-        head = json.loads(head)
-        is_whole = hashlib.sha256(program).hexdigest() == head["sha256"]
+        head, program = ptx.parse(text.decode())
+        is_whole = hashlib.sha256(program.encode()).hexdigest() == head["sha256"]
         if head["format"] == _FORMAT and head["identity"] == identity and is_whole:
-            return head["entry"], program
+            return program
         why = "it is not what was written" if is_whole else "it is corrupt"
     except (ValueError, KeyError, TypeError) as error:
         why = f"it is corrupt ({type(error).__name__}: {error})"
@@ -148,18 +147,14 @@ def _read(path, identity):
     return None
 
 
-def _write(path, identity, entry, program):
+def _write(path, identity, program):
     """Keep a program; where nothing can be written, the next process compiles again."""
-    head = {
-        "format": _FORMAT,
-        "identity": identity,
-        "entry": entry,
-        "sha256": hashlib.sha256(program).hexdigest(),
-    }
+    digest = hashlib.sha256(program.encode()).hexdigest()
+    head = {"format": _FORMAT, "identity": identity, "sha256": digest}
     new = path.with_suffix(f".{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_bytes(json.dumps(head).encode() + b"\n" + program)
+        new.write_bytes(ptx.render(head, program).encode())
         new.replace(path)  # at once: a reader sees all of it or nothing
     except OSError:
         try:

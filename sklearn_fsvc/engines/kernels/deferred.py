@@ -27,12 +27,16 @@ class Kernel:
 
     @property
     def name(self):
-        return f"{self.make.__name__}{self.parameters!r}"
+        return " ".join([self.make.__name__, *map(_text, self.parameters)])
 
     @cached_property
     def code(self):
         """What the compiler takes."""
         return self.make(*self.parameters)
+
+
+def _text(parameter):
+    return "x".join(map(str, parameter)) if isinstance(parameter, tuple) else str(parameter)
 
 
 def deferred(make):

@@ -1,1 +1,1 @@
-"""Kernels on an NVIDIA GPU, compiled as they are first asked for."""
+"""Kernels on an NVIDIA GPU."""
