@@ -9,6 +9,7 @@ import pytest
 
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.cuda import availability
+from sklearn_fsvc.extras import install
 
 
 class DriverError(RuntimeError):
@@ -50,7 +51,7 @@ def test_cupy_is_missing(fake, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     said = refusal()
     assert "CuPy cannot be imported" in said
-    assert "pip install 'sklearn-fsvc[cuda13]'" in said
+    assert install("cuda13") in said
 
 
 def test_the_compiler_is_missing(fake, monkeypatch):
@@ -58,7 +59,7 @@ def test_the_compiler_is_missing(fake, monkeypatch):
     monkeypatch.setattr(availability, "_try", raising(ImportError("no numba_cuda_mlir")))
     said = refusal()
     assert "numba-cuda-mlir, which compiles the kernels, cannot be imported (no numba" in said
-    assert "pip install 'sklearn-fsvc[cuda13]'" in said
+    assert install("cuda13") in said
 
 
 def test_no_driver(fake):

@@ -14,9 +14,7 @@ from sklearn_fsvc.layers import AS_THEY_ARE, BELOW_MEAN, TWO_SIDED
 
 for module in ("numba_cuda_mlir", "nvidia"):
     if importlib.util.find_spec(module) is None:
-        pytest.skip(
-            "needs the compiler: pip install 'sklearn-fsvc[cuda13]'", allow_module_level=True
-        )
+        pytest.skip("needs the compiler: pip install '.[cuda13]'", allow_module_level=True)
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     pytest.skip("the simulator compiles nothing", allow_module_level=True)
 

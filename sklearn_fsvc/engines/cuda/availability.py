@@ -5,10 +5,14 @@ from importlib.metadata import version
 
 import numpy as np
 
-_REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
+from ...extras import install
 
 # (process, GPU) on which a kernel has run.
 _WORKING = set()
+
+
+def _remedy():
+    return f"{install('cuda13')}, or for an older driver {install('cuda12')}"
 
 
 def why_unavailable(engine, index):
@@ -40,9 +44,9 @@ def _reason(engine, index):
     try:
         import cupy
     except ImportError as error:
-        return f"CuPy cannot be imported ({error}); {_REMEDY}"
+        return f"CuPy cannot be imported ({error}); {_remedy()}"
     except Exception as error:  # what it needs may be broken, in whatever way
-        return f"CuPy cannot be imported ({type(error).__name__}: {error}); {_REMEDY}"
+        return f"CuPy cannot be imported ({type(error).__name__}: {error}); {_remedy()}"
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -55,9 +59,7 @@ def _reason(engine, index):
     try:
         return _try(cupy, engine(index or 0))
     except ImportError as error:
-        return (
-            f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_REMEDY}"
-        )
+        return f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_remedy()}"
     except Exception as error:  # whatever the compiler or the driver raises is the reason
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
             return (
@@ -66,7 +68,7 @@ def _reason(engine, index):
         return (
             f"a kernel cannot be compiled and run with NumPy {np.__version__}, CuPy "
             f"{cupy.__version__} and numba-cuda-mlir {version('numba-cuda-mlir')} "
-            f"({type(error).__name__}: {error}). Update the driver and these; {_REMEDY}"
+            f"({type(error).__name__}: {error}). Update the driver and these; {_remedy()}"
         )
 
 
