@@ -5,7 +5,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from _tabular_summary import SCORES, TIME, standing
+from _tabular_summary import MEDIAN, SCORES, standing
 
 OURS, OTHERS = "tab:red", "tab:blue"
 # Where a label may stand, in points from its point: the first place that is free.
@@ -27,9 +27,10 @@ def draw(results, path, title):
     figure = Figure(figsize=(5 * len(tasks), 4), layout="constrained")
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, (task, table) in zip(panels, tasks.items(), strict=True):
-        axes.set(xlabel="time to fit, s, with tuning (geometric mean)", ylabel=SCORES[task])
+        tuned = ", with tuning" if any(name.endswith(", tuned") for name in table.index) else ""
+        axes.set(xlabel=f"time to fit{tuned}, s (median)", ylabel=SCORES[task])
         axes.set_title(f"{task}, {title}")
-        points = dict(zip(table.index, zip(table[TIME], table.score, strict=True), strict=True))
+        points = dict(zip(table.index, zip(table[MEDIAN], table.score, strict=True), strict=True))
         _panel(figure, axes, points, ours)
     figure.savefig(path, dpi=130)
 

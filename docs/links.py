@@ -1,16 +1,12 @@
 """Where the links of the built site go: `python docs/links.py SITE` fails if one leads nowhere.
 
-Links within the site, with their anchors, and those of the README to the site. No network is used.
+Links within the site, with their anchors. No network is used.
 """
 
-import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
-
-README = Path(__file__).resolve().parent.parent / "README.md"
-HOME = "https://sklearn-fsvc.github.io/sklearn-fsvc/"
 
 
 class Page(HTMLParser):
@@ -32,9 +28,6 @@ def broken(site):
     written = (path for path in site.rglob("*.html") if "_static" not in path.parts)
     pages = {path: Page(path) for path in written}
     links = [(path, link) for path, page in pages.items() for link in page.links]
-    links += [(site / "README.md", link.removeprefix(HOME))
-              for link in re.findall(r"\(([^()\s]+)\)", README.read_text(encoding="utf-8"))
-              if link.startswith(HOME)]  # fmt: skip
     for path, link in links:
         if urlsplit(link).scheme or link.startswith("//"):
             continue

@@ -58,7 +58,7 @@ def _version(package):
 def demo(args):
     """Both networks on handwritten digits."""
     if find_spec("matplotlib") is None:
-        raise SystemExit("demo saves a picture; pip install 'sklearn-fsvc[examples]'")
+        raise SystemExit("demo saves a picture; pip install matplotlib")
     from .demo import run
 
     run(args.data, args.output, args.n_hidden, args.device, args.verbose)

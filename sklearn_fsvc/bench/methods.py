@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engines.host import HostStopwatch
 from ..engines.threads import n_threads
+from ..extras import install
 from ..kernels import K
 from ..timing import medians
 from ..tuning import example
@@ -100,7 +101,7 @@ def paper_kernel(engine, block):
         itemsize = np.dtype(dtype).itemsize
         _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))
         if find_spec("numba_cuda_mlir") is None:
-            raise Refused("needs the compiler: pip install 'sklearn-fsvc[cuda-kernels]'")
+            raise Refused(f"needs the compiler: {install('cuda-kernels')}")
         from .paper_kernel import kernel as make
 
         kernel, grid = make(formula[0], "int" in dtype), (-(-N // block), -(-m // block))

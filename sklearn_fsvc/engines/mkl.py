@@ -14,11 +14,12 @@ from functools import cache
 
 import numpy as np
 
+from ..extras import install
+
 _ROW_MAJOR, _NO_TRANS, _TRANS = 101, 111, 112
 # MKL_THREADING_GNU: scikit-learn's own OpenMP is GNU's, and two OpenMP runtimes in one
 # process fight for the cores.
 _GNU_THREADS = 3
-_INSTALL = "pip install 'sklearn-fsvc[mkl]'"
 
 
 def _candidates():
@@ -45,8 +46,8 @@ def _open():
         except (OSError, AttributeError) as error:
             errors.append(str(error))
     if not errors:
-        return None, f"Intel MKL is not installed; {_INSTALL}"
-    hint = "install GNU OpenMP (libgomp1)" if "libgomp" in errors[0] else _INSTALL
+        return None, f"Intel MKL is not installed; {install('mkl')}"
+    hint = "install GNU OpenMP (libgomp1)" if "libgomp" in errors[0] else install("mkl")
     return None, f"Intel MKL does not load ({errors[0]}); {hint}"
 
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..cautions import warn
+from ..extras import install
 
 # Number of the layout of the file.
 FORMAT = 1
@@ -151,7 +152,7 @@ def _known_path(identity):
     if path is None:
         raise RuntimeError(
             "Profiles lie in the user's cache folder, which platformdirs knows where there is a "
-            f"home: pip install 'sklearn-fsvc[tune]', or set {FOLDER} to a folder."
+            f"home: {install('tune')}, or set {FOLDER} to a folder."
         )
     return path
 

@@ -4,6 +4,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..extras import install
 from .c import header_of
 from .skops import TRUSTED
 
@@ -37,7 +38,7 @@ def export(model, header, name=None):
 
 def _load(path):
     if find_spec("skops") is None:
-        raise RuntimeError("the model is read by skops; pip install 'sklearn-fsvc[skops]'")
+        raise RuntimeError(f"the model is read by skops; {install('skops')}")
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 

@@ -10,6 +10,7 @@ import pytest
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.cuda import availability
 from sklearn_fsvc.engines.kernels.ptx import NoCompiler
+from sklearn_fsvc.extras import install
 
 
 class DriverError(RuntimeError):
@@ -50,15 +51,15 @@ def test_cupy_is_missing(fake, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     said = refusal()
     assert "CuPy cannot be imported" in said
-    assert "pip install 'sklearn-fsvc[cuda13]'" in said
+    assert install("cuda13") in said
 
 
 def test_a_kernel_was_changed_and_there_is_no_compiler(fake, monkeypatch):
     """Then the GPU is no worse for it, and CuPy's extra would not help."""
-    error = NoCompiler("the kernel 'pack': pip install 'sklearn-fsvc[cuda-kernels]'")
+    error = NoCompiler("the kernel 'pack': pip install '.[cuda-kernels]'")
     monkeypatch.setattr(availability, "_try", raising(error))
     said = refusal()
-    assert "the kernel 'pack': pip install 'sklearn-fsvc[cuda-kernels]'" in said
+    assert "the kernel 'pack': pip install '.[cuda-kernels]'" in said
     assert "cuda13" not in said
 
 
@@ -66,7 +67,7 @@ def test_a_library_is_missing(fake, monkeypatch):
     monkeypatch.setattr(availability, "_try", raising(ImportError("libcublas.so.13")))
     said = refusal()
     assert "(ImportError: libcublas.so.13)" in said
-    assert "pip install 'sklearn-fsvc[cuda13]'" in said
+    assert install("cuda13") in said
 
 
 def test_no_driver(fake):

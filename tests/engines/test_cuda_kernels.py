@@ -13,9 +13,7 @@ from sklearn_fsvc.engines.kernels.cuda import build
 
 for module in ("numba_cuda_mlir", "nvidia"):
     if importlib.util.find_spec(module) is None:
-        pytest.skip(
-            "needs the compiler: pip install 'sklearn-fsvc[cuda-kernels]'", allow_module_level=True
-        )
+        pytest.skip("needs the compiler: pip install '.[cuda-kernels]'", allow_module_level=True)
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     pytest.skip("the simulator compiles nothing", allow_module_level=True)
 

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sklearn_fsvc.engines import profiles
+from sklearn_fsvc.extras import install
 
 IDENTITY = {
     "engine": "jit", "device": "Some(R) CPU @ 2.0 GHz", "cores": "4", "compiler": "numba 1",
@@ -231,7 +233,7 @@ def test_without_a_folder_nothing_is_read_and_writing_says_what_to_install(monke
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv(profiles.FOLDER)
     assert profiles.read(IDENTITY) == {}
-    with pytest.raises(RuntimeError, match=r"pip install 'sklearn-fsvc\[tune\]'"):
+    with pytest.raises(RuntimeError, match=re.escape(install("tune"))):
         profiles.write(IDENTITY, SETTINGS)
 
 

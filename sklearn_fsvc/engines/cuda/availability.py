@@ -4,12 +4,15 @@ import os
 
 import numpy as np
 
+from ...extras import install
 from ..kernels.ptx import NoCompiler
-
-_REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
 
 # (process, GPU) on which a kernel has run.
 _WORKING = set()
+
+
+def _remedy():
+    return f"{install('cuda13')}, or for an older driver {install('cuda12')}"
 
 
 def why_unavailable(engine, index):
@@ -41,9 +44,9 @@ def _reason(engine, index):
     try:
         import cupy
     except ImportError as error:
-        return f"CuPy cannot be imported ({error}); {_REMEDY}"
+        return f"CuPy cannot be imported ({error}); {_remedy()}"
     except Exception as error:  # what it needs may be broken, in whatever way
-        return f"CuPy cannot be imported ({type(error).__name__}: {error}); {_REMEDY}"
+        return f"CuPy cannot be imported ({type(error).__name__}: {error}); {_remedy()}"
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -65,7 +68,7 @@ def _reason(engine, index):
         return (
             f"a kernel cannot be loaded and run with NumPy {np.__version__} and CuPy "
             f"{cupy.__version__} ({type(error).__name__}: {error}). Update the driver and "
-            f"these; {_REMEDY}"
+            f"these; {_remedy()}"
         )
 
 

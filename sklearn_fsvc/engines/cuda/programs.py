@@ -16,6 +16,7 @@ from threading import Lock
 import numpy as np
 
 from ...cautions import warn
+from ...extras import install
 from .. import profiles
 from ..kernels import ptx
 
@@ -105,7 +106,7 @@ def program_of(kernel, types):
         raise ptx.NoCompiler(
             f"the kernel {kernel.name!r} for {' '.join(types)} did not come compiled with the "
             f"package, or its source was changed since, and {ptx.COMPILER}, which compiles it, is "
-            "not installed: pip install 'sklearn-fsvc[cuda-kernels]'"
+            f"not installed: {install('cuda-kernels')}"
         ) from error
     path = _path_of(identity)
     program = _read(path, identity)

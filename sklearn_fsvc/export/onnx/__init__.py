@@ -1,10 +1,12 @@
 """Networks as ONNX models, alone or in pipelines of scikit-learn, by skl2onnx."""
 
+from ...extras import install
+
 try:
     import skl2onnx
 except ImportError as error:
     raise ImportError(
-        f"{error}. ONNX models are made by packages of their own: pip install 'sklearn-fsvc[onnx]'"
+        f"{error}. ONNX models are made by packages of their own: {install('onnx')}"
     ) from error
 
 from sklearn.base import is_classifier

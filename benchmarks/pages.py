@@ -1,0 +1,244 @@
+"""The numbers that pages show, from results/: README.md, the front page, the pages of benchmarks.
+
+python benchmarks/pages.py            write them
+python benchmarks/pages.py --check    fail where a page says something else
+
+A page has two comments, "numbers: NAME" and "end". What is between them is made here. The best
+score of a column is bold, whoever has it.
+"""
+
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+from _tabular_run import read_results
+from _tabular_summary import LEAKY, MEDIAN, compared, complete, standing
+
+HERE = Path(__file__).resolve().parent
+PAGES = [
+    HERE.parent / page
+    for page in ("README.md", "docs/index.rst", "docs/benchmarks.rst", "benchmarks/README.md")
+]
+BLOCK = re.compile(
+    r"^( *)((?:<!-- |\.\. )numbers: (\S+)(?: -->)?\n)(.*?)^ *((?:<!-- |\.\. )end(?: -->)?\n)",
+    re.DOTALL | re.MULTILINE,
+)
+PEERS = {"RandomForest": "random forest"}
+MNIST = "MNIST, 60000 + 10000 images, beside RBFSampler"
+SAMPLER = "RBFSampler(4096) + RidgeClassifier, float32"
+FIELDS = 'TanhClassifier(8192, weights="class_informed", image_shape=(28, 28)), uint8'
+PROBABILITIES = "searches, MNIST, 60000 images, device cpu, up to 2048 units, probabilities"
+
+
+# What was measured.
+
+
+@cache
+def kept(title, file="zen4_2cores"):
+    """The values of one benchmark, by name."""
+    return json.loads((HERE / f"results/{file}.json").read_text())[title]
+
+
+@cache
+def means(task, track="small", device="cpu"):
+    """(a row of means for each method with its defaults, the best first; how many tables)."""
+    records = read_results(HERE / f"results/tabular/{track}-{device}.jsonl")
+    results = compared(records, tuned=False)
+    results = results[results.task == task]
+    n_tables = len(set(complete(results)[0]) - set(LEAKY))
+    return standing(results).sort_values("score", ascending=False), n_tables
+
+
+def times_as_fast(peer):
+    """How much faster than ours a peer fits the tables of classes: a ratio of medians."""
+    times = means("classification")[0][MEDIAN]
+    return f"{times['RBFClassifier'] / times[peer]:.1f}"
+
+
+# How it is written.
+
+
+def seconds(value):
+    """Two significant digits."""
+    return f"{value:.0f} s" if value >= 9.95 else f"{float(f'{value:.2g}')} s"
+
+
+def percent(value, digits=1):
+    return f"{value:.{digits}f} %"
+
+
+def best_in_bold(values, show, best=max):
+    """The texts of numbers, where what reads as the best is bold."""
+    texts = [show(value) for value in values]
+    return [f"**{text}**" if text == show(best(values)) else text for text in texts]
+
+
+def markdown(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def rst(head, rows):
+    lines = [[cell or "\\" for cell in line[:1]] + list(line[1:]) for line in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = "  ".join("=" * width for width in widths)
+    written = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    return "\n".join([rule, written[0], rule, *written[1:], rule]) + "\n"
+
+
+def name_of(method, quote):
+    """Ours as code, and as it is made."""
+    if not re.match("RBF[CR]|Tanh", method):
+        return PEERS.get(method, method)
+    call, rest = re.fullmatch(r"(.*?)(, (?:uint8|float32|\d+ units))?", method).groups("")
+    return f"{quote}{call if '(' in call else call + '()'}{quote}{rest}"
+
+
+# What stands on the pages.
+
+
+def standings(task, table, quote, track="small", device="cpu", digits=1):
+    """A row for each method: score, rank, tables won and lost, time to fit."""
+    of, _ = means(task, track, device)
+    what = {"classification": "accuracy", "regression": "R²"}[task]
+    rows = zip(
+        [name_of(method, quote) for method in of.index],
+        best_in_bold(of.score, lambda value: percent(value, digits)),
+        [f"{value:.1f}" for value in of["rank"]],
+        ["" if each == "-" else each.replace("-", " : ") for each in of["won-lost"]],
+        map(seconds, of[MEDIAN]),
+        strict=True,
+    )
+    return table(["", what, "mean rank", "won : lost against LightGBM", "fit, median"], rows)
+
+
+def front_tables():
+    """Both tasks in one table, for the README."""
+    classes, n_classes = means("classification")
+    numbers, n_numbers = means("regression")
+    pairs = [(name, name.replace("Classifier", "Regressor")) for name in classes.index]
+    rows = zip(
+        [", ".join(dict.fromkeys(name_of(name, "`") for name in pair)) for pair in pairs],
+        best_in_bold(classes.score, percent),
+        map(seconds, classes[MEDIAN]),
+        best_in_bold(numbers.score[[name for _, name in pairs]], percent),
+        [seconds(numbers[MEDIAN][name]) for _, name in pairs],
+        strict=True,
+    )
+    return (
+        f"Two CPU cores, defaults, at most 4,000 training rows: means over {n_classes} tables of "
+        f"classes and {n_numbers} of\nnumbers; times are medians. LightGBM fits "
+        f"**{times_as_fast('LightGBM')} times as fast** as `RBFClassifier`, and XGBoost "
+        f"{times_as_fast('XGBoost')} times.\n\n"
+    ) + markdown(["", "accuracy", "fit", "R²", "fit"], rows)
+
+
+def mnist(table, quote, methods):
+    """Of the rows that are named: accuracy, and times to fit and to predict."""
+    of = kept(MNIST)
+    rows = zip(
+        [name_of(method, quote) for method in methods],
+        best_in_bold([of[f"{method}: accuracy, %"] for method in methods], percent),
+        [seconds(of[f"{method}: fit, s"]) for method in methods],
+        [seconds(of[f"{method}: predict, s"]) for method in methods],
+        strict=True,
+    )
+    return table(["", "accuracy", "fit", "predict 10,000"], rows)
+
+
+def front_mnist():
+    methods = ["RBFClassifier(), uint8", "TanhClassifier(), float32", FIELDS, SAMPLER]
+    return (
+        "MNIST, 60,000 images, two CPU cores, what is not set is the default:\n\n"
+        + mnist(markdown, "`", methods)
+    )  # fmt: skip
+
+
+def all_mnist():
+    methods = [key.partition(": fit, s")[0] for key in kept(MNIST) if key.endswith(": fit, s")]
+    return mnist(rst, "``", methods)
+
+
+def card():
+    """Of the front page."""
+    of, n = means("classification")
+    ours, *others = (percent(of.score[name]) for name in ("RBFClassifier", "LightGBM", "XGBoost"))
+    return (
+        f"{ours} on average over {n} tables, where LightGBM has {others[0]} and XGBoost "
+        f"{others[1]}, all with their defaults.\nLightGBM fits {times_as_fast('LightGBM')} times "
+        f"as fast, XGBoost {times_as_fast('XGBoost')} times.\n"
+    )
+
+
+def card_of_memory():
+    of, memory = kept(MNIST), kept("memmap of 2000000 x 64 float32, 2048 units")
+    peak = memory["RBFClassifier: peak resident memory, GiB"]
+    return (
+        f"MNIST in {seconds(of['RBFClassifier(), uint8: fit, s'])} on two cores, where "
+        f"``RBFSampler`` and ``RidgeClassifier`` take {seconds(of[SAMPLER + ': fit, s'])};\n"
+        f"two million rows from a file in {peak:.1f} GiB.\n"
+    )
+
+
+def probabilities():
+    of, ways = kept(PROBABILITIES), ["sigmoid", "temperature"]
+    rows = []
+    for data in ("MNIST", "letter"):
+        for name in ("RBFClassifier", "TanhClassifier"):
+            start = f"{data}, {name}(2048): "
+            peer = start + "log-loss of CalibratedClassifierCV, "
+            losses = [of[start + "log-loss"], *(of[peer + way] for way in ways)]
+            ratios = [f"{of[f'{start}its fit / ours, {way}']:.2f}" for way in ways]
+            shown = best_in_bold(losses, "{:.3f}".format, min)
+            rows.append([f"{data}, ``{name}``", *shown, *ratios])
+    head = ["log-loss, 2048 units", "``probability=True``", *ways]
+    return rst([*head, *(f"fit / ours, {way}" for way in ways)], rows)
+
+
+def of_tables(task, table, quote, **more):
+    return lambda: standings(task, table, quote, **more)
+
+
+LARGE = {"track": "large", "device": "cuda"}
+BLOCKS = {
+    "front-tables": front_tables,
+    "front-mnist": front_mnist,
+    "card-tables": card,
+    "card-memory": card_of_memory,
+    "boosting": of_tables("classification", rst, "``"),
+    "boosting-numbers": of_tables("regression", rst, "``"),
+    "boosting-large": of_tables("classification", rst, "``", **LARGE),
+    "mnist": all_mnist,
+    "probabilities": probabilities,
+    "small": of_tables("classification", markdown, "`", digits=2),
+    "small-numbers": of_tables("regression", markdown, "`", digits=2),
+    "large": of_tables("classification", markdown, "`", digits=2, **LARGE),
+}
+
+
+def filled(text):
+    """The text of a page, with all numbers as they were measured."""
+
+    def fill(block):
+        indent, begin, name, _, end = block.groups()
+        lines = ["", *BLOCKS[name]().splitlines(), ""]
+        inner = "".join(f"{indent}{line}".rstrip() + "\n" for line in lines)
+        return f"{indent}{begin}{inner}{indent}{end}"
+
+    return BLOCK.sub(fill, text)
+
+
+def main(check):
+    """Write the pages, or return those that say something else."""
+    stale = [page for page in PAGES if filled(page.read_text()) != page.read_text()]
+    for page in stale:
+        print(f"{page}: {'not what results/ says' if check else 'written'}")
+        if not check:
+            page.write_text(filled(page.read_text()))
+    return bool(check and stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""What a message tells the user to type is what pip knows."""
+
+import re
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from sklearn_fsvc import extras
+
+PACKAGE = Path(extras.__file__).parent
+
+
+def test_packages_of_one_extra_are_named(monkeypatch):
+    """As build backends write them, with either kind of quotation marks."""
+    listed = [
+        "numpy>=1.26",
+        "cupy-cuda13x[ctk]>=14; extra == 'cuda13'",
+        'numba-cuda-mlir[cu13]>=0.6 ; extra == "cuda13"',
+        "cupy-cuda12x; extra == 'cuda12'",
+        "mkl>=2024; sys_platform != 'darwin' and extra == 'mkl'",
+    ]
+    monkeypatch.setattr(extras, "requires", lambda name: listed)
+    expected = "pip install 'cupy-cuda13x[ctk]>=14' 'numba-cuda-mlir[cu13]>=0.6'"
+    assert extras.install("cuda13") == expected
+    assert extras.install("mkl") == "pip install 'mkl>=2024'"
+
+
+def test_a_package_that_is_not_installed_is_a_folder(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "requires", missing)
+    assert extras.install("mkl") == "pip install '.[mkl]'"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
+def test_nobody_is_sent_to_an_index(path):
+    """`pip install sklearn-fsvc` finds nothing, or what somebody else has put there."""
+    assert not re.search(r"pip install (--\S+ )*['\"]?sklearn.fsvc", path.read_text())
