@@ -25,10 +25,12 @@ class HostAlgebra:
         The namespace of the arrays.
     n_matrices : int
         How many full matrices eigenvectors take, with the matrix itself.
+    n_parts : int
+        Into how many parts `split` may split an array.
     """
 
     xp = np
-    n_matrices = 2
+    n_matrices, n_parts = 2, 1
 
     @staticmethod
     def cross(H, B):
@@ -49,6 +51,16 @@ class HostAlgebra:
             "gemm", C.dtype, "NT"[of_A], "NT"[of_B], *C.shape, A.shape[1], float(factor), A, lda,
             B, ldb, float(keep), C, ldc,
         )  # fmt: skip
+
+    @staticmethod
+    def split(A):
+        """An array as the sum of parts that `multiply` takes."""
+        return (A,)
+
+    @staticmethod
+    def multiply(C, A, B):
+        """C = A B, in place, for matrices in parts; C has contiguous columns."""
+        HostAlgebra.gemm(C, *A, *B, keep=0.0)
 
     @staticmethod
     def syrk(C, A, factor=1.0, keep=1.0):
