@@ -57,10 +57,12 @@ class HostAlgebra:
         The namespace of the arrays.
     n_matrices : int
         How many full matrices eigenvectors take, with the matrix itself.
+    n_parts : int
+        Into how many parts `split` may split an array.
     """
 
     xp = np
-    n_matrices = 2
+    n_matrices, n_parts = 2, 1
 
     @staticmethod
     def multiply(A, B):
@@ -84,6 +86,16 @@ class HostAlgebra:
         is_worth = A.size * B.shape[1] >= WORTH["gemm"]
         parts = product(*(_cut_edge(n, is_worth) for n in C.shape))
         _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
+
+    @staticmethod
+    def split(A):
+        """An array as the sum of parts that `gemm_split` takes."""
+        return (A,)
+
+    @staticmethod
+    def gemm_split(C, A, B):
+        """C = A B, in place, for matrices in parts; C has contiguous columns."""
+        HostAlgebra.gemm(C, *A, *B, keep=0.0)
 
     @staticmethod
     def syrk(C, A, factor=1.0, keep=1.0):

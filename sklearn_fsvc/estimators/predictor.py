@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, _check_y
 
-from ..parameters import AUTO, penalties
+from ..parameters import AUTO, is_word, penalties
 from ..readouts.held_out import Trials, train_held_out
 from ..readouts.linear import LinearReadout
 from ..readouts.press import choose_penalty
@@ -148,8 +148,9 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
             (statistics,) = gather(job, [layer], samples)
             return statistics.solve(self.alpha_, is_last=True)
         wanted, rows = (self._wants_press_scores, self._wants_posterior), self._scored_rows(samples)
-        chosen = choose_penalty(job, layer, samples, alphas, *wanted, rows)
-        self.alpha_, self.alphas_ = chosen.alpha, np.array(alphas)
+        start = (self._random(), trials.first_alpha) if is_word(self.alpha, "loo") else None
+        chosen = choose_penalty(job, layer, samples, alphas, *wanted, rows, start)
+        self.alpha_, self.alphas_ = chosen.alpha, np.array(chosen.alphas)
         self.loo_errors_ = chosen.errors
         if self._wants_press_scores:
             self._take_press_scores(job, layer, samples, chosen, rows)

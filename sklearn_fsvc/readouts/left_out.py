@@ -1,10 +1,13 @@
 """Scores of the training rows by readouts that have not seen them."""
 
 from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..engines.algebra import HOST
+from .panels import WIDTH
 from .posterior import Posterior
 from .statistics import RidgeStatistics
 
@@ -43,17 +46,11 @@ class PressScorer:
 
     def __init__(self, statistics, alphas, dtype):
         self.algebra, self.dtype = statistics.algebra, np.dtype(dtype)
-        basis, scale, problems = statistics.whiten(alphas)
-        target = basis.T @ statistics.right
-        self.solutions = [
-            statistics._solution(basis @ (scale[:, [k]] * target), problem)
-            for k, problem in enumerate(problems)
-        ]
-        readouts = scale[:, :, None] * target[:, None, :]
-        self._basis, self._scale, self._readouts = (
-            self.xp.ascontiguousarray(a, dtype=dtype)
-            for a in (basis, scale, readouts.reshape(len(target), -1))
-        )
+        self.solutions, self._bases = [], []
+        for whitening in statistics.whiten(alphas):
+            solutions, basis = _readouts_in(whitening, statistics, self.dtype)
+            self.solutions += solutions
+            self._bases.append(basis)
         self._n, self._mean_y = statistics.n, statistics.y / statistics.n
         self._mean_h = statistics.mean.astype(dtype)
         self.errors = self.xp.zeros(len(alphas))
@@ -68,8 +65,9 @@ class PressScorer:
         """The same where another algebra has its arrays, for other rows."""
         result = copy(self)
         result.algebra, result.solutions = algebra, None
-        for name in ("_basis", "_scale", "_readouts", "_mean_y", "_mean_h"):
+        for name in ("_mean_y", "_mean_h"):
             setattr(result, name, algebra.here(getattr(self, name)))
+        result._bases = [basis.map(algebra.here) for basis in self._bases]
         result.errors = algebra.xp.zeros(self.errors.shape)
         result.noise = algebra.xp.zeros(self.noise.shape)
         return result
@@ -77,7 +75,8 @@ class PressScorer:
     def __getstate__(self):
         """They travel as host arrays, wherever they are."""
         arrays = {name: self._to_host(value) for name, value in vars(self).items()}
-        return arrays | {"algebra": HOST, "solutions": None}
+        bases = [basis.map(self._to_host) for basis in self._bases]
+        return arrays | {"algebra": HOST, "solutions": None, "_bases": bases}
 
     def _to_host(self, value):
         return self.algebra.to_host(value) if isinstance(value, self.xp.ndarray) else value
@@ -88,10 +87,15 @@ class PressScorer:
         self.noise += self.algebra.here(found.noise)
 
     @staticmethod
-    def nbytes(n_units, itemsize, algebra):
+    def nbytes(n_units, itemsize, algebra, n_bases=1):
         """Bytes that it takes on the engine at most."""
         whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
-        return whitening + n_units * n_units * itemsize
+        return whitening + (n_bases + 2 * (algebra.n_parts - 1)) * n_units**2 * itemsize
+
+    @staticmethod
+    def row_bytes(n_units, n_outputs, itemsize, algebra, n_alphas):
+        """Bytes that `scores` takes for a row."""
+        return (2 * algebra.n_parts - 1) * n_units * itemsize + 8 * (6 * n_outputs + 3) * n_alphas
 
     def scores(self, H, Y, weight=None, together=None):
         """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
@@ -101,10 +105,7 @@ class PressScorer:
         """
         xp = self.xp
         H -= self._mean_h
-        U = self.algebra.multiply(H, self._basis)
-        scores = (U @ self._readouts).astype(np.float64).reshape(len(H), -1, Y.shape[1])
-        scores += self._mean_y
-        leverage = (xp.multiply(U, U, out=U) @ self._scale).astype(np.float64) + 1 / self._n
+        scores, leverage = self._by_all_rows(H, Y.shape[1])
         without = None
         if together is not None:
             weights, means = together
@@ -121,6 +122,19 @@ class PressScorer:
         self.errors += xp.tensordot(weight, (residual**2).sum(axis=2), 1) / self._n
         return xp.subtract(Y[:, None, :], residual, out=residual) if without is None else without
 
+    def _by_all_rows(self, H, n_outputs):
+        """Scores (rows, n_alphas, n_outputs) and leverages (rows, n_alphas) of centred rows."""
+        xp, H = self.xp, self.algebra.split(H)
+        U, found = xp.empty(H[0].shape, self.dtype), []
+        for basis in self._bases:
+            basis.transform(H, U, self.algebra)
+            scores = (U @ basis.readouts).astype(np.float64).reshape(len(U), -1, n_outputs)
+            found.append((scores, (xp.multiply(U, U, out=U) @ basis.scale).astype(np.float64)))
+        scores, leverage = (xp.concatenate(each, axis=1) for each in zip(*found, strict=True))
+        scores += self._mean_y
+        leverage += 1 / self._n
+        return scores, leverage
+
     def posterior(self, k):
         """The `Posterior` at penalty k, by all rows.
 
@@ -128,5 +142,57 @@ class PressScorer:
         ``1 - s``: with the noise that makes the squared leave-one-out residuals, each in
         units of its own variance, 1 on average, the bands are as wide as they must be.
         """
-        root = self._basis * self.xp.sqrt(self._scale[:, k])
-        return Posterior(root, self._mean_h, self._n, self.xp.sqrt(self.noise[k]))
+        noise = self.xp.sqrt(self.noise[k])
+        for basis in self._bases:
+            if k < basis.scale.shape[1]:
+                root = basis.vectors * self.xp.sqrt(basis.scale[:, k])
+                return Posterior(root, self._mean_h, self._n, noise)
+            k -= basis.scale.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Basis:
+    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis.
+
+    Attributes
+    ----------
+    vectors : array of shape (n_units, n_directions)
+    scale : array of shape (n_directions, n_penalties)
+    readouts : array of shape (n_directions, n_penalties * n_outputs)
+    is_triangular : bool
+        Whether `vectors` has only zeros below the diagonal.
+    """
+
+    vectors: Any
+    scale: Any
+    readouts: Any
+    is_triangular: bool
+
+    def map(self, function):
+        """The same with a function of each array in its place."""
+        arrays = {name: function(getattr(self, name)) for name in ("vectors", "scale", "readouts")}
+        return replace(self, **arrays)
+
+    def transform(self, H, U, algebra):
+        """Write rows in this basis into U; H is what `algebra.split` gives for them."""
+        vectors, m = algebra.split(self.vectors), U.shape[1]
+        width = WIDTH if self.is_triangular else m
+        for first in range(0, m, width):
+            columns = slice(first, first + width)
+            used = slice(columns.stop if self.is_triangular else None)
+            algebra.gemm_split(
+                U.T[columns], [v[used, columns].T for v in vectors], [h[:, used].T for h in H]
+            )
+
+
+def _readouts_in(whitening, statistics, dtype):
+    """The solutions for the penalties of a `Whitening`, and it as a `_Basis`."""
+    vectors, scale, problems, is_triangular = whitening
+    target = vectors.T @ statistics.right
+    solutions = [
+        statistics._solution(vectors @ (scale[:, [k]] * target), problem)
+        for k, problem in enumerate(problems)
+    ]
+    readouts = (scale[:, :, None] * target[:, None, :]).reshape(len(target), -1)
+    arrays = (statistics.xp.ascontiguousarray(a, dtype) for a in (vectors, scale, readouts))
+    return solutions, _Basis(*arrays, is_triangular)

@@ -12,10 +12,15 @@ import numpy as np
 from ..rows.fold import fold
 from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
+from .held_out import folds_of, hold_out, n_judges, search_penalty
 from .left_out import PressScorer
 from .posterior import Posterior
 from .ridge import gather
+from .statistics import FEW, RidgeStatistics
 from .twins import find_twins
+
+# Units up to which eigenvectors, and with them the errors of all penalties, cost little.
+FEW_UNITS = 2000
 
 
 class PressResult(NamedTuple):
@@ -23,6 +28,7 @@ class PressResult(NamedTuple):
 
     Attributes
     ----------
+    alphas : sequence of float
     solutions : list of Solution
         One for each penalty.
     errors : ndarray of shape (n_alphas,)
@@ -35,6 +41,7 @@ class PressResult(NamedTuple):
         The rows of which H is 0, where `scores` were asked for.
     """
 
+    alphas: Any
     solutions: list
     errors: np.ndarray
     scorer: Any
@@ -49,8 +56,10 @@ class Chosen(NamedTuple):
     ----------
     alpha : float
     solution : Solution
+    alphas : tuple of float
+        The penalties that were tried.
     errors : ndarray of shape (n_alphas,)
-        Of all penalties.
+        Theirs.
     posterior : Posterior or None
     scores : ndarray of shape (n_rows, n_outputs) or None
     outside : ndarray of int
@@ -59,13 +68,16 @@ class Chosen(NamedTuple):
 
     alpha: float
     solution: Any
+    alphas: tuple
     errors: np.ndarray
     posterior: Posterior | None
     scores: np.ndarray | None
     outside: np.ndarray
 
 
-def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterior=False, rows=None):
+def choose_penalty(
+    job, layer, samples, alphas, keep_scores=False, keep_posterior=False, rows=None, start=None
+):
     """The ridge readout with the penalty of the least leave-one-out error.
 
     Two passes over the rows; three where the scores of so many penalties found no room, or
@@ -76,6 +88,10 @@ def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterio
     ----------
     rows : ndarray of int, optional
         The rows whose scores are kept, ascending; all by default.
+    start : (numpy.random.Generator, float), optional
+        Where it is given, `alphas` ascend, and of many units only those on the way downhill are
+        tried. It begins at the penalty of the least held-out error, which is searched from the
+        number on.
 
     Returns
     -------
@@ -84,16 +100,81 @@ def choose_penalty(job, layer, samples, alphas, keep_scores=False, keep_posterio
     # A leverage is worth what H'H is worth in the directions of least variance.
     (statistics,) = gather(job, [layer], samples, dtype=float)
     job = job.named(f"{job.what}, left out")
-    found = press(job, layer, samples, statistics, alphas, keep_scores and rows is None)
-    best = int(found.errors.argmin())
+    keeps_all = keep_scores and rows is None
+
+    def tried(alphas, n_kept=0):
+        kept = job.reserving(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
+        return press(kept, layer, samples, statistics, alphas, keeps_all)
+
+    if start is None or layer.n_units <= FEW_UNITS:
+        found = tried(alphas)
+        best, errors = int(found.errors.argmin()), found.errors
+    else:
+        first = _held_out(job, layer, samples, statistics, *start)
+        n = _n_together(job, layer)
+        alphas, errors, found, best = _downhill(tried, alphas, first, n)
     posterior = found.scorer.posterior(best) if keep_posterior else None
     found = found._replace(scorer=None)  # which is as large as the statistics
     of_best, k = found, best
     if keep_scores and found.scores is None:
-        of_best, k = press(job, layer, samples, statistics, [alphas[best]], True, rows), 0
+        alpha = found.alphas[best]
+        of_best, k = press(job, layer, samples, statistics, [alpha], True, rows), 0
     scores = of_best.scores[k] if keep_scores else None
-    solution, errors = found.solutions[best], found.errors
-    return Chosen(alphas[best], solution, errors, posterior, scores, of_best.outside)
+    alpha, solution = found.alphas[best], found.solutions[best]
+    return Chosen(alpha, solution, tuple(alphas), errors, posterior, scores, of_best.outside)
+
+
+def _held_out(job, layer, samples, statistics, random, start):
+    """The penalty of the least error on rows that are held out, of a half of the units."""
+    judges, (_, held) = (
+        layer.part(slice(n_judges(layer.n_units))),
+        hold_out(samples.present, random),
+    )
+    job = job.reserving(3 * RidgeStatistics.nbytes(judges.n_units))
+    of_held = gather(job, [judges], samples, held)
+    return search_penalty(folds_of(statistics, of_held, judges.n_units), start).alpha
+
+
+def _n_together(job, layer):
+    """Penalties that are tried in one pass on the way downhill."""
+    of_unit = layer.n_units, layer.hidden_dtype.itemsize, job.engine.algebra
+    return FEW if PressScorer.nbytes(*of_unit, 2 * FEW) <= job.memory_limit // 2 else 1
+
+
+def _downhill(tried, alphas, start, n_together):
+    """The penalties that were tried until both neighbours of the best one are worse.
+
+    Parameters
+    ----------
+    tried : callable
+        ``tried(alphas, n_kept)`` is their `PressResult`, while those of so many more are kept.
+    alphas : sequence of float
+        Ascending.
+    start : float
+        What they are begun near to.
+    n_together : int
+
+    Returns
+    -------
+    alphas : list of float
+        Ascending.
+    errors : ndarray
+        Theirs.
+    found : PressResult
+        One with the best of them, which is number `best` there.
+    best : int
+    """
+    at, errors, found, best = int(np.abs(np.log(np.divide(alphas, start))).argmin()), {}, None, 0
+    while more := [i for i in (at, at - 1, at + 1) if 0 <= i < len(alphas) and i not in errors]:
+        more = more[:n_together]
+        n_kept = 0 if found is None else len(found.alphas)
+        others = tried([alphas[i] for i in more], n_kept)
+        errors |= dict(zip(more, others.errors.tolist(), strict=True))
+        at = min(errors, key=errors.get)
+        if at in more:
+            found, best = others, more.index(at)
+    numbers = sorted(errors)
+    return [alphas[i] for i in numbers], np.array([errors[i] for i in numbers]), found, best
 
 
 def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
@@ -114,7 +195,8 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
     PressResult
     """
     m, dtype = layer.n_units, layer.hidden_dtype
-    needed = PressScorer.nbytes(m, dtype.itemsize, job.engine.algebra)
+    n_bases = len(alphas) if len(alphas) <= FEW else 1
+    needed = PressScorer.nbytes(m, dtype.itemsize, job.engine.algebra, n_bases)
     limit = job.memory_limit
     check_fits("leave-one-out", needed, limit)
     scorer, n_rows = PressScorer(statistics, alphas, dtype), len(samples if rows is None else rows)
@@ -128,7 +210,7 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
     scorer.take_in(found)
     scores, outside = (found.scores, found.outside) if keep_scores else (None, np.empty(0, np.intp))
     outside = outside if rows is None else rows[outside]
-    return PressResult(scorer.solutions, found.errors, scorer, scores, outside)
+    return PressResult(alphas, scorer.solutions, found.errors, scorer, scores, outside)
 
 
 @dataclass
@@ -167,7 +249,7 @@ class _LeaveOut:
             if keep_scores:
                 kept.add(at, scores, is_outside)
 
-        row_bytes = m * dtype.itemsize + 8 * (6 * n_outputs + 3) * n_alphas
+        row_bytes = scorer.row_bytes(m, n_outputs, dtype.itemsize, engine.algebra, n_alphas)
         stream(job, self.layer, samples.X, Consumer(score, self.needed, row_bytes), rows)
         sums = engine.to_host(scorer.errors), engine.to_host(scorer.noise)
         if not keep_scores:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
+from ..rows.dealt import Dealt
 from ..rows.fold import fold
 from ..rows.streaming import Consumer, stream, stream_all
 from .moments import ORIGIN_ROWS
@@ -63,6 +64,8 @@ def gather_dealt(job, layer, samples, rows, dtype):
 
     All evaluate the layer on all rows, and multiply for their own panels. Nothing travels.
     """
+    if isinstance(samples.X, Dealt):
+        samples = replace(samples, X=samples.X.whole)
     team, is_there = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
     n, m = len(team.members), layer.n_units
     origin = _origin(job, layer, samples, rows)

@@ -35,11 +35,14 @@ class Whitening(NamedTuple):
     scale : array of shape (n_directions, n_penalties)
     problems : list of str
         For each penalty, as `Solution.problem`.
+    is_triangular : bool
+        Whether the basis has only zeros below its diagonal.
     """
 
     basis: Any
     scale: Any
     problems: list
+    is_triangular: bool = False
 
 
 def warn_of(problem):

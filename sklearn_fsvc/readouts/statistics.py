@@ -7,6 +7,9 @@ from .moments import Moments
 from .panels import Panels
 from .solution import Solution, Whitening
 
+# Penalties whose factors, one each, take less time than eigenvectors for all.
+FEW = 3
+
 
 class RidgeStatistics(Moments):
     """`Moments`, and what solves the ridge equations that they make.
@@ -79,7 +82,7 @@ class RidgeStatistics(Moments):
                 f"small for the eigenvectors of {len(self.h)} units ({format_bytes(needed)}). "
                 "Raise alpha or max_memory, or use fewer units."
             )
-        basis, scale, (problem,) = self._whiten_by_eigenvectors([alpha])
+        basis, scale, (problem,), _ = self._whiten_by_eigenvectors([alpha])
         return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
 
     def solve_well(self, alpha, is_last=False):
@@ -124,20 +127,26 @@ class RidgeStatistics(Moments):
         ]
 
     def whiten(self, alphas):
-        """A basis for all penalties: by Cholesky for one of them, by eigenvectors for more.
+        """Bases for all penalties: by the Cholesky factor of each for a few, else eigenvectors.
 
-        It is a full matrix, and eigenvectors take some more: see `whitening_bytes`.
+        Each is a full matrix, and eigenvectors take some more: see `whitening_bytes`.
 
-        Returns
-        -------
+        Yields
+        ------
         Whitening
+            One after the other, for penalties that follow one another.
         """
-        if len(alphas) == 1:
-            factor = self._factor(alphas[0])
-            if factor is not None:
-                basis = factor.inverse_factor().T
-                return Whitening(basis, self.xp.ones((len(basis), 1)), [""])
-        return self._whiten_by_eigenvectors(alphas)
+        n_done = 0
+        for alpha in alphas if len(alphas) <= FEW else ():
+            factor = self._factor(alpha)
+            if factor is None:
+                break
+            basis = factor.inverse_factor().T
+            del factor
+            yield Whitening(basis, self.xp.ones((len(basis), 1)), [""], True)
+            n_done += 1
+        if n_done < len(alphas):
+            yield self._whiten_by_eigenvectors(alphas[n_done:])
 
     @staticmethod
     def whitening_bytes(n_units, algebra):

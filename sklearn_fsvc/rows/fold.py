@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .dealt import Dealt
 from .sources import Source, some_rows
 
 
@@ -62,7 +63,9 @@ def side_by_side(job, shares, work):
 
 
 def part_of(X, share):
-    """A slice of the rows of an array or a source, not copied."""
+    """A slice of the rows of an array or a source, or a share that was dealt: not copied."""
+    if isinstance(X, Dealt):
+        return X.part(share)
     if isinstance(X, Source):
         return some_rows(X, np.arange(share.start, share.stop))
     return X[share]

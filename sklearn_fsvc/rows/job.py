@@ -1,5 +1,6 @@
 """Where work is done, and with how much memory: one object instead of four arguments."""
 
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Event
 
@@ -8,6 +9,7 @@ import numpy as np
 from ..callbacks import UNHEARD, FitTask
 from ..engines.base import Engine
 from ..engines.team import Stopped
+from .dealt import Dealt
 from .progress import Pass, Progress
 from .sources import Anticipated, Source
 from .tiling import parse_memory
@@ -46,6 +48,17 @@ class Job:
     def memory_limit(self):
         """Bytes that may be taken now."""
         return parse_memory(self.max_memory, self.engine.memory()[0]) - self.reserved
+
+    def alone(self):
+        """The same job for the engine that leads, where several share the work."""
+        engine = copy(self.engine)
+        engine.team = None
+        return replace(self, engine=engine)
+
+    def algebra_of(self, X):
+        """The algebra for rows that were taken from X: where they lie."""
+        engine = self.engine
+        return engine.algebra if isinstance(X, Dealt) else engine.algebra_of(X)
 
     def named(self, what):
         """The same job at other work."""

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from .dealt import Dealt
 from .fold import part_of, shares_of, side_by_side
+from .sources import Source
 from .streaming import take_rows
 
 
@@ -16,7 +18,7 @@ class Samples:
     Parameters
     ----------
     X : array-like of shape (n_rows, n_features)
-        An array of the host or of an engine's namespace.
+        An array of the host or of an engine's namespace, a `Source`, or `Dealt` rows.
     targets : object, optional
         What the rows should be answered with: ``targets.n_outputs``,
         ``targets.matrix(rows, xp)``, an array of `xp` of shape (rows, n_outputs) in float64,
@@ -27,8 +29,6 @@ class Samples:
         Row numbers in the order in which they are presented, where there is one.
     twins : Twins, optional
         Which rows are equal, where that is known.
-    dealt : dict, optional
-        First row -> the rows of a share, where the engine computes that has this share.
     """
 
     X: Any
@@ -36,7 +36,6 @@ class Samples:
     weight: np.ndarray | None = None
     order: np.ndarray | None = None
     twins: Any = None
-    dealt: dict | None = None
 
     def __len__(self):
         return len(self.X)
@@ -65,13 +64,12 @@ class Samples:
 
     def share(self, share):
         """A slice of the samples, not copied."""
-        X = part_of(self.X, share) if self.dealt is None else self.dealt[share.start]
-        return self.with_rows(X, share)
+        return self.with_rows(part_of(self.X, share), share)
 
     def on_device(self, job):
         """The samples with their rows where the job computes, and the job that is left.
 
-        See `Job.with_rows_on_device`. Engines that share the work have their shares.
+        See `Job.with_rows_on_device`. To engines that share the work they are `Dealt`.
         """
         shares = shares_of(job.engine.team, len(self))
         if len(shares) == 1:
@@ -84,6 +82,9 @@ class Samples:
             return job.with_rows_on_device(job.engine.algebra.here(X) if is_there else X)
 
         found = side_by_side(job, shares, upload)
-        dealt = {share.start: X for share, (X, _) in zip(shares, found, strict=True)}
         reserved = max(left.reserved for _, left in found)
-        return replace(self, dealt=dealt), replace(job, reserved=reserved)
+        parts = {share.start: X for share, (X, _) in zip(shares, found, strict=True)}
+        if any(isinstance(part, Source) for part in parts.values()):
+            return self, replace(job, reserved=reserved)
+        dealt = Dealt(self.X, parts, job.engine.algebra)
+        return replace(self, X=dealt), replace(job, reserved=reserved)

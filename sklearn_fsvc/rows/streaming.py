@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 
 from ..engines.patches import IMAGES, place_of
 from ..layers import PatchLayer
+from .dealt import Dealt
 from .distances import OfDistances, TileIsLost
 from .job import Job
 from .sink import ConsumerSink
@@ -44,8 +45,10 @@ def take_rows(X, rows, dtype=None):
     """Rows of X (a slice or an index array) as a C-ordered, aligned array of `dtype`.
 
     X may be an array of the host or of an engine's namespace; so is what comes back. Of a
-    source it is one of the host, gathered slice by slice.
+    source it is one of the host, gathered slice by slice, and of `Dealt` rows one of the engine.
     """
+    if isinstance(X, Dealt):
+        return X.take(rows, dtype)
     if isinstance(X, Source):
         return X.take(np.arange(*rows.indices(len(X))) if isinstance(rows, slice) else rows, dtype)
     if isinstance(X, np.ndarray):
@@ -289,6 +292,7 @@ class _Flow:
             yield from zip(parts, blocks, strict=True)
             return
         with closing(row_blocks(X, self.rows, parts)) as picked:
-            blocks = picked if isinstance(X, engine.xp.ndarray) else engine.uploads(picked)
+            are_there = isinstance(X, (engine.xp.ndarray, Dealt))
+            blocks = picked if are_there else engine.uploads(picked)
             for part, block in zip(parts, blocks, strict=True):
                 yield part, arriving(engine, self.layer, block)

@@ -14,6 +14,7 @@ from ..kernels import LAPLACIAN
 from ..readouts.held_out import Trials, hold_out, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
+from ..rows.dealt import Dealt
 from ..rows.job import Job
 from ..rows.samples import Samples
 from ..rows.sources import Source
@@ -144,8 +145,9 @@ class _Probe:
     def of(cls, job, samples, random, trials):
         kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
         order = random.permutation(kept)
-        X = samples.X
-        if isinstance(X, Source) and not X.is_in_memory:  # rows are met dozens of times: read once
+        job, X = job.alone(), samples.X
+        is_read = isinstance(X, Source) and not X.is_in_memory
+        if is_read or isinstance(X, Dealt):  # rows are met dozens of times: taken once
             rows = np.sort(np.concatenate([kept, held]))
             samples = samples.taken(rows)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)

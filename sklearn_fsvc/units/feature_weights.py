@@ -49,7 +49,9 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
         feature changes an output. The largest is 1, none is negative.
     """
     limit = job.memory_limit
-    job, drawn = _draw(job, samples, random_state, samples.present if rows is None else rows)
+    job, drawn = _draw(
+        job.alone(), samples, random_state, samples.present if rows is None else rows
+    )
     needed = drawn.X.nbytes + typical_distance_bytes(drawn.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
     even = weights = of_equal_spread(drawn, job.engine)

@@ -15,6 +15,7 @@ import numpy as np
 from ..engines.base import Engine
 from ..kernels import Kernel
 from ..layers import RBFLayer
+from ..rows.dealt import Dealt
 from ..rows.sources import Source
 from ..rows.streaming import take_in_any_order, weigh
 from .elsewhere import LivingBlocks
@@ -23,6 +24,9 @@ from .team import LivingTeam
 
 # A round settles no more than this part of the rows that are read in one go, but for so few.
 _MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
+# Numbers in the rows from which a team shares a selection. With fewer, to ask all in each round
+# takes longer than the work.
+_SHARED = 2**30
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,6 @@ class Presentation:
         same for every size.
     weights : ndarray of shape (n_features,), optional
         Weights of the features: rows are compared once they are multiplied by them.
-    dealt : dict, optional
-        As of `Samples`.
     """
 
     engine: Engine
@@ -68,7 +70,6 @@ class Presentation:
     dtype: np.dtype | None = None
     block_rows: int | None = None
     weights: np.ndarray | None = None
-    dealt: dict | None = None
 
     def __len__(self):
         return len(self.order)
@@ -143,7 +144,7 @@ def _worker(shown, rule, block_rows):
     """All living rows: of this engine, of several that share the rows, or of blocks elsewhere."""
     if isinstance(shown.X, Source) and shown.X.is_remote:
         return LivingBlocks(shown, rule)
-    if shown.dealt is not None:
+    if isinstance(shown.X, Dealt) and len(shown) * shown.X.shape[1] >= _SHARED:
         return LivingTeam(shown, rule, block_rows)
     return Living(shown, rule, np.arange(len(shown)), block_rows)
 

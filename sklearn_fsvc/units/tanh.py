@@ -99,7 +99,7 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
     layer : TanhLayer
     """
     X, dtype = samples.X, hidden_dtype(samples.X.dtype)
-    algebra = job.engine.algebra_of(X)
+    algebra = job.algebra_of(X)
     xp = algebra.xp
     _check_room(request, job, X.shape[1], dtype)
     random_state = check_random_state(request.random_state)

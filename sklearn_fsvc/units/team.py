@@ -23,8 +23,8 @@ class LivingTeam:
         self._team, self._algebra = shown.engine.team, shown.engine.algebra
 
         def begin(member, share, stop):
-            X, order = shown.dealt[share.start], shown.order
-            own = replace(shown, engine=member, X=X, order=order - share.start, dealt=None)
+            X, order = shown.X.part(share), shown.order
+            own = replace(shown, engine=member, X=X, order=order - share.start)
             ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
             return Living(own, rule, ranks, block_rows)
 

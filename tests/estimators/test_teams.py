@@ -16,6 +16,9 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc.engines import ENGINES
+from sklearn_fsvc.engines.team import Team
+from sklearn_fsvc.estimators import rbf
+from sklearn_fsvc.units.living import Living
 from sourced import Shelf, Tap
 from teams import Half
 
@@ -111,6 +114,73 @@ def test_search_and_streams(rows):
     ]
     coefs = [model.forget(X[:50], y[:50]).readout_coef_ for model in streams]
     np.testing.assert_allclose(*coefs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_rows_that_were_dealt_are_not_read_again(rows, monkeypatch, model):
+    """Nobody looks at them on the host: who leads takes them from where they went."""
+    X, y = rows
+    expected = answers(clone(model).set_params(device="half:all").fit(X, y), X)
+
+    def taken_away(self, X, limit):
+        if X.flags.owndata:  # a sample, which the lead drew
+            return X
+        there = X.copy()
+        X[...] = 0
+        return there
+
+    monkeypatch.setattr(Half, "upload_if_fits", taken_away)
+    found = clone(model).set_params(device="half:all").fit(X.copy(), y)
+    for some, others in zip(answers(found, X), expected, strict=True):
+        np.testing.assert_allclose(some, others, rtol=1e-5, atol=1e-5)
+
+
+def test_small_networks_are_the_leads_alone(rows, monkeypatch):
+    calls, each = [], Team.each
+
+    def noted(self, work, tasks):
+        calls.append("each")
+        return each(self, work, tasks)
+
+    def within(*args):
+        calls.append("choice")
+        found = choose(*args)
+        calls.append("chosen")
+        return found
+
+    choose = rbf.choose
+    monkeypatch.setattr(Team, "each", noted)
+    monkeypatch.setattr(rbf, "choose", within)
+    X, y = rows
+    model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
+    assert len(model.trials_) > 10
+    at = calls.index("choice")
+    assert calls[at + 1] == "chosen"
+    # Rows are dealt before; then there are the sums of all rows, and of those held out.
+    assert calls[:at] == ["each"]
+    assert set(calls[at + 2 :]) == {"each"}
+
+
+def test_a_large_selection_is_shared(rows, monkeypatch):
+    """And gives the centres of one engine, as does a small one."""
+    X, y = rows
+    seen, begin = set(), Living.__init__
+
+    def noted(self, shown, *args):
+        seen.add(shown.engine.index)
+        begin(self, shown, *args)
+
+    monkeypatch.setattr(Living, "__init__", noted)
+    for least, members in ((2**30, {0}), (0, {0, 1})):
+        monkeypatch.setattr("sklearn_fsvc.units.novelty._SHARED", least)
+        for selection in ("global", "per_class"):
+            seen.clear()
+            alone, team = (
+                RBFClassifier(selection=selection, device=device, **SIZED).fit(X, y)
+                for device in ("half", "half:all")
+            )
+            np.testing.assert_array_equal(team.support_, alone.support_)
+            assert seen == members
 
 
 def test_both_work(rows, monkeypatch):

@@ -51,6 +51,54 @@ def test_loo_takes_the_penalty_of_the_least_error(network, n_classes):
     np.testing.assert_allclose(clf.readout_coef_, number.readout_coef_, atol=1e-10)
 
 
+@pytest.mark.parametrize("n_together", [1, 3])
+@pytest.mark.parametrize("of", [{}, {"probability": True}])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_loo_goes_downhill_where_there_are_many_units(
+    network, monkeypatch, n_together, of, dtype, device
+):
+    X, y = rows_of(3, dtype)
+    network.set_params(device=device, alpha="loo", **of)
+    whole = clone(network).fit(X, y)
+    monkeypatch.setattr(module, "FEW_UNITS", 0)
+    monkeypatch.setattr(module, "_n_together", lambda *_: n_together)
+    clf = network.fit(X, y)
+    assert len(clf.alphas_) < len(LOO_ALPHAS) == len(whole.alphas_)
+    at = np.searchsorted(LOO_ALPHAS, clf.alphas_)
+    np.testing.assert_array_equal(np.diff(at), 1)
+    tolerance = 1e-8 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(clf.loo_errors_, whole.loo_errors_[at], rtol=tolerance)
+    # Both neighbours of the best one are worse, and it is the best of all.
+    assert 0 < clf.loo_errors_.argmin() < len(clf.alphas_) - 1
+    assert clf.alpha_ == whole.alpha_
+    H, Y = hidden_of(clf, X).astype(float), np.eye(3)[y]
+    errors = [error_of(without_each_row(H, Y, a), Y) for a in clf.alphas_]
+    np.testing.assert_allclose(clf.loo_errors_, errors, rtol=tolerance)
+    np.testing.assert_allclose(clf.readout_coef_, whole.readout_coef_, rtol=0, atol=tolerance)
+    if of:
+        np.testing.assert_allclose(clf.temperature_, whole.temperature_, rtol=1e3 * tolerance)
+
+
+@pytest.mark.parametrize("n_together", [1, 3])
+@pytest.mark.parametrize("valley", [0, 1, 5, 8])
+def test_the_way_downhill_ends_at_the_best_from_everywhere(n_together, valley):
+    alphas = [10.0**k for k in range(9)]
+    for start in (1e-9, 1.0, 2e3, 1e99):
+        asked = []
+
+        def tried(some, n_kept, asked=asked):
+            assert len(some) <= n_together
+            asked.extend(some)
+            errors = np.abs(np.log10(some) - valley)
+            return module.PressResult(some, None, errors, None, None, None)
+
+        way, errors, found, best = module._downhill(tried, alphas, start, n_together)
+        assert found.alphas[best] == alphas[valley]
+        assert sorted(asked) == way == alphas[alphas.index(way[0]) : alphas.index(way[-1]) + 1]
+        assert {alphas[max(0, valley - 1)], alphas[min(8, valley + 1)]} <= set(way)
+        np.testing.assert_array_equal(errors, np.abs(np.log10(way) - valley))
+
+
 def test_the_penalties_of_loo():
     assert len(LOO_ALPHAS) == 17
     np.testing.assert_allclose([min(LOO_ALPHAS), max(LOO_ALPHAS)], [1e-5, 1e3])

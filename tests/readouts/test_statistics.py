@@ -211,20 +211,28 @@ def test_the_sizes_that_are_ill_conditioned_say_so(engine, data):
     assert not any(problem for _, _, problem in s.solve_leading(0.0, sizes[:3]))
 
 
-@pytest.mark.parametrize("alphas", [[1e-3], [1.0], [1e-3, 1.0, 100.0]])
+def whitened(s, alphas, engine):
+    """Basis, scale and problem for each penalty, on the host."""
+    return [
+        (engine.to_host(found.basis), engine.to_host(found.scale[:, k]), problem)
+        for found in s.whiten(alphas)
+        for k, problem in enumerate(found.problems)
+    ]
+
+
+@pytest.mark.parametrize("alphas", [[1e-3], [1.0, 2.0], [1e-3, 1.0, 100.0], [1e-3, 1.0, 2.0, 3.0]])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
     H, Y, weight = data
     weight = weight if weighted else np.ones(len(H))
-    basis, scale, problems = statistics(H, Y, weight, engine=engine).whiten(alphas)
-    basis, scale = engine.to_host(basis), engine.to_host(scale)
+    found = whitened(statistics(H, Y, weight, engine=engine), alphas, engine)
     centred = H - np.average(H, axis=0, weights=weight)
     A = (centred * weight[:, None]).T @ centred
-    assert problems == [""] * len(alphas)
-    assert scale.shape == (15, len(alphas))
-    for k, alpha in enumerate(alphas):
+    for alpha, (basis, scale, problem) in zip(alphas, found, strict=True):
         inverse = np.linalg.inv(A + alpha * np.eye(15))
-        np.testing.assert_allclose(basis * scale[:, k] @ basis.T, inverse, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(basis * scale @ basis.T, inverse, rtol=0, atol=1e-11)
+        assert not problem
+        assert np.array_equal(basis, np.triu(basis)) == (len(alphas) < 4)
 
 
 def test_whitening_says_which_penalties_are_too_small(engine, data):
@@ -232,11 +240,10 @@ def test_whitening_says_which_penalties_are_too_small(engine, data):
     H = np.hstack([H, H[:, :5]])
     s = statistics(H, Y, engine=engine)
     for alphas in ([0.0], [0.0, 1.0], [1.0, 0.0]):
-        basis, scale, problems = s.whiten(alphas)
-        assert [bool(problem) for problem in problems] == [alpha == 0 for alpha in alphas]
-        assert "5 of 20 directions" in problems[alphas.index(0.0)]
-        scale = engine.to_host(scale[:, alphas.index(0.0)])
-        basis = engine.to_host(basis)
+        found = whitened(s, alphas, engine)
+        assert [bool(problem) for _, _, problem in found] == [alpha == 0 for alpha in alphas]
+        basis, scale, problem = found[alphas.index(0.0)]
+        assert "5 of 20 directions" in problem
         inverse = np.linalg.pinv(np.cov(H.T, ddof=0) * len(H), rcond=1e-10, hermitian=True)
         np.testing.assert_allclose(basis * scale @ basis.T, inverse, rtol=0, atol=1e-9)
 
@@ -307,8 +314,8 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
     np.testing.assert_allclose(b, y - expected @ h, rtol=0, atol=1e-7 * np.abs(b).max())
     ((W_leading, _, _),) = s.solve_leading(alpha, [200])
     np.testing.assert_allclose(engine.to_host(W_leading), W, rtol=0, atol=1e-7 * np.abs(W).max())
-    basis, scale, _ = s.whiten([alpha, 1.0])
-    W = engine.to_host(basis * scale[:, 0] @ (basis.T @ s.right)).T
+    basis, scale, _ = whitened(s, [alpha, 1.0], engine)[0]
+    W = (basis * scale @ (basis.T @ engine.to_host(s.right))).T
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 

@@ -50,7 +50,7 @@ class LabelledRows:
     @property
     def algebra(self):
         """For X, and for the weights."""
-        return self.job.engine.algebra_of(self.X)
+        return self.job.algebra_of(self.X)
 
     @property
     def xp(self):

@@ -1,0 +1,54 @@
+"""Rows that are dealt to the engines of a team."""
+
+import numpy as np
+
+
+class Dealt:
+    """Rows of which each engine of a team has a share.
+
+    Whoever takes some rows gets them on the device of the thread that asks: work that is not
+    shared stays on the device of the engine that does it.
+
+    Parameters
+    ----------
+    whole : array-like of shape (n_rows, n_features)
+        All rows, where they came from.
+    parts : dict of slice.start -> array
+        First row -> the rows of a share, where the engine computes that has this share, or on
+        the host.
+    algebra : HostAlgebra or its like
+        Of the engines.
+    """
+
+    def __init__(self, whole, parts, algebra):
+        self.whole, self._parts, self._algebra = whole, parts, algebra
+        self.shape, self.dtype = tuple(whole.shape), next(iter(parts.values())).dtype
+
+    def __len__(self):
+        return self.shape[0]
+
+    @property
+    def nbytes(self):
+        """Of all rows."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def part(self, share):
+        """The rows of a share that was dealt."""
+        return self._parts[share.start]
+
+    def take(self, rows, dtype=None):
+        """Some rows (a slice or an index array) as a C-ordered array where this thread computes."""
+        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        xp = self._algebra.xp
+        taken = xp.empty((len(rows), self.shape[1]), dtype or self.dtype)
+        for first, part in self._parts.items():
+            places = np.flatnonzero((rows >= first) & (rows < first + len(part)))
+            if len(places):
+                taken[xp.asarray(places)] = self._here(part, rows[places] - first)
+        return taken
+
+    def _here(self, part, rows):
+        with self._algebra.at(part):
+            some = part[rows]
+            self._algebra.finish()  # before another device reads them
+        return self._algebra.here(some)
