@@ -8,6 +8,8 @@ from ..kernels.ptx import NoCompiler
 
 _REMEDY = "pip install 'sklearn-fsvc[cuda13]', or [cuda12] for an older driver"
 
+_HEADERS = "CUPY_NVRTC_USE_PCH"
+
 # (process, GPU) on which a kernel has run.
 _WORKING = set()
 
@@ -39,7 +41,7 @@ def _reason(engine, index):
             "survive. Start workers as joblib does, or by multiprocessing's spawn"
         )
     try:
-        import cupy
+        cupy = _import_cupy()
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); {_REMEDY}"
     except Exception as error:  # what it needs may be broken, in whatever way
@@ -67,6 +69,22 @@ def _reason(engine, index):
             f"{cupy.__version__} ({type(error).__name__}: {error}). Update the driver and "
             f"these; {_REMEDY}"
         )
+
+
+def _import_cupy():
+    """CuPy, which is told to keep the headers of its kernels compiled while it compiles them.
+
+    It looks as it is imported, and what the user has set counts. The kernels are the same, and
+    take half the time.
+    """
+    is_set = _HEADERS in os.environ
+    os.environ.setdefault(_HEADERS, "1")
+    try:
+        import cupy
+    finally:
+        if not is_set:
+            del os.environ[_HEADERS]
+    return cupy
 
 
 def _try(cupy, engine):
