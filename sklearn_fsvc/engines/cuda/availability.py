@@ -91,7 +91,8 @@ def _try(cupy, engine):
     from .layers import pack_rows
 
     with engine:
-        packed = pack_rows(engine, cupy.ones((1, 1), np.float32), np.dtype(np.float32), 128, 8)
+        one = cupy.asarray(np.ones((1, 1), np.float32))
+        packed = pack_rows(engine, one, one.dtype, 128, 8).get()
         if packed[0, 0] != 1 or packed.sum() != 1:
             return f"a kernel gives wrong results on GPU {engine.index}"
     return None
