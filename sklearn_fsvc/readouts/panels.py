@@ -140,9 +140,8 @@ class Panels:
         W, n = self.algebra.here(W), block.shape[1]
         square, below = self.algebra.xp.tril(block[:n], -1), block[n:]
         part, rest = W[:, first : first + n], W[:, first + n :]
-        products = (part @ square.T) * part, (rest @ below) * part, part**2 @ block.diagonal()
-        twice, again, once = (float(product.sum()) for product in products)
-        return 2 * twice + 2 * again + once
+        total = 2 * ((part @ square.T) * part).sum() + 2 * ((rest @ below) * part).sum()
+        return float(total + (part**2 @ block.diagonal()).sum())
 
     def full(self):
         """A square with the lower triangle, and zeros above."""
