@@ -165,6 +165,11 @@ class HostAlgebra:
         return lapack.eigh(A)
 
     @staticmethod
+    def median(A):
+        """Over the rows of A, which are some, and numbers all of them."""
+        return np.median(A, axis=0)
+
+    @staticmethod
     def to_host(array):
         """An array of `xp` as a NumPy array."""
         return array

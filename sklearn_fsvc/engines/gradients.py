@@ -34,14 +34,14 @@ def square(is_manhattan, X, units, slopes, W, out, xp):
         All C-ordered and of one dtype.
     out : array of shape (rows, n_features), float64
     """
-    W = xp.ascontiguousarray(W.T)
+    W, ones = xp.ascontiguousarray(W.T), xp.ones(len(W))
     for k in range(X.shape[1]):
         steps = X[:, k, None] - units[k]
         if is_manhattan:
             xp.sign(steps, out=steps)
         steps *= slopes
         gradients = (steps @ W).astype(np.float64, copy=False)
-        out[:, k] = (gradients * gradients).sum(axis=1)
+        out[:, k] = (gradients * gradients) @ ones
 
 
 def row_bytes(layer, n_outputs):

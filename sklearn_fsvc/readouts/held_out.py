@@ -209,10 +209,10 @@ def squared_error(statistics, solution):
     """Mean of ``|y - W h - b|^2`` over the rows of the statistics, with their weights."""
     s, W = statistics, solution.W
     b = solution.b + W @ s.origin  # for H less its origin
-    of_targets = s.yy.sum() - 2 * (b @ s.y) + s.n * (b @ b)
-    crossed = (W.T * s.hy).sum() - b @ (W @ s.h)
+    of_targets = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
+    crossed = float((W.T * s.hy).sum()) - float(b @ (W @ s.h))
     total = of_targets - 2 * crossed + s.gram.quadratic(W)
-    return max(float(total) / s.n, 0.0)
+    return max(total / s.n, 0.0)
 
 
 def train_held_out(job, layer, samples, random, trials):

@@ -64,7 +64,8 @@ class Living:
     def announce(self, centers, horizon):
         """These rows are centres, and all ranks below the horizon are settled."""
         self._centers.add(centers)
-        n_settled = int(self._xp.count_nonzero(self._window[0] < horizon))
+        ranks = self._window[0]  # ascending
+        n_settled = int(self._xp.searchsorted(ranks, self._xp.asarray([horizon]))[0])
         rest = tuple(part[n_settled:] for part in self._window)
         self._window = survivors(self._engine, self._rule, rest, [self._centers.prepare(centers)])
 

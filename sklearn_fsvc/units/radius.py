@@ -148,23 +148,27 @@ def typical_distance(shown, metric):
     Measured between the first 1000 rows of a `Presentation`. Where more than half of them
     coincide, the mean distance stands in for the median; where all do, it is 1.
     """
-    distances, xp = _distances(shown, metric), shown.engine.xp
+    distances = _distances(shown, metric)
     if not len(distances):
         return 1.0
-    median = float(xp.median(distances, overwrite_input=True))
-    return median or float(xp.mean(distances)) or 1.0
+    median = float(np.median(distances, overwrite_input=True))
+    return median or float(np.mean(distances)) or 1.0
 
 
 def _distances(shown, metric):
-    """Those between each two of the first rows, in one dimension."""
-    engine, xp = shown.engine, shown.engine.xp
+    """Those between each two of the first rows, in one dimension, on the host.
+
+    They are few, and what picks them is not worth the kernels that a GPU would compile for it.
+    """
+    engine = shown.engine
     block = shown.block(slice(_SAMPLE))
-    layer, numbers = RBFLayer(block, metric=metric, kernel=DISTANCE), xp.arange(len(block))
-    prepared, found = engine.prepare(layer), xp.empty(math.comb(len(block), 2), layer.hidden_dtype)
+    layer, numbers = RBFLayer(block, metric=metric, kernel=DISTANCE), np.arange(len(block))
+    prepared, found = engine.prepare(layer), np.empty(math.comb(len(block), 2), layer.hidden_dtype)
     end = 0
     for start in range(0, len(block), _AT_A_TIME):
         rows = slice(start, start + _AT_A_TIME)
-        farther = engine.hidden(prepared, block[rows])[numbers > numbers[rows, None]]
+        distances = engine.to_host(engine.hidden(prepared, block[rows]))
+        farther = distances[numbers > numbers[rows, None]]
         found[end : end + len(farther)] = farther
         end += len(farther)
     return found

@@ -109,3 +109,17 @@ def test_a_failure_is_not_remembered(fake, monkeypatch):
     refusal()
     monkeypatch.setattr(availability, "_try", lambda cupy, index: None)
     get_engine("cuda")
+
+
+@pytest.mark.parametrize(("before", "during"), [(None, "1"), ("0", "0")])
+def test_cupy_keeps_headers_compiled_unless_the_user_says_no(monkeypatch, tmp_path, before, during):
+    name = "CUPY_NVRTC_USE_PCH"
+    (tmp_path / "cupy.py").write_text(f"import os\nseen = os.environ.get({name!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # so that it is as before in the end
+    del sys.modules["cupy"]
+    monkeypatch.setenv(name, before or "")
+    if before is None:
+        monkeypatch.delenv(name)
+    assert availability._import_cupy().seen == during
+    assert os.environ.get(name) == before

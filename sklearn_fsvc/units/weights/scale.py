@@ -70,9 +70,9 @@ class Sample:
             block *= algebra.xp.asarray(feature_weights)
         share = np.ones(len(rows)) if weight is None else weight[rows]
         # From the median on, so that no rounding is left where a feature is constant.
-        middle = algebra.xp.median(block, axis=0)
+        middle = algebra.median(block)
         block -= middle
-        share = algebra.xp.asarray(share) * _is_near(block, algebra.xp)
+        share = algebra.xp.asarray(share) * _is_near(block, algebra)
         share /= share.sum()
         step = share @ block
         block -= step
@@ -140,7 +140,7 @@ class Sample:
             w = W[start : start + step]
             received = self.algebra.cross(columns, w.T)
             found = xp.sqrt(share @ xp.square(received, out=received))
-            found = xp.maximum(found, _FLOOR * xp.linalg.norm(w, axis=1))
+            found = xp.maximum(found, _FLOOR * xp.sqrt(xp.einsum("ij,ij->i", w, w)))
             found[found == 0] = 1  # no weights
             w *= (deviation / found)[:, None].astype(W.dtype)
             centre[start : start + step] = w @ mean
@@ -152,8 +152,8 @@ def reach(deviation):
     return max(1.0, _REACH * deviation)
 
 
-def _is_near(block, xp):
+def _is_near(block, algebra):
     """Which rows, less the median row, lie where most do: all, where most coincide."""
-    distances = xp.abs(block).max(axis=1)
-    usual = xp.median(distances)
+    distances = algebra.xp.abs(block).max(axis=1)
+    usual = algebra.median(distances)
     return (distances <= _FARTHEST * usual) | (usual == 0)
