@@ -59,7 +59,8 @@ def _reason(engine, index):
     try:
         return _try(cupy, engine(index or 0))
     except ImportError as error:
-        return f"numba-cuda-mlir, which compiles the kernels, cannot be imported ({error}); {_remedy()}"
+        what = "numba-cuda-mlir, which compiles the kernels,"
+        return f"{what} cannot be imported ({error}); {_remedy()}"
     except Exception as error:  # whatever the compiler or the driver raises is the reason
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
             return (
