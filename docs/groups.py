@@ -39,7 +39,7 @@ def grouped(lines):
     for group in GROUPS:
         names = [name for name in found if GROUP_OF[name] == group]
         if names:
-            yield from (f"    *{group}*", "")
+            yield from ("    .. rst-class:: group", "", f"    {group}", "")
             for name in names:
                 yield from found[name]
 

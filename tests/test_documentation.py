@@ -79,7 +79,7 @@ def test_every_parameter_is_in_one_group_of_the_page(cls):
     shown = [match[1] for match in map(names["ENTRY"].match, lines) if match]
     of_parameters = [name for name in shown if not name.endswith("_")]
     assert sorted(of_parameters) == sorted(names_of(cls))
-    titles = [line.strip(" *") for line in lines if line.strip(" *") in names["GROUPS"]]
+    titles = [line.strip() for line in lines if line.strip() in names["GROUPS"]]
     assert titles == [title for title in names["GROUPS"] if title in titles]
     assert len(titles) >= 3
 
