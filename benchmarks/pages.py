@@ -197,6 +197,21 @@ def probabilities():
     return rst([*head, *(f"fit / ours, {way}" for way in ways)], rows)
 
 
+def startup():
+    """Of networks as they are made, and of the import beside scikit-learn's."""
+    of, rows = kept("startup"), []
+    for name in ("RBFClassifier()", "TanhClassifier(50)"):
+        key = name.partition("(")[0]
+        first, later = (
+            seconds(of[f"{key}: {when}, s"])
+            for when in ("first fit and predict, compiled", "in the next process")
+        )
+        rows.append([f"``{name}``, first fit on a new machine", first, f"next process: {later}"])
+    ours, base = (seconds(of[f"import {each}, s"]) for each in ("sklearn_fsvc", "sklearn"))
+    rows.append(["``import sklearn_fsvc``", ours, f"``import sklearn``: {base}"])
+    return rst(["", "time", "beside it"], rows)
+
+
 def of_tables(task, table, quote, **more):
     return lambda: standings(task, table, quote, **more)
 
@@ -212,6 +227,7 @@ BLOCKS = {
     "boosting-large": of_tables("classification", rst, "``", **LARGE),
     "mnist": all_mnist,
     "probabilities": probabilities,
+    "startup": startup,
     "small": of_tables("classification", markdown, "`", digits=2),
     "small-numbers": of_tables("regression", markdown, "`", digits=2),
     "large": of_tables("classification", markdown, "`", digits=2, **LARGE),

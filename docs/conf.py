@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "mathml",
     "numpydoc",
+    "groups",  # after numpydoc
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
     "sphinx_design",
@@ -53,7 +54,7 @@ html_theme_options = {
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "header_links_before_dropdown": 7,  # All sections: none of them in a menu.
 }
-html_sidebars = {page: [] for page in ("index", "start", "benchmarks", "development")}
+html_sidebars = {page: [] for page in ("index", "start", "benchmarks")}
 html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp, .go"  # Prompts and answers.
 numpydoc_show_class_members = False

@@ -3,7 +3,7 @@
 =============================================
 
 `make_tabular_pipeline` makes rows of numbers from a DataFrame. Beside gradient boosting each of
-the two has its own strength: networks are good where an answer changes smoothly with the
+the two has its own strength: networks are good where the target changes smoothly with the
 columns, trees where it follows rules. So try both.
 """
 
@@ -44,15 +44,15 @@ value = table["area"] / 25 - np.hypot(table["distance"] - 3, 1) + 2 * (table["di
 old = (table["year"] < 1960) | table["year"].isna()
 grant = (old & (table["heating"] != "pump")) ^ (table["area"] < 60)
 questions = {
-    "expensive\n(smooth)": value + rng.normal(scale=0.5, size=n) > value.median(),
-    "gets a grant\n(rules)": grant ^ (rng.random(n) < 0.05),
+    "expensive (smooth)": value + rng.normal(scale=0.5, size=n) > value.median(),
+    "gets a grant (rules)": grant ^ (rng.random(n) < 0.05),
 }
 
 # %%
 # Both models
 # -----------
-# The pipeline reads from the dtypes which columns are categories. Missing years get a column
-# of their own.
+# The pipeline reads from the dtypes which columns are categories. Missing years become the
+# median year.
 
 models = {
     "RBFClassifier": make_tabular_pipeline(RBFClassifier(random_state=0)),

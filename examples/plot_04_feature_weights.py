@@ -1,6 +1,6 @@
 """
-4. Which columns matter
-=======================
+4. Feature weights: which columns matter
+========================================
 
 In a distance every column counts alike, also one that says nothing. So `RBFClassifier` learns
 weights of the columns, and they can be read. Here the truth is known: whether a part breaks

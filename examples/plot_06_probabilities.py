@@ -1,6 +1,6 @@
 """
-6. Probabilities that can be believed
-=====================================
+6. Calibrated probabilities
+===========================
 
 Of all rows to which a model gives a probability of 80 %, 80 % should be of that class. With
 ``probability=True`` a network learns to do that, with no rows set aside and no more fits.
@@ -18,7 +18,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 # %%
 # Two classes that overlap
 # ------------------------
-# No model can be right everywhere here, so it is worth to know where it is in doubt.
+# No model can be right everywhere here, so it helps to know where it is in doubt.
 
 X, y = make_moons(6000, noise=0.45, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=1000, random_state=0)
@@ -29,8 +29,8 @@ models = {
 }
 
 # %%
-# What was said, and what came
-# ----------------------------
+# Calibration curves
+# ------------------
 # On the dotted line probabilities are right. The log-loss says it in one number: less is better.
 
 fig, ax = plt.subplots(figsize=(5.5, 5.5), layout="constrained")

@@ -1,8 +1,8 @@
 """
-7. Numbers with a band
-======================
+7. Regression with prediction intervals
+=======================================
 
-`RBFRegressor` foretells numbers, and with ``uncertainty=True`` how far from them new ones may
+`RBFRegressor` predicts numbers, and with ``uncertainty=True`` how far from them new ones may
 lie. The truth is known here: a wave that gets faster and faster, with a gap in the data.
 """
 

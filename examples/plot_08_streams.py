@@ -1,6 +1,6 @@
 """
-8. Rows that come and go
-========================
+8. Online learning
+==================
 
 ``partial_fit`` learns rows as they come, and ``forget`` takes them out again, exactly. Here two
 classes turn around each other by 8 degrees a day. A model that keeps all days is held back by

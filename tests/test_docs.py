@@ -10,11 +10,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tomllib
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import joblib
+import numpy as np
 import pytest
 
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
@@ -23,17 +25,28 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[:2]
+# Pages whose code runs, and how many lines of it there are at least.
+CODE = {
+    "index.rst": 6,
+    "start.rst": 20,
+    "tables.rst": 12,
+    "evaluate.rst": 40,
+    "faq.rst": 6,
+    "probabilities.rst": 5,
+}
 LINKS = re.findall(r"\]\(([^)]+)\)", README)
 
 
-@pytest.mark.parametrize(("page", "n_blocks"), [("start.rst", 20), ("faq.rst", 6)])
-def test_code_of_pages(page, n_blocks, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("page", "n_lines"), list(CODE.items()))
+def test_code_of_pages(page, n_lines, tmp_path, monkeypatch):
     """The code blocks run in their order, and answer what the page says."""
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    result = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
+    result = doctest.testfile(
+        str(DOCS / page), module_relative=False, encoding="utf-8", optionflags=doctest.ELLIPSIS
+    )
     assert result.failed == 0
-    assert result.attempted > n_blocks
+    assert result.attempted > n_lines
 
 
 def test_the_server_answers(tmp_path, monkeypatch):
@@ -77,14 +90,8 @@ def test_the_gate_runs_the_commands_of_the_readme(n):
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f'bash -euo pipefail -c "$(readme {n})"' in gate
     (function,) = re.findall(r"^readme\(\) \{\n.*?^\}\n", gate, re.DOTALL | re.MULTILINE)
-    read = subprocess.run(
-        ["bash", "-c", f"{function}readme {n}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert read.stdout == COMMANDS[n - 1]
+    read = subprocess.check_output(["bash", "-c", f"{function}readme {n}"], cwd=ROOT, text=True)
+    assert read == COMMANDS[n - 1]
 
 
 def test_the_code_of_the_readme(capsys):
@@ -156,3 +163,61 @@ def test_links_of_the_site_that_lead_nowhere(tmp_path):
     )
     (tmp_path / "b.html").write_text('<p id="there"><a href="a.html#here"></a><a href="#no"></a>')
     assert {link for _, link in broken(tmp_path)} == {"none.png", "b.html#gone", "#no"}
+
+
+def leaves(value):
+    """All numbers within a value of JSON."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from leaves(each)
+    elif isinstance(value, float | int):
+        yield float(value)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """All numbers of benchmarks/results, in the units in which pages show them."""
+    folder = ROOT / "benchmarks" / "results"
+    numbers = [n for path in folder.glob("*.json") for n in leaves(json.loads(path.read_text()))]
+    cells = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]\d+)?(?![\w.])")
+    for path in folder.glob("paper/*/*.csv"):
+        numbers += map(float, cells.findall(path.read_text()))
+    numbers = np.array(numbers)
+    ratios = 1 / numbers[numbers > 0]
+    return np.sort(np.concatenate([numbers, ratios, *(numbers * s for s in (1e3, 1e-3, 100))]))
+
+
+def is_measured(text, measured):
+    """Whether something that was measured is rounded to this text."""
+    value, half = float(text), 0.51 * 10.0 ** -len(text.partition(".")[2])
+    low, high = np.searchsorted(measured, [value - half, value + half])
+    return low < high
+
+
+def test_a_number_of_results_is_found(measured):
+    assert is_measured("96.8", measured)
+    assert not is_measured("12.345678", measured)
+
+
+@pytest.mark.parametrize("page", ["benchmarks", "images", "weights", "paper", "beyond", "serving"])
+def test_numbers_in_tables_were_measured(page, measured):
+    """Those of three digits and more, of which few are there by chance."""
+    text = (DOCS / f"{page}.rst").read_text(encoding="utf-8")
+    text = re.sub(r"\.\. numbers: .*?\.\. end", "", text, flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if re.search(r"\S  +\S", line.strip())]
+    number = re.compile(r"(?<![\w.,-])\d+\.\d+(?![\w.]*[A-Za-z(])")
+    found = [n for line in lines for n in number.findall(line) if len(n.strip("0.")) > 3]
+    assert len(found) >= 3
+    assert not [n for n in found if not is_measured(n, measured)]
+
+
+def test_the_versions_that_are_said_to_be_supported():
+    """They are those of pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    said = (DOCS / "faq.rst").read_text(encoding="utf-8").partition("versions are supported?")[2]
+    least = dict(each.split(">=") for each in project["dependencies"])
+    for name in ("scikit-learn", "numpy", "scipy", "numba"):
+        assert f"{name} {least[name]}" in said.lower()
+    pythons = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: 3." in each]
+    assert f"Python {pythons[0]} to {pythons[-1]}" in said
+    assert project["requires-python"] == f">={pythons[0]}"

@@ -2,11 +2,13 @@
 
 import inspect
 import re
+import runpy
 from html import unescape
 from pathlib import Path
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
+from numpydoc.docscrape_sphinx import SphinxDocString
 from sklearn.utils import estimator_html_repr
 
 import sklearn_fsvc
@@ -66,6 +68,20 @@ def test_the_page_has_all_methods_of_ours(cls):
     for name, method in inspect.getmembers(cls, callable):
         ours = (getattr(method, "__module__", None) or "").startswith("sklearn_fsvc")
         assert name.startswith("_") or not ours or name in listed, name
+
+
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls is not HiddenSizeSearchCV])
+def test_every_parameter_is_in_one_group_of_the_page(cls):
+    """Each stays there with its text, once."""
+    names = runpy.run_path(str(PAGES.parent / "groups.py"))
+    lines = str(SphinxDocString(inspect.getdoc(cls))).splitlines()
+    names["cut"](None, "class", cls.__name__, cls, None, lines)
+    shown = [match[1] for match in map(names["ENTRY"].match, lines) if match]
+    of_parameters = [name for name in shown if not name.endswith("_")]
+    assert sorted(of_parameters) == sorted(names_of(cls))
+    titles = [line.strip() for line in lines if line.strip() in names["GROUPS"]]
+    assert titles == [title for title in names["GROUPS"] if title in titles]
+    assert len(titles) >= 3
 
 
 def imported(paths):

@@ -77,7 +77,7 @@ def patches():
 
 
 def in_all_places(clf, image):
-    """What each unit answers in each place, shape (rows, columns, units): see the guide, Images.
+    """What each unit answers in each place, shape (rows, columns, units): see docs/images.rst.
 
     Positive where the patch is like the unit, negative where it is like its negative.
     """

@@ -7,6 +7,7 @@ from matplotlib.patches import Polygon
 from page import WIDTH
 from sklearn.datasets import make_moons
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import NearestNeighbors
 
 from sklearn_fsvc.inspection.canvas import BLUE, VERMILION
 
@@ -44,9 +45,14 @@ def show(ax, values, box=BOX, **how):
     ax.set(xlim=box[:2], ylim=box[2:], autoscale_on=False)
 
 
-def regions(ax, model, box=BOX):
-    """Which class is answered where."""
-    show(ax, model.predict(grid(box)), box, cmap=COLOURS, alpha=0.28)
+def regions(ax, model, box=BOX, near=None):
+    """Which class is predicted where, and nothing where no row of `near` is close."""
+    points = grid(box)
+    classes = model.predict(points).astype(float)
+    if near is not None:
+        far = NearestNeighbors(n_neighbors=1).fit(near).kneighbors(points)[0][:, 0] > 0.4
+        classes[far] = np.nan
+    show(ax, classes, box, cmap=COLOURS, alpha=0.28, vmin=0, vmax=1)
 
 
 def dots(ax, X, y, size, **how):

@@ -30,7 +30,7 @@ def spirals():
             radius=radius, kernel="triangular", feature_weights=None, random_state=0
         )
         network.fit(X_train, y_train)
-        regions(ax, network, BOX)
+        regions(ax, network, BOX, near=X_train)
         centres(ax, network)
         ax.set_title(
             f"{len(network.centers_)} of {len(X_train):,} rows as centres: "

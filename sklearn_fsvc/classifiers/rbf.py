@@ -64,7 +64,7 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activities of the centres of each class.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
         a sixth of the rows, which are held out, and trains on all of them in the end; of
         1000 rows and units or fewer, each sixth is held out in its turn. Of several
         numbers, the one with the least leave-one-out error is taken, in one more pass over

@@ -180,7 +180,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
 
     @lazy_on_dask
     def predict(self, X, return_std=False, out=None):
-        """The numbers that the readout foretells.
+        """Predict numbers.
 
         Parameters
         ----------

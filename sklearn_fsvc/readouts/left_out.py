@@ -138,7 +138,7 @@ class PressScorer:
     def posterior(self, k):
         """The `Posterior` at penalty k, by all rows.
 
-        Without row i, the variance of what is foretold of it is that of the noise over
+        Without row i, the variance of what is predicted of it is that of the noise over
         ``1 - s``: with the noise that makes the squared leave-one-out residuals, each in
         units of its own variance, 1 on average, the bands are as wide as they must be.
         """

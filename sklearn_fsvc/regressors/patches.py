@@ -51,7 +51,7 @@ default="soft_threshold"
         Patches at random that are not flat, or those among them that are novel, as for
         `RBFProjector`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
         a sixth of the rows, which are held out. Of several numbers, the one with the least
         leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
     forgetting : float, default=1.0

@@ -51,7 +51,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
         and feature weights, or centres, for which those are found. Nothing is selected, and
         `metric` must be the same.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
         a sixth of the rows, which are held out. Of several numbers, the one with the least
         leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
     forgetting : float, default=1.0
@@ -123,7 +123,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
     inverse of the equations' matrix. ``noise^2`` is the mean over rows of ``w e e_left``, of
     the residuals with and without the row: so that leave-one-out residuals are as large as
-    is foretold of them, on average.
+    is predicted of them, on average.
 
     References
     ----------

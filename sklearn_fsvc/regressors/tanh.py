@@ -45,7 +45,7 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
         used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" goes downhill on the error of
+        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
         a sixth of the rows, which are held out. Of several numbers, the one with the least
         leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
     forgetting : float, default=1.0

@@ -1,10 +1,12 @@
-"""What `verbose` prints, a line a second, and what callbacks hear: long work is seen to move."""
+"""What `verbose` prints and what callbacks hear: long work is seen to move."""
 
 import time
 
 
 class Progress:
     """Counts rows of one phase of the work, prints how far it is and where the time goes.
+
+    That is a line a second, and one at the end of each phase.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Standard deviations of regressors: the formula, what they foretell, and what they take."""
+"""Standard deviations of regressors: the formula, what they predict, and what they take."""
 
 import numpy as np
 import pytest
