@@ -5,7 +5,7 @@ import platform
 import threading
 import time
 from collections import defaultdict, deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from functools import cache, partial
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..version import __version__
 from . import activities, gradients
 from .base import Engine, Sink, Stopwatch
+from .daemons import Daemons
 from .memory import host_memory
 from .threads import n_cores, n_threads
 
@@ -80,9 +81,10 @@ def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
         finally:
             _here.is_part = False
 
-    pool = _pool(os.getpid(), n_helpers)
-    helpers = [pool.submit(work) for _ in range(n_helpers)]
+    pool, helpers = _pool(os.getpid(), n_helpers), []
     try:
+        for _ in range(n_helpers):
+            helpers.append(pool.submit(work))
         work()
     finally:
         # A helper that has not begun, because another call keeps the pool busy, has
@@ -105,7 +107,7 @@ def _pool(process, n):
 
     One pool a process, for threads do not survive a fork.
     """
-    return ThreadPoolExecutor(n, thread_name_prefix="sklearn_fsvc")
+    return Daemons(n)
 
 
 class HostEngine(Engine):
