@@ -1,8 +1,12 @@
-"""Attributes that are worked out when somebody reads them."""
+"""Attributes of a readout that is solved when it is needed."""
 
 
-class Current:
-    """A fitted attribute that follows what was learnt: whoever reads it has it solved."""
+class Solved:
+    """A fitted attribute that a model has as soon as its readout is solved.
+
+    Whoever reads it earlier is told. Nothing is solved for it: `hasattr`, a copy and what shows
+    a model read attributes, too.
+    """
 
     def __set_name__(self, owner, name):
         self._name = name
@@ -10,15 +14,9 @@ class Current:
     def __get__(self, model, owner=None):
         if model is None:
             return self
-        model._settle()
-        try:
-            return vars(model)[self._name]
-        except KeyError:
-            name = type(model).__name__
-            raise AttributeError(f"{name!r} object has no attribute {self._name!r}") from None
-
-    def __set__(self, model, value):
-        vars(model)[self._name] = value
-
-    def __delete__(self, model):
-        del vars(model)[self._name]
+        why = f"{type(model).__name__!r} object has no attribute {self._name!r}"
+        if "_stream" in vars(model):
+            why += (
+                " until its readout is solved, for rows have come or gone: call solve(), or predict"
+            )
+        raise AttributeError(why)
