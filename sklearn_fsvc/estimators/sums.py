@@ -125,6 +125,9 @@ class SummingPredictor(HiddenLayerPredictor):
     def _as_it_stands(self):
         model = super()._as_it_stands()
         if not model._is_settled:
+            del model  # in two steps, and nobody holds the sums that were before
+            with changing(self) as model:
+                model._stream = model._stream.flush(model._sums_of)
             with changing(self) as model:
                 model._settle()
         return model
