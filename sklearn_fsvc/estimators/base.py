@@ -19,7 +19,7 @@ from ..rows.sources.base import as_taken
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 from .state import Versioned
-from .turns import changing, twin_of
+from .turns import changed, twin_of
 
 
 class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMeta):
@@ -81,15 +81,14 @@ class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator, met
         return np.random.default_rng(seed)
 
     def _fit(self, X, y, sample_weight=None):
-        with changing(self) as model:
-            model._fit_told(X, y, sample_weight)
+        changed(self, lambda model: model._fit_told(X, y, sample_weight))
         return self
 
     def _as_it_stands(self):
         """This estimator at this moment, whatever other threads make of it."""
         return twin_of(self)
 
-    @with_callbacks  # within `changing`, which would forget who is to be told
+    @with_callbacks  # within `changed`, which would forget who is to be told
     def _fit_told(self, X, y, sample_weight):
         self._check_parameters()
         task = self._begin_fit(X, y, sample_weight)

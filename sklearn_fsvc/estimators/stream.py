@@ -14,7 +14,7 @@ from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
 from .sums import SummingPredictor
-from .turns import changing, twin_of
+from .turns import changed, twin_of
 
 
 class StreamingPredictor(SummingPredictor):
@@ -63,12 +63,11 @@ class StreamingPredictor(SummingPredictor):
             )
 
     def _partial_fit(self, X, y, sample_weight, classes=None):
-        with changing(self) as model:
-            model._check_parameters()
-            model._learn(X, y, sample_weight, classes)
+        changed(self, lambda model: model._learn(X, y, sample_weight, classes))
         return self
 
     def _learn(self, X, y, sample_weight, classes):
+        self._check_parameters()
         if self._is_summing:
             self._check_learning()
             samples = self._arriving(X, y, sample_weight, classes)
@@ -174,8 +173,7 @@ class StreamingPredictor(SummingPredictor):
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
         True
         """
-        with changing(self) as model:
-            model._forget(X, y, sample_weight)
+        changed(self, lambda model: model._forget(X, y, sample_weight))
         return self
 
     def _forget(self, X, y, sample_weight):
@@ -231,8 +229,7 @@ class StreamingPredictor(SummingPredictor):
         >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
         True
         """
-        with changing(self) as model:
-            model._merge(models)
+        changed(self, lambda model: model._merge(models))
         return self
 
     def _merge(self, models):

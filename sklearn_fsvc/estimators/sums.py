@@ -20,7 +20,7 @@ from ..readouts.sums import Sums, held_rows, n_parts
 from ..rows.streaming import n_synapses, suited
 from .predictor import HiddenLayerPredictor
 from .solved import Solved
-from .turns import changing
+from .turns import changed
 
 # The part of the memory that rows may take which wait.
 _WAITING = 1 / 8
@@ -126,15 +126,17 @@ class SummingPredictor(HiddenLayerPredictor):
         model = super()._as_it_stands()
         if not model._is_settled:
             del model  # in two steps, and nobody holds the sums that were before
-            with changing(self) as model:
-                model._stream = model._stream.flush(model._sums_of)
-            with changing(self) as model:
-                model._settle()
+            changed(self, type(self)._flush)
+            model = changed(self, type(self)._settle)
         return model
 
     @property
     def _is_settled(self):
         return not self._is_summing or self._solved_alpha == self._penalty()
+
+    def _flush(self):
+        """Sum the rows that wait."""
+        self._stream = self._stream.flush(self._sums_of)
 
     def _settle(self):
         """Solve the readout, if rows have come or gone, or the penalty is another one."""
@@ -144,7 +146,7 @@ class SummingPredictor(HiddenLayerPredictor):
             raise NotFittedError(
                 f"This {type(self).__name__} has forgotten all rows; give it others by partial_fit."
             )
-        self._stream = self._stream.flush(self._sums_of)
+        self._flush()
         penalty = self._penalty()
         alpha = self._best_penalty() if penalty == "auto" else penalty
         solution = self._stream.total.solve(alpha)

@@ -7,7 +7,6 @@ not for a child process that is forked meanwhile.
 """
 
 import os
-from contextlib import contextmanager
 from functools import wraps
 from threading import Lock, RLock
 from weakref import WeakKeyDictionary
@@ -42,15 +41,20 @@ def twin_of(model):
     return twin
 
 
-@contextmanager
-def changing(model):
-    """A twin to be changed; if nothing is raised, the model has its attributes afterwards.
+def changed(model, work):
+    """Have work done on a twin; if nothing is raised, the model then has the twin's attributes.
 
     Others who would change the model wait. A parameter that is set meanwhile stays set.
+
+    Returns
+    -------
+    twin
+        What the model became, whatever becomes of it later.
     """
+    # No context manager of ours: one that is interrupted as it begins would keep the lock.
     with _TURNS.of(model):
         start, before, twin = vars(model), dict(vars(model)), twin_of(model)
-        yield twin
+        work(twin)
         if vars(model) is not start:
             raise RuntimeError(
                 f"This {type(model).__name__} was changed by the thread in which it is learning, "
@@ -59,6 +63,7 @@ def changing(model):
             )
         since = {k: v for k, v in start.items() if before.get(k, _MISSING) is not v}
         model.__dict__ = vars(twin) | since
+    return twin
 
 
 def of_one_state(method):

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _num_samples
 from ..callbacks import UNHEARD, FitTask, Observable
 from ..documentation import Documented
 from ..estimators.state import Versioned
-from ..estimators.turns import changing
+from ..estimators.turns import changed
 from ..rows.blocks import open_all
 from ..rows.sources import Source
 from .groups import NETWORKS, group_candidates, last_step
@@ -169,8 +169,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             For what cannot be searched; the search is left as it was, also when it is
             interrupted.
         """
-        with changing(self) as search:
-            search._fit(X, y, params)
+        changed(self, lambda search: search._fit(X, y, params))
         return self
 
     def _fit(self, X, y, params):

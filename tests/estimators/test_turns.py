@@ -4,6 +4,8 @@ import copy
 import faulthandler
 import os
 import pickle
+import random
+import signal
 import sys
 import threading
 import time
@@ -333,3 +335,36 @@ def test_a_face_without_parts_cannot_be_made():
 
     with pytest.raises(TypeError, match=r"abstract.*_choose_layer"):
         Empty()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
+# A file that is opened as the interrupt comes is closed by nobody: Python's own `open`.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
+    """And another thread may learn afterwards, whoever still holds the interrupts."""
+    model, draw, interrupts, n = begun(), random.Random(0), [], 0
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while len(interrupts) < 200:
+            seen = int(model._stream.n_came)
+            assert seen in (n, n + STEP)
+            n = seen
+            try:
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 2e-3))
+                while True:
+                    model.partial_fit(X[:STEP], Y[:STEP])
+                    n += STEP
+                    model.predict(X[:2])
+            except KeyboardInterrupt as error:
+                interrupts.append(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    n = int(model._stream.n_came)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(lambda: model.partial_fit(X[:STEP], Y[:STEP])).result(60)
+    assert model.solve()._stream.total.n == n + STEP
