@@ -1,7 +1,6 @@
 """Checks of constructor parameters: the name, the value and the remedy in each message."""
 
 from collections.abc import Sequence
-from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
@@ -132,15 +131,3 @@ def check_whole_numbers(name, value, meaning, lengths):
     if len(value) not in lengths or min(value) < 1:
         raise ValueError(wrong)
     return tuple(map(int, value))
-
-
-@contextmanager
-def unchanged_on_error(estimator):
-    """Give the estimator its attributes back if the block raises."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise

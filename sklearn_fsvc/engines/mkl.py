@@ -42,6 +42,7 @@ def _open():
                 ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
             library = ctypes.CDLL(path)
             library.MKL_Set_Threading_Layer(_GNU_THREADS)
+            _be_ready_for_forks(library)
             return library, None
         except (OSError, AttributeError) as error:
             errors.append(str(error))
@@ -49,6 +50,16 @@ def _open():
         return None, f"Intel MKL is not installed; {install('mkl')}"
     hint = "install GNU OpenMP (libgomp1)" if "libgomp" in errors[0] else install("mkl")
     return None, f"Intel MKL does not load ({errors[0]}); {hint}"
+
+
+def _be_ready_for_forks(library):
+    """Have MKL keep to one thread in forked children.
+
+    GNU OpenMP waits there for ever for the threads that the parent had. Other threads of
+    the engine, and of NumPy's BLAS, are as many as in the parent.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: library.MKL_Set_Num_Threads(1))
 
 
 def why_unavailable():

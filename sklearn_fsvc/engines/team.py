@@ -1,7 +1,9 @@
 """Several engines that share work: one thread for each, results in their order."""
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from threading import Event
+
+from .daemons import Daemons
 
 
 class Stopped(Exception):
@@ -32,7 +34,7 @@ class Team:
         lead.connect(self.members)
         lead.name = f"{type(lead).name}:{','.join(str(member.index) for member in self.members)}"
         lead.team = self
-        self._threads = [ThreadPoolExecutor(1, "sklearn_fsvc_team") for _ in others]
+        self._threads = [Daemons(1, "sklearn_fsvc_team") for _ in others]
         for thread, member in zip(self._threads, others, strict=True):
             thread.submit(member.__enter__).result()
         return lead
@@ -41,7 +43,7 @@ class Team:
         lead, *others = self.members
         for thread, member in zip(self._threads, others, strict=True):
             thread.submit(member.__exit__, *exception).result()
-            thread.shutdown()
+            thread.end()
         return lead.__exit__(*exception)
 
     def each(self, work, tasks):

@@ -13,6 +13,8 @@ A face and a family make an estimator::
             regressor      all that is about numbers
     rbf, tanh, patches
                  a family, as a mixin: the parameters of its layer, and its choice
+    turns        one model in several threads: who changes it, and what others see
+    solved       attributes that are there once a readout is solved
     given        a layer that is there already
     targets      what rows should be answered with, in numbers
 """

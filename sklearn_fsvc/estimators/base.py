@@ -1,6 +1,6 @@
 """What all faces of a hidden layer are: validate, choose the layer, stream. Knows no classes."""
 
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,16 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import Observable, with_callbacks
 from ..documentation import Documented
 from ..engines import get_engine
-from ..parameters import check_level, unchanged_on_error
+from ..parameters import check_level
 from ..rows.blocks import open_all
 from ..rows.job import Job
 from ..rows.sources.base import as_taken
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 from .state import Versioned
+from .turns import changed, twin_of
 
 
-class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator):
+class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMeta):
     """One hidden layer that is not trained.
 
     How a layer of its kind is chosen is said by a mixin, `RBFUnits` or `TanhUnits`.
@@ -80,11 +81,14 @@ class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator):
         return np.random.default_rng(seed)
 
     def _fit(self, X, y, sample_weight=None):
-        with unchanged_on_error(self):
-            self._fit_told(X, y, sample_weight)
+        changed(self, lambda model: model._fit_told(X, y, sample_weight))
         return self
 
-    @with_callbacks  # within `unchanged_on_error`, which would forget who is to be told
+    def _as_it_stands(self):
+        """This estimator at this moment, whatever other threads make of it."""
+        return twin_of(self)
+
+    @with_callbacks  # within `changed`, which would forget who is to be told
     def _fit_told(self, X, y, sample_weight):
         self._check_parameters()
         task = self._begin_fit(X, y, sample_weight)

@@ -19,8 +19,10 @@ class ClassStream(StreamingPredictor):
 
         The first call chooses the hidden layer by its rows, as `fit` does, or takes `layer`.
         From then on the layer stays, and each call adds its rows to sums. The readout is
-        solved when it is next needed, and is that of all rows together, to rounding. `alpha`
-        may be changed between calls; "auto" is found on the rows of the first call, and kept.
+        solved by `predict` and other methods that answer, or by `solve`, and is that of all rows
+        together, to rounding. Before, there is no `readout_coef_` and no `alpha_`.
+        `alpha` may be changed between calls; "auto" is found by the error on a part of all rows
+        so far, as soon as they are of two classes, and anew when a tenth of them came or went.
 
         Parameters
         ----------
@@ -50,6 +52,7 @@ class ClassStream(StreamingPredictor):
         -----
         UserWarning
             After `fit`, which keeps no sums: its layer is kept, and its rows are forgotten.
+            In the first call, for centres that are of one class, or fewer than `n_hidden`.
 
         Examples
         --------

@@ -12,6 +12,7 @@ from ..rows.out import check_holds, check_out, write
 from .class_stream import ClassStream
 from .labels import Labels
 from .lazy import lazy_on_dask
+from .turns import of_one_state
 
 # Scores by which probabilities are calibrated, and rows: one number needs no more of them.
 _SCORED, _LEAST_SCORED = 2**21, 2**12
@@ -132,6 +133,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         """So many answers, all of the first class."""
         return self._labels.decode(np.zeros((n_rows, len(self._labels.each)), np.intp))
 
+    @of_one_state
     @lazy_on_dask
     def decision_function(self, X):
         """Scores of the classes.
@@ -153,6 +155,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     def _answers(self, scores):
         return self._labels.decode(self._labels.codes_of(scores))
 
+    @of_one_state
     @lazy_on_dask
     def predict(self, X, out=None):
         """The class with the largest score, the first one of equals.
@@ -222,6 +225,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         return True
 
     @available_if(_check_calibrated)
+    @of_one_state
     @lazy_on_dask
     def predict_proba(self, X):
         """Probabilities of the classes, calibrated on leave-one-out decision values.
@@ -253,6 +257,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         return p if isinstance(empty, list) else p[0]
 
     @available_if(_check_calibrated)
+    @of_one_state
     @lazy_on_dask
     def predict_log_proba(self, X):
         """Logarithms of `predict_proba`.

@@ -9,6 +9,7 @@ from ..parameters import check_count
 from ..readouts.linear import LinearReadout
 from ..rows.streaming import Consumer, stream
 from .explanation import Explanation
+from .turns import of_one_state
 
 
 class Explaining:
@@ -38,6 +39,7 @@ class Explaining:
     def _n_outputs(self):
         """How many columns y has."""
 
+    @of_one_state
     def explain(self, X, n=5, output=0):
         """Name the training rows that decided each answer.
 

@@ -6,7 +6,7 @@ from ..parameters import check_choice, check_count, check_positive_or_auto, is_w
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.solution import Solution
 from ..rows.sources import Source
-from .current import Current
+from .solved import Solved
 
 READOUTS = ("ridge", "lms", "none")
 
@@ -14,7 +14,7 @@ READOUTS = ("ridge", "lms", "none")
 class PublishedReadouts:
     """A mixin: a classifier on centres, whose readout may be trained row by row, or not at all."""
 
-    n_iter_ = Current()
+    n_iter_ = Solved()
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -16,6 +16,7 @@ from .lazy import lazy_on_dask
 from .stream import StreamingPredictor
 from .tails import caution_of_tails
 from .targets import NumberTargets, as_numbers
+from .turns import of_one_state
 
 # Standard deviations; squares of what is farther away are not finite.
 _FARTHEST = 1e100
@@ -178,6 +179,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         empty = self._answers(np.empty((0, len(self.readout_coef_))))
         return (empty, empty) if return_std else empty
 
+    @of_one_state
     @lazy_on_dask
     def predict(self, X, return_std=False, out=None):
         """Predict numbers.

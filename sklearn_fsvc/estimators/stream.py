@@ -7,13 +7,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..cautions import warn
 from ..engines import get_engine
-from ..parameters import check_positive, is_word, unchanged_on_error
-from ..readouts.held_out import Trials, train_held_out
+from ..parameters import check_positive, is_word
+from ..readouts.held_out import Trials
 from ..readouts.stream import ImpossibleSums
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
 from .sums import SummingPredictor
+from .turns import changed, twin_of
 
 
 class StreamingPredictor(SummingPredictor):
@@ -62,19 +63,20 @@ class StreamingPredictor(SummingPredictor):
             )
 
     def _partial_fit(self, X, y, sample_weight, classes=None):
-        with unchanged_on_error(self):
-            self._check_parameters()
-            if self._is_summing:
-                self._check_learning()
-                samples = self._arriving(X, y, sample_weight, classes)
-            else:
-                samples = self._begin(X, y, sample_weight, classes)
-            samples = _with_weight(samples)
-            self._go_on(self._stream.learn(samples, self.forgetting, self._sums_of))
+        changed(self, lambda model: model._learn(X, y, sample_weight, classes))
         return self
 
+    def _learn(self, X, y, sample_weight, classes):
+        self._check_parameters()
+        if self._is_summing:
+            self._check_learning()
+            samples = self._arriving(X, y, sample_weight, classes)
+        else:
+            samples = self._begin(X, y, sample_weight, classes)
+        self._go_on(self._stream.learn(_with_weight(samples), self.forgetting, self._sums_of))
+
     def _begin(self, X, y, sample_weight, classes):
-        """The first `Samples`: they choose the layer, and the penalty where it is "auto"."""
+        """The first `Samples`: they choose the layer."""
         is_new = "readout_coef_" not in vars(self)
         if not is_new:
             warn(
@@ -86,18 +88,27 @@ class StreamingPredictor(SummingPredictor):
             samples = self._arriving(X, y, sample_weight, classes, is_first=is_new)
             self._drop_stale()
             self.device_ = engine.name
-            there, job = self._present(samples).on_device(self._job(engine, "partial_fit"))
             trials = Trials(self._first_alpha)
             if is_new or self._lender is not None:
+                there, job = self._present(samples).on_device(self._job(engine, "partial_fit"))
                 layer = self._choose_layer(job, there, trials)
+                self._warn_of_one_class(samples)
             else:
-                layer = suited(self._layer(), there.X)
-            if is_word(self.alpha, "auto"):
-                found, _ = train_held_out(job, layer, there, self._random(), trials)
-                self._found_alpha = found.alpha
+                job = self._job(engine, "partial_fit")
+                layer = suited(self._layer(), samples.X)
             trials.leave(self)
-            self._start(layer, job.memory_limit)
+            self._start(layer, job.memory_limit, trials)
         return samples
+
+    def _warn_of_one_class(self, samples):
+        """Warn where centres are rows of one class."""
+        codes = getattr(samples.targets, "codes", None)
+        if codes is not None and "support_" in vars(self) and (codes == codes[0]).all():
+            warn(
+                "The rows of the first call of partial_fit are of one class, and so are the "
+                "centres of the hidden layer, which stays. Begin with rows of all classes, or give "
+                "a layer, as layer=FrozenEstimator(fitted)."
+            )
 
     def _arriving(self, X, y, sample_weight, classes=None, is_first=False):
         """Clean `Samples` on the host."""
@@ -162,23 +173,25 @@ class StreamingPredictor(SummingPredictor):
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
         True
         """
-        with unchanged_on_error(self):
-            self._check_learning()
-            if self.forgetting < 1 or self._stream.memory < 0:
-                raise ValueError(
-                    f"forgetting={self.forgetting!r}: rows fade, and what is left of them depends "
-                    "on when they came; forget takes them out only with forgetting=1."
-                )
-            samples = _with_weight(self._arriving(X, y, sample_weight))
-            try:
-                self._go_on(self._stream.forget(samples, self._sums_of))
-            except ImpossibleSums as error:
-                which = "" if error.output is None else f" of {self._name_of_output(error.output)}"
-                raise ValueError(
-                    f"Not all of these rows{which} can have been learnt: {error}. Give rows, y and "
-                    "sample_weight as partial_fit had them."
-                ) from None
+        changed(self, lambda model: model._forget(X, y, sample_weight))
         return self
+
+    def _forget(self, X, y, sample_weight):
+        self._check_learning()
+        if self.forgetting < 1 or self._stream.memory < 0:
+            raise ValueError(
+                f"forgetting={self.forgetting!r}: rows fade, and what is left of them depends "
+                "on when they came; forget takes them out only with forgetting=1."
+            )
+        samples = _with_weight(self._arriving(X, y, sample_weight))
+        try:
+            self._go_on(self._stream.forget(samples, self._sums_of))
+        except ImpossibleSums as error:
+            which = "" if error.output is None else f" of {self._name_of_output(error.output)}"
+            raise ValueError(
+                f"Not all of these rows{which} can have been learnt: {error}. Give rows, y and "
+                "sample_weight as partial_fit had them."
+            ) from None
 
     def merge(self, models):
         """Take in what other models of the same layer have learnt.
@@ -216,14 +229,19 @@ class StreamingPredictor(SummingPredictor):
         >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
         True
         """
-        with unchanged_on_error(self):
-            self._check_learning()
-            stream, digest = self._stream, self._digest()
-            for i, model in enumerate(models):
-                self._check_mergeable(model, f"models[{i}]", digest)
-                stream = stream.merge(model._stream, self._sums_of)
-            self._go_on(stream)
+        changed(self, lambda model: model._merge(models))
         return self
+
+    def _merge(self, models):
+        self._check_learning()
+        stream, digest = self._stream, self._digest()
+        for i, model in enumerate(models):
+            other = twin_of(model)  # whatever it learns meanwhile
+            self._check_mergeable(other, f"models[{i}]", digest)
+            stream = stream.merge(other._stream, self._sums_of)
+        if self._stream.n_parts and not stream.n_parts:  # nothing judges what was found
+            vars(self).pop("_found_alpha", None)
+        self._go_on(stream)
 
     def _check_mergeable(self, model, name, digest):
         if type(model) is not type(self):
@@ -233,6 +251,14 @@ class StreamingPredictor(SummingPredictor):
             raise ValueError(
                 f"{name} has another hidden layer. Give all models the same one: "
                 "layer=FrozenEstimator(fitted), of sklearn.frozen."
+            )
+        if is_word(self.alpha, "auto") and bool(self._stream.n_parts) != bool(
+            model._stream.n_parts
+        ):
+            raise ValueError(
+                f'alpha="auto" is judged by rows that are held out, and {name} or this model held '
+                'out none, for it began with a number. Begin with alpha="auto" in all models, or '
+                "give this one a number by set_params(alpha=...)."
             )
         self._check_same_targets(model, name)
 

@@ -17,6 +17,7 @@ from ..rows.validation import check_rows, to_host
 from .base import HiddenLayerEstimator
 from .lazy import lazy_on_dask
 from .targets import class_targets
+from .turns import of_one_state
 
 
 class HiddenLayerTransformer(
@@ -70,6 +71,7 @@ class HiddenLayerTransformer(
         """What `transform` gives for no rows of a dtype."""
         return np.empty((0, self._layer().n_units), self._hidden_dtype(dtype))
 
+    @of_one_state
     @lazy_on_dask
     def transform(self, X, out=None):
         """The hidden layer's output for each row.

@@ -45,6 +45,7 @@ def opened(model):
     Returns
     -------
     network : HiddenLayerPredictor
+        As it stands, its readout solved.
     arrival : Arrival
 
     Raises
@@ -64,6 +65,7 @@ def opened(model):
         )
     if len(before) > 1:
         raise ValueError(_refused(before[0]))
+    network = network._as_it_stands()
     arrival = _of_scaler(before[0]) if before else Arrival.unchanged(network.n_features_in_)
     return network, _with_feature_weights(arrival, network)
 

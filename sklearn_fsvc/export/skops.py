@@ -5,6 +5,7 @@
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
+    "scipy.sparse._csr.csr_array",
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc.categories.LevelEncoder",
     "sklearn_fsvc.classifiers.patches.PatchClassifier",
@@ -24,8 +25,12 @@ TRUSTED = (
     "sklearn_fsvc.readouts.posterior.Posterior",
     "sklearn_fsvc.readouts.statistics.RidgeStatistics",
     "sklearn_fsvc.readouts.stream.Stream",
+    "sklearn_fsvc.readouts.stream._Values",
+    "sklearn_fsvc.readouts.stream._Waiting",
     "sklearn_fsvc.regressors.patches.PatchRegressor",
     "sklearn_fsvc.regressors.rbf.RBFRegressor",
     "sklearn_fsvc.regressors.tanh.TanhRegressor",
+    "sklearn_fsvc.rows.samples.Samples",
+    "sklearn_fsvc.rows.sources.sparse.SparseRows",
     "sklearn_fsvc.search.HiddenSizeSearchCV",
 )

@@ -13,7 +13,7 @@ from .ridge import gather
 from .statistics import RidgeStatistics
 
 # One row in so many is held out.
-_PARTS = 6
+PARTS = 6
 # Rows and units up to which all parts are held out, one after the other: it costs nothing.
 FEW = 1000
 # Penalties are powers of this.
@@ -101,7 +101,7 @@ def hold_out(rows, random):
             "give two rows of positive weight, or numbers instead."
         )
     shuffled = random.permutation(rows)
-    n_held = max(1, len(rows) // _PARTS)
+    n_held = max(1, len(rows) // PARTS)
     return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
 
@@ -119,7 +119,7 @@ def parts_to_hold_out(rows, random):
     if len(rows) > FEW:
         return [held]
     others = random.permutation(np.setdiff1d(rows, held))
-    n_others = min(_PARTS, len(rows)) - 1
+    n_others = min(PARTS, len(rows)) - 1
     return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
 
 

@@ -12,9 +12,7 @@ import numpy as np
 from ..rows.samples import Samples
 from ..rows.sources import joined
 from .statistics import RidgeStatistics
-
-# Of sums, what rounding may leave of them once they are taken away.
-_ROUNDING = 1e-9
+from .sums import ROUNDING, Sums, n_parts
 
 
 class ImpossibleSums(ValueError):
@@ -103,8 +101,8 @@ def _joined(samples):
 class Stream:
     """Sums of rows that came and did not go. Never changed: what changes it gives another one.
 
-    Where `evaluate` is asked for, it is called with `Samples`, and gives their
-    `RidgeStatistics` on the host.
+    Where `evaluate` is asked for, it is called with `Samples` and how many parts of the rows
+    are held out, and gives their `Sums` on the host.
 
     Parameters
     ----------
@@ -116,6 +114,12 @@ class Stream:
     memory, memory_of_total : float
         Logarithm of what is left by now of a row that came first, and of what was as the
         total was made: later ones divided by earlier ones are the weights of rows.
+    n_parts : int
+        How many parts of the rows are held out in their turn; 0 where a penalty is given.
+    held : tuple
+        As of `Sums`.
+    n_came, n_gone : int
+        Rows that were learnt and forgotten, whatever their weight.
     """
 
     most_rows: int
@@ -126,10 +130,19 @@ class Stream:
     n_bytes: int = 0
     memory: float = 0.0
     memory_of_total: float = 0.0
+    n_parts: int = 0
+    held: tuple = ()
+    n_came: int = 0
+    n_gone: int = 0
 
     @property
     def is_empty(self):
         return self.total is None and not self.waiting
+
+    @property
+    def sums(self):
+        """`Sums` of the rows that do not wait, None where there are none."""
+        return None if self.total is None else Sums(self.total, self.held)
 
     def learn(self, samples, factor, evaluate):
         """With more rows, `Samples` of the host. They wait, as copies, or are evaluated.
@@ -145,13 +158,20 @@ class Stream:
             memory = float(faded[-1])
         more = _Waiting(samples, faded)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
+        here = self._counting(len(samples))
         if self._is_full(len(samples), n_bytes):  # alone: nothing is gained by waiting
-            before = replace(self.flush(evaluate), memory=memory)
-            return before._add(evaluate(more.remembered(memory)))
+            before = replace(here.flush(evaluate), memory=memory)
+            return before._add(evaluate(more.remembered(memory), here.n_parts))
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
-        later = replace(self, n_rows=n_rows, n_bytes=n_bytes, memory=memory)
+        later = replace(here, n_rows=n_rows, n_bytes=n_bytes, memory=memory)
         later = replace(later, waiting=(*self.waiting, more.kept()))
         return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
+
+    def _counting(self, n_came):
+        """With so many more rows, of which fewer parts may be needed."""
+        n_came += self.n_came
+        parts = min(self.n_parts, n_parts(0, n_came))
+        return replace(self, n_came=n_came, n_parts=parts, held=self.held[:parts])
 
     def _is_full(self, n_rows, n_bytes):
         return n_rows >= self.most_rows or n_bytes >= self.most_bytes
@@ -161,36 +181,40 @@ class Stream:
         result = replace(self, waiting=(), n_rows=0, n_bytes=0)
         for _, alike in groupby(self.waiting, lambda each: each.kind):
             rows = _joined([each.remembered(self.memory) for each in alike])
-            result = result._add(evaluate(rows))
+            result = result._add(evaluate(rows, self.n_parts))
         return result
 
     def _add(self, more):
-        total = self._remembered()
-        total = more if total is None else total + more
-        return replace(self, total=total, memory_of_total=self.memory)
+        sums = self._remembered()
+        return self._with(more if sums is None else sums + more)
+
+    def _with(self, sums):
+        held = sums.held[: self.n_parts]
+        return replace(self, total=sums.total, held=held, memory_of_total=self.memory)
 
     def _remembered(self):
-        """The total, as far as it is not forgotten by now."""
+        """The sums, as far as they are not forgotten by now."""
         left = np.exp(self.memory - self.memory_of_total)
-        return self.total if self.total is None or left == 1 else self.total.scaled(left)
+        return self.sums if self.total is None or left == 1 else self.sums.scaled(left)
 
     def forget(self, samples, evaluate):
         """Without rows that came before; ImpossibleSums where there cannot have been such."""
-        before = self.flush(evaluate)
-        total, gone = before._remembered(), evaluate(samples)
-        if total is None:
+        before = replace(self.flush(evaluate), n_gone=self.n_gone + len(samples))
+        sums, gone = before._remembered(), evaluate(samples, self.n_parts)
+        if sums is None:
             raise ImpossibleSums("there are no rows left to be forgotten")
-        left = total - gone
-        if _is_nothing(total, left):
-            return replace(before, total=None)
-        _check_possible(total, left)
-        return replace(before, total=left, memory_of_total=before.memory)
+        left = sums - gone
+        if _is_nothing(sums.total, left.total):
+            return replace(before, total=None, held=())
+        _check_possible(sums.total, left.total)
+        return before._with(left)
 
     def merge(self, other, evaluate):
         """With the rows of another stream, each as far as it is remembered there."""
-        other = other.flush(evaluate)._remembered()
-        here = self.flush(evaluate)
-        return here if other is None else here._add(other)
+        here, more = self.flush(evaluate), other.flush(evaluate)._remembered()
+        parts, n_gone = min(self.n_parts, other.n_parts), self.n_gone + other.n_gone
+        here = replace(here, n_parts=parts, n_gone=n_gone)._counting(other.n_came)
+        return here if more is None else here._add(more)
 
 
 def _squares(statistics):
@@ -200,22 +224,22 @@ def _squares(statistics):
 
 def _is_nothing(before, left):
     """Whether all sums are zero, but for rounding."""
-    is_zero = abs(left.n) <= _ROUNDING * before.n
-    return is_zero and (np.abs(_squares(left)) <= _ROUNDING * _squares(before).max()).all()
+    is_zero = abs(left.n) <= ROUNDING * before.n
+    return is_zero and (np.abs(_squares(left)) <= ROUNDING * _squares(before).max()).all()
 
 
 def _check_possible(before, left):
     """Raise if the sums that are left are those of no rows."""
-    short = np.flatnonzero(left.yy < -_ROUNDING * before.yy.max())
+    short = np.flatnonzero(left.yy < -ROUNDING * before.yy.max())
     if len(short):
         raise ImpossibleSums("they hold more of it than was learnt", int(short[0]))
-    if left.n <= _ROUNDING * before.n:
+    if left.n <= ROUNDING * before.n:
         raise ImpossibleSums(
             f"their weights add up to {before.n - left.n:g}, and those of the rows that were "
             f"learnt to {before.n:g}"
         )
     means = np.concatenate([left.y, left.h]) / left.n
     least = _squares(before)
-    least = -_ROUNDING * (least + _ROUNDING * least.max())
+    least = -ROUNDING * (least + ROUNDING * least.max())
     if (_squares(left) - left.n * means**2 < least).any():
         raise ImpossibleSums("without them, a sum of squares about the mean would be negative")

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _num_samples
 from ..callbacks import UNHEARD, FitTask, Observable
 from ..documentation import Documented
 from ..estimators.state import Versioned
-from ..parameters import unchanged_on_error
+from ..estimators.turns import changed
 from ..rows.blocks import open_all
 from ..rows.sources import Source
 from .around import last_step
@@ -170,8 +170,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             For what cannot be searched; the search is left as it was, also when it is
             interrupted.
         """
-        with unchanged_on_error(self):
-            self._fit(X, y, params)
+        changed(self, lambda search: search._fit(X, y, params))
         return self
 
     def _fit(self, X, y, params):

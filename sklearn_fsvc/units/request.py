@@ -110,6 +110,7 @@ class RBFRequest:
             return self
         warn(
             f"{self.size_name}={self.n_units} is more than the {n_rows} rows that centres are "
-            f"chosen from; there will be {n_rows} units."
+            f"chosen from; there will be {n_rows} units. A layer that was chosen stays, also where "
+            "more rows come by partial_fit: begin with as many rows as units, or give a layer."
         )
         return replace(self, n_units=n_rows)

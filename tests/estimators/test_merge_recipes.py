@@ -41,7 +41,7 @@ def test_recipe(library, monkeypatch):
     }  # fmt: skip
     exec(recipe(library), names)  # the page is ours
     # The rows are float64: of shorter ones `fit` makes products in float32.
-    whole, model = names["whole"], names["model"]
+    whole, model = names["whole"].solve(), names["model"]
     once = model.fit(IMAGES, DIGITS)
     np.testing.assert_allclose(
         whole.readout_coef_, once.readout_coef_, atol=1e-9 * abs(once.readout_coef_).max()

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
 
@@ -66,19 +67,30 @@ def test_it_is_the_same_model(name):
     np.testing.assert_array_equal(getattr(again(model), ask)(rows), getattr(model, ask)(rows))
 
 
+@pytest.mark.parametrize("is_solved", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
 @pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "lent layer"])
-def test_sums_go_on(layer):
-    model = TanhClassifier(10, layer=layer, alpha=1.0, **FIXED)
-    model.partial_fit(X[:100], Y[:100], classes=range(3))
-    loaded = again(model).partial_fit(X[100:], Y[100:])
-    model.partial_fit(X[100:], Y[100:])
-    np.testing.assert_allclose(loaded.readout_coef_, model.readout_coef_, rtol=1e-9, atol=1e-9)
+def test_sums_go_on(layer, form, is_solved):
+    model = TanhClassifier(10, layer=layer, **FIXED)
+    model.partial_fit(form(X[:100]), Y[:100], classes=range(3))
+    if is_solved:
+        model.solve()
+    loaded = again(model).partial_fit(form(X[100:]), Y[100:])
+    model.partial_fit(form(X[100:]), Y[100:])
+    coefs = loaded.solve().readout_coef_, model.solve().readout_coef_
+    np.testing.assert_allclose(*coefs, rtol=1e-9, atol=1e-9)
 
 
 def test_no_more_is_trusted_than_models_need():
     """And all of it is there: a name that nothing is made of is one that was moved."""
-    learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3))
-    models = [learning, RBFClassifier(5, **FIXED).fit(X, Y), *(fitted(n)[0] for n in MAKERS)]
+    learning = TanhClassifier(10, **FIXED).partial_fit(X, Y, classes=range(3)).solve()
+    sparse = TanhClassifier(10, **FIXED).partial_fit(csr_array(X), Y, classes=range(3))
+    models = [
+        learning,
+        sparse,
+        RBFClassifier(5, **FIXED).fit(X, Y),
+        *(fitted(n)[0] for n in MAKERS),
+    ]
     needed = [skops.io.get_untrusted_types(data=skops.io.dumps(model)) for model in models]
     assert set().union(*needed) == set(TRUSTED)
 

@@ -30,6 +30,7 @@ def add_scores(graph, model, X, dtype):
     str
         (rows, n_scores), float64.
     """
+    model = model._as_it_stands()
     layer = layer_for(model, dtype)
     H, sums = add_layer(graph, layer, X)
     scores = _readout(graph, model.readout_coef_, model.readout_intercept_, H, layer.hidden_dtype)

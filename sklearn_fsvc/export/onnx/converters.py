@@ -77,7 +77,7 @@ def convert_transformer(scope, operator, container):
 
 def shape_regressor(operator):
     model, _ = _taken(operator)
-    operator.outputs[0].type = _float_type(operator, len(model.readout_coef_))
+    operator.outputs[0].type = _float_type(operator, len(model._as_it_stands().readout_coef_))
 
 
 def convert_regressor(scope, operator, container):

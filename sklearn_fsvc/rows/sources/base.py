@@ -2,11 +2,11 @@
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
 
+from ...engines.daemons import Daemons
 from ...layers import DTYPES
 
 # Bytes beyond which nothing is gained by reading more at a time.
@@ -116,7 +116,7 @@ def read_ahead(blocks):
     Errors of the reader are raised here. The thread ends with this generator, whatever
     ends it.
     """
-    with closing(blocks), ThreadPoolExecutor(1, "sklearn_fsvc_reader") as reader:
+    with closing(blocks), Daemons(1, "sklearn_fsvc_reader") as reader:
         following = reader.submit(next, blocks, None)
         while True:
             block = following.result()

@@ -1,0 +1,370 @@
+"""One model in several threads, in copies and in forked children: nothing is lost."""
+
+import copy
+import faulthandler
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+
+from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector, TanhRegressor
+from sklearn_fsvc.engines import registry
+from sklearn_fsvc.estimators import sums
+from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
+
+N, STEP = 400, 10
+X = np.random.default_rng(0).normal(size=(N, 4))
+Y = X[:, 0] + np.sin(3 * X[:, 1])
+LABELS = np.array(["low", "high"])[(Y > 0).astype(int)]
+MODEL = TanhRegressor(12, alpha=1.0, feature_weights=None, random_state=0)
+WHOLE = clone(MODEL).partial_fit(X[:STEP], Y[:STEP]).partial_fit(X[STEP:], Y[STEP:]).solve()
+PARTS = [slice(i, i + STEP) for i in range(STEP, N, STEP)]
+
+
+@pytest.fixture(autouse=True)
+def impatient():
+    """Threads change places often, and rows wait in twos and threes of calls."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def few_wait(monkeypatch):
+    monkeypatch.setattr(sums, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(sums, "_LEAST_ROWS", 35)
+
+
+def begun(model=MODEL, y=Y):
+    known = {"classes": ["low", "high"]} if y is LABELS else {}
+    return clone(model).partial_fit(X[:STEP], y[:STEP], **known)
+
+
+def beside(work, ask):
+    """Do some work while another thread asks again and again; what it was answered."""
+    is_done, asked = threading.Event(), []
+
+    def go_on():
+        while not is_done.is_set():
+            asked.append(ask())
+
+    with ThreadPoolExecutor(1) as other:
+        running = other.submit(go_on)
+        try:
+            work()
+        finally:
+            is_done.set()
+        running.result(60)
+    return asked
+
+
+def assert_all_rows_counted(model):
+    assert model.solve()._stream.total.n == N
+    np.testing.assert_allclose(model.readout_coef_, WHOLE.readout_coef_, rtol=1e-6, atol=1e-9)
+
+
+ASKING = {
+    "predict": lambda model: model.predict(X[:3]),
+    "score": lambda model: model.score(X[:9], Y[:9]),
+    "solve": lambda model: model.solve(),
+    "pickle": pickle.dumps,
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "read": lambda model: getattr(model, "readout_coef_", None),
+    "merge into another": lambda model: begun().merge([model]),
+}
+
+
+@pytest.mark.parametrize("run", range(4))
+@pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING)
+def test_no_row_is_lost_while_another_thread_asks(ask, run, few_wait):
+    model = begun()
+
+    def learn():
+        for part in PARTS:
+            model.partial_fit(X[part], Y[part])
+
+    assert beside(learn, lambda: ask(model))
+    assert_all_rows_counted(model)
+
+
+@pytest.mark.parametrize("run", range(4))
+def test_several_threads_learn_forget_and_merge(run, few_wait):
+    """In whatever order, each row is there once in the end."""
+    model, others = begun(), [begun() for _ in range(4)]
+    for i, other in enumerate(others):
+        for part in PARTS[30 + i :: 4]:
+            other.partial_fit(X[part], Y[part])
+        other.forget(X[:STEP], Y[:STEP])
+
+    def learn(i):
+        for part in PARTS[i:30:4]:
+            model.partial_fit(X[part], Y[part])
+            model.partial_fit(X[:3], Y[:3])
+            model.forget(X[:3], Y[:3])
+        model.merge([others[i]])
+
+    def work():
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(learn, range(4)))
+
+    beside(work, lambda: model.predict(X[:2]))
+    assert_all_rows_counted(model)
+
+
+@pytest.mark.parametrize("run", range(4))
+def test_the_first_calls_may_come_together(run):
+    """One of them chooses the layer; the others learn in it."""
+    model = clone(MODEL)
+    with ThreadPoolExecutor(4) as threads:
+        list(
+            threads.map(lambda part: model.partial_fit(X[part], Y[part]), [slice(0, STEP), *PARTS])
+        )
+    assert model.solve()._stream.total.n == N
+
+
+@pytest.mark.parametrize("run", range(4))
+def test_answers_are_of_a_state_that_existed(run):
+    """Rows come and go by turns, so that there are two states."""
+    model = begun(y=LABELS, model=TanhClassifier(8, alpha=1.0, feature_weights=None)).solve()
+    scores = []
+    for change in (model.forget, model.partial_fit):
+        scores.append(model.decision_function(X))
+        change(X[5:STEP], LABELS[5:STEP])
+
+    def come_and_go():
+        for _ in range(40):
+            model.forget(X[5:STEP], LABELS[5:STEP])
+            model.partial_fit(X[5:STEP], LABELS[5:STEP])
+
+    for found in beside(come_and_go, lambda: model.decision_function(X)):
+        assert min(np.abs(found - each).max() for each in scores) < 1e-8
+    assert np.abs(scores[0] - scores[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("run", range(3))
+@pytest.mark.parametrize("model", [RBFClassifier(9, alpha=1.0), TanhProjector(9)], ids=str)
+def test_a_fit_is_there_as_a_whole(model, run):
+    """Of 9 units and of 40, with two classes and with three: never some of both."""
+    sizes = (9, 40)
+    model.set_params(random_state=0, feature_weights=None).fit(X, LABELS)
+    is_answered = "transform" if hasattr(model, "transform") else "decision_function"
+    size = "n_components" if hasattr(model, "transform") else "n_hidden"
+    y = np.arange(N) % 3
+
+    def fit():
+        for i in range(12):
+            model.set_params(**{size: sizes[i % 2]}).fit(X, y if i % 2 else LABELS)
+
+    widths = {9: 1, 40: 3} if is_answered == "decision_function" else {9: 9, 40: 40}
+    for found in beside(fit, lambda: getattr(model, is_answered)(X[:50])):
+        assert found.size / 50 in widths.values()
+        assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("run", range(3))
+def test_a_copy_is_of_a_state_that_existed(run, few_wait):
+    """What was learnt in one call is in it as a whole or not at all."""
+    model = begun()
+
+    def learn():
+        for part in PARTS:
+            model.partial_fit(X[part], Y[part])
+
+    for data in beside(learn, lambda: pickle.dumps(model)):
+        found = pickle.loads(data).solve()
+        n = int(found._stream.total.n)
+        assert n % STEP == 0
+        so_far = begun()
+        if n > STEP:
+            so_far.partial_fit(X[STEP:n], Y[STEP:n])
+        np.testing.assert_allclose(found.readout_coef_, so_far.solve().readout_coef_, atol=1e-8)
+
+
+READING = {
+    "hasattr": lambda model: hasattr(model, "readout_coef_") or hasattr(model, "alpha_"),
+    "repr": repr,
+    "html": lambda model: model._repr_html_(),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "dir": lambda model: [getattr(model, name, None) for name in dir(model)],
+}
+
+
+@pytest.mark.parametrize("read", READING.values(), ids=READING)
+def test_reading_changes_and_starts_nothing(read, monkeypatch):
+    model = begun()
+    before, n_threads = dict(vars(model)), threading.active_count()
+    with monkeypatch.context() as patched:
+        for cls in registry.ENGINES.values():
+            patched.setattr(cls, "__enter__", lambda engine: pytest.fail("an engine is started"))
+        found = read(model)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert threading.active_count() == n_threads
+    if isinstance(found, TanhRegressor):  # which goes on by itself
+        found.partial_fit(X[STEP:], Y[STEP:])
+        assert_all_rows_counted(found)
+    model.partial_fit(X[STEP:], Y[STEP:])
+    assert_all_rows_counted(model)
+
+
+@pytest.mark.parametrize("name", ["readout_coef_", "readout_intercept_", "alpha_"])
+def test_what_is_not_solved_says_so(name):
+    model = begun()
+    with pytest.raises(AttributeError, match=rf"'{name}' until its readout is solved.*solve\(\)"):
+        getattr(model, name)
+    model.predict(X[:1])
+    assert hasattr(model, name)
+    model.partial_fit(X[:3], Y[:3])
+    assert not hasattr(model, name)
+    assert hasattr(model.solve(), name)
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'$"):
+        getattr(clone(model), name)
+
+
+def test_solve():
+    fitted = clone(MODEL).fit(X, Y)
+    before = dict(vars(fitted))
+    assert fitted.solve() is fitted
+    assert vars(fitted) == before
+    with pytest.raises(NotFittedError, match="not fitted"):
+        clone(MODEL).solve()
+
+
+def test_a_failure_leaves_what_other_threads_learnt():
+    """The error of one call comes after another one has learnt rows."""
+    model, is_asked, may_go_on = begun(), threading.Event(), threading.Event()
+
+    def others():
+        is_asked.set()
+        assert may_go_on.wait(60)
+        yield clone(MODEL)  # which has learnt nothing
+
+    with ThreadPoolExecutor(2) as threads:
+        merging = threads.submit(lambda: model.merge(others()))
+        assert is_asked.wait(60)
+        learning = threads.submit(lambda: model.partial_fit(X[STEP:], Y[STEP:]))
+        time.sleep(0.05)
+        may_go_on.set()
+        with pytest.raises(NotFittedError):
+            merging.result(60)
+        learning.result(60)
+    assert_all_rows_counted(model)
+
+
+def test_a_parameter_that_is_set_meanwhile_stays():
+    model = begun()
+
+    def others():
+        model.set_params(alpha=3.0)
+        yield from ()
+
+    model.merge(others())
+    assert model.alpha == 3.0
+    assert model.solve().alpha_ == 3.0
+
+
+def test_who_learns_within_a_call_is_told():
+    model = begun()
+
+    def others():
+        model.partial_fit(X[STEP:20], Y[STEP:20])
+        yield from ()
+
+    with pytest.raises(RuntimeError, match="changed by the thread in which it is learning"):
+        model.merge(others())
+    model.partial_fit(X[20:], Y[20:])
+    assert_all_rows_counted(model)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_that_is_forked_while_a_thread_learns():
+    """It has a state that existed, and may learn and answer itself."""
+    model, is_learning = begun(), threading.Event()
+
+    def others():
+        is_learning.set()
+        time.sleep(0.5)
+        yield from ()
+
+    with ThreadPoolExecutor(1) as threads:
+        merging = threads.submit(lambda: model.merge(others()))
+        assert is_learning.wait(60)
+        child = os.fork()
+        if child == 0:
+            faulthandler.dump_traceback_later(30, exit=True)
+            model.partial_fit(X[STEP:], Y[STEP:])
+            is_right = model.solve()._stream.total.n == N
+            os._exit(0 if is_right else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        merging.result(60)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor])
+def test_what_is_exported_is_solved(cls):
+    from sklearn_fsvc.export.c import to_c
+
+    y = LABELS if cls is RBFClassifier else Y
+    known = {"classes": ["low", "high"]} if cls is RBFClassifier else {}
+    layer = FrozenEstimator(cls(9, random_state=0, feature_weights=None).fit(X, y))
+    model = cls(layer=layer, alpha=1.0).partial_fit(X[:50], y[:50], **known)
+    texts = []
+    for part in (slice(50, 100), slice(100, N)):
+        texts.append(to_c(model))
+        model.partial_fit(X[part], y[part])
+    assert texts[0] != texts[1]
+    assert texts[1] != to_c(model)
+
+
+def test_a_face_without_parts_cannot_be_made():
+    class Empty(HiddenLayerPredictor):
+        pass
+
+    with pytest.raises(TypeError, match=r"abstract.*_choose_layer"):
+        Empty()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
+# A file that is opened as the interrupt comes is closed by nobody: Python's own `open`.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
+    """And another thread may learn afterwards, whoever still holds the interrupts."""
+    model, draw, interrupts, n = begun(), random.Random(0), [], 0
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while len(interrupts) < 200:
+            seen = int(model._stream.n_came)
+            assert seen in (n, n + STEP)
+            n = seen
+            try:
+                signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 2e-3))
+                while True:
+                    model.partial_fit(X[:STEP], Y[:STEP])
+                    n += STEP
+                    model.predict(X[:2])
+            except KeyboardInterrupt as error:
+                interrupts.append(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    n = int(model._stream.n_came)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(lambda: model.partial_fit(X[:STEP], Y[:STEP])).result(60)
+    assert model.solve()._stream.total.n == n + STEP
