@@ -38,6 +38,8 @@ def export(model, header, name=None):
 def _load(path):
     if find_spec("skops") is None:
         raise RuntimeError("the model is read by skops; pip install 'sklearn-fsvc[skops]'")
+    if not Path(path).is_file():
+        raise ValueError(f"there is no file {path}.")
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
