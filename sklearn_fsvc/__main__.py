@@ -3,7 +3,6 @@
 import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 
 from .engines import CPU, accelerator, get_engine, known_engines, profiles
 from .engines.memory import host_memory
@@ -11,8 +10,12 @@ from .engines.threads import n_threads
 from .rows.tiling import format_bytes
 from .version import __version__
 
+# For each kind of layer and each repeat, on two cores of a laptop or on a GPU.
+_MINUTES_TO_TUNE = 0.06
+_DEVICE = "where layers are computed: auto, cpu, cuda or an engine that info lists (%(default)s)"
 
-def info():
+
+def info(args=None):
     """Versions, the machine, and each engine: whether it works, how, and if not, why."""
     print(f"sklearn_fsvc {__version__}, Python {platform.python_version()}, {platform.machine()}")
     engines = known_engines()
@@ -57,8 +60,6 @@ def _version(package):
 
 def demo(args):
     """Both networks on handwritten digits."""
-    if find_spec("matplotlib") is None:
-        raise SystemExit("demo saves a picture; pip install matplotlib")
     from .demo import run
 
     run(args.data, args.output, args.n_hidden, args.device, args.verbose)
@@ -74,12 +75,30 @@ def tune(args):
         if args.device
         else ["cpu", *filter(None, [accelerator() and accelerator().name])]
     )
+    kinds = args.kind or KINDS
     for device in devices:
-        measure(
-            device, args.kind or KINDS, n_features=args.features, repeats=args.repeats, verbose=1
-        )
-        with get_engine(device) as engine:
-            print(f"kept in {profiles.path_of(engine.identity())}")
+        print(_what_tune_takes(len(kinds), args.repeats), flush=True)
+        try:
+            measure(device, kinds, n_features=args.features, repeats=args.repeats, verbose=1)
+        except KeyboardInterrupt:
+            raise SystemExit(
+                f"stopped; the lines above are kept in {_profile_of(device)}"
+            ) from None
+        print(f"kept in {_profile_of(device)}")
+
+
+def _what_tune_takes(n_kinds, repeats):
+    minutes = n_kinds * repeats * _MINUTES_TO_TUNE
+    about = f"{minutes:.0f} minutes" if minutes > 1 else "a minute"
+    return (
+        f"{n_kinds} kinds of layers, about {about}. Each is kept as soon as its line is here; "
+        "Ctrl-C stops the rest."
+    )
+
+
+def _profile_of(device):
+    with get_engine(device) as engine:
+        return profiles.path_of(engine.identity())
 
 
 def bench(args):
@@ -96,32 +115,68 @@ def export(args):
     write(args.model, args.c, args.name)
 
 
+def _about(command):
+    return {"help": command.__doc__, "description": command.__doc__}
+
+
+def _add_demo(commands):
+    options = commands.add_parser("demo", **_about(demo))
+    options.add_argument(
+        "--data", metavar="FOLDER",
+        help="with the four IDX files of MNIST (the small digits of scikit-learn)",
+    )  # fmt: skip
+    options.add_argument(
+        "--output",
+        metavar="FILE",
+        help="where the picture goes (digits.png if matplotlib is installed)",
+    )
+    options.add_argument(
+        "--n-hidden", type=int, help="hidden units of each network (600; 4096 with --data)"
+    )
+    options.add_argument("--device", default="auto", help=_DEVICE)
+    options.add_argument(
+        "--verbose", type=int, default=0, metavar="LEVEL",
+        help="1 prints a line a second on long work, 2 all passes over the rows (%(default)s)",
+    )  # fmt: skip
+
+
 def _add_tune(commands):
-    options = commands.add_parser("tune", help=tune.__doc__)
-    options.add_argument("--device", help="the CPU's fastest engine and a GPU by default")
-    options.add_argument("--kind", action="append", help='such as "tanh float32"; all by default')
+    options = commands.add_parser("tune", **_about(tune))
+    options.add_argument(
+        "--device",
+        help="an engine that info lists, such as jit; by default the CPU's fastest, and a GPU",
+    )
+    options.add_argument(
+        "--kind", action="append",
+        help='a kind of layer, such as "tanh float32", more than once for several (all)',
+    )  # fmt: skip
     options.add_argument(
         "--features", type=int, nargs="+", default=[128, 784],
         help="numbers of features to be fast for (128 784)",
     )  # fmt: skip
-    options.add_argument("--repeats", type=int, default=5, help="measurements (%(default)s)")
+    options.add_argument(
+        "--repeats", type=int, default=5, help="measurements of each setting (%(default)s)"
+    )
 
 
 def _add_bench(commands):
     from .bench import EXPERIMENTS
 
     options = commands.add_parser(
-        "bench", help=bench.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        "bench", **_about(bench), formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(f"{n:10} {e.options['title']}" for n, e in EXPERIMENTS.items()),
     )  # fmt: skip
-    options.add_argument("experiment", choices=[*EXPERIMENTS, "all"], metavar="experiment")
-    options.add_argument("--device", default="auto")
+    options.add_argument(
+        "experiment", choices=[*EXPERIMENTS, "all"], metavar="experiment",
+        help="one of those below, or all",
+    )  # fmt: skip
+    options.add_argument("--device", default="auto", help=_DEVICE)
     options.add_argument("--quick", action="store_true", help="all of them in two minutes")
     options.add_argument("--output", default="bench", help="folder for the files (%(default)s)")
 
 
 def _add_export(commands):
-    options = commands.add_parser("export", help=export.__doc__)
+    options = commands.add_parser("export", **_about(export))
     options.add_argument("model", help="a file of skops")
     options.add_argument("--c", required=True, metavar="FILE", help="the C header to write")
     options.add_argument("--name", help="what names in C begin with (that of the file)")
@@ -130,26 +185,17 @@ def _add_export(commands):
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m sklearn_fsvc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("info", help=info.__doc__)
-    options = commands.add_parser("demo", help=demo.__doc__)
-    options.add_argument("--data", help="folder with the IDX files of MNIST")
-    options.add_argument("--output", default="digits.png", help="the picture (%(default)s)")
-    options.add_argument("--n-hidden", type=int, help="hidden units of each network")
-    options.add_argument("--device", default="auto")
-    options.add_argument("--verbose", type=int, default=0)
+    commands.add_parser("info", **_about(info))
+    _add_demo(commands)
     _add_tune(commands)
     _add_bench(commands)
     _add_export(commands)
     args = parser.parse_args(argv)
-    if args.command == "info":
-        info()
-    elif args.command == "demo":
-        demo(args)
-    else:
-        try:
-            {"tune": tune, "bench": bench, "export": export}[args.command](args)
-        except (RuntimeError, ValueError) as error:  # what these raise is for the user
-            raise SystemExit(f"{args.command}: {error}") from error
+    commands = {"info": info, "demo": demo, "tune": tune, "bench": bench, "export": export}
+    try:
+        commands[args.command](args)
+    except (RuntimeError, ValueError, OSError) as error:  # what these raise is for the user
+        raise SystemExit(f"{args.command}: {error}") from error
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """The main job, for a first look: both networks on handwritten digits."""
 
 import gzip
+import os
+import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from .classifiers import RBFClassifier, TanhClassifier
+from .engines import get_engine
+from .parameters import check_count
+from .readouts.statistics import RidgeStatistics
+from .rows.tiling import check_fits, parse_memory
+
+PICTURE = "digits.png"
 
 _MNIST = {
     "X_train": "train-images-idx3-ubyte",
@@ -58,6 +67,8 @@ def load_images(folder=None):
 
 
 def _find(folder, name):
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}.")
     for path in (folder / name, folder / "mnist" / name):
         for candidate in (path, path.with_name(path.name + ".gz")):
             if candidate.exists():
@@ -65,40 +76,87 @@ def _find(folder, name):
     raise FileNotFoundError(f"no {name}[.gz] in {folder} or {folder / 'mnist'}.")
 
 
-def run(folder=None, output="digits.png", n_hidden=None, device="auto", verbose=0):
+def run(folder=None, output=None, n_hidden=None, device="auto", verbose=0):
     """Train and score both networks, print what it took, save a picture.
+
+    What cannot be done is refused before anything is computed.
 
     Parameters
     ----------
     folder : path, optional
         See `load_images`.
-    output : path
-        Where the picture goes (needs matplotlib).
+    output : path, optional
+        Where the picture goes, which needs matplotlib; by default `PICTURE`, where that is
+        installed.
     n_hidden : int, optional
         Hidden units of each network; by default 4096 on MNIST and 600 on the small digits.
     device, verbose
         As for the estimators.
     """
+    output = _checked_output(output)
     X, y, X_test, y_test, shape = load_images(folder)
-    n_hidden = n_hidden or (600 if folder is None else 4096)
+    if n_hidden is None:
+        n_hidden = 600 if folder is None else 4096
+    _check_size(n_hidden, len(X), device)
     print(f"{len(X):,} training and {len(X_test):,} test images of {shape[0]} x {shape[1]} pixels")
-    print(f"{'network':16}{'units':>6}{'accuracy':>10}{'fit':>9}{'predict':>9}{'t_syn':>11}")
+    if output is None:
+        print("no picture will be drawn, for matplotlib is not installed: pip install matplotlib")
+    print(
+        f"{'network':16}{'units':>6}{'accuracy':>10}{'fit':>9}{'predict':>9}{'rows/s':>11}"
+        f"{'t_syn':>14}"
+    )
     models = {}
     for model in (
         RBFClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
         TanhClassifier(n_hidden, random_state=0, device=device, verbose=verbose),
     ):
+        name = type(model).__name__
+        if sys.stdout.isatty():  # the line below takes its place
+            print(f"{name:16} learns ...", end="\r", flush=True)
         fit = _seconds(lambda model=model: model.fit(X, y))
         predict = _seconds(lambda model=model: model.predict(X_test))
-        models[type(model).__name__] = model
+        models[name] = model
         units = model.readout_coef_.shape[1]
         print(
-            f"{type(model).__name__:16}{units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s"
-            f"{predict:8.3f}s{predict / (len(X_test) * units * X.shape[1]) * 1e12:8.2f} ps"
+            f"{name:16}{units:6}{model.score(X_test, y_test):10.2%}{fit:8.2f}s{predict:8.3f}s"
+            f"{len(X_test) / predict:11,.0f}"
+            f"{predict / (len(X_test) * units * X.shape[1]) * 1e12:11.2f} ps"
         )
     print("t_syn: time to predict per row, hidden unit and feature, in picoseconds")
-    picture(models, X_test, y_test, shape, output)
-    print(f"picture: {output}")
+    if output is not None:
+        picture(models, X_test, y_test, shape, output)
+        print(f"picture: {output}")
+
+
+def _checked_output(output):
+    """Where the picture goes, None for nowhere; an error where it cannot."""
+    if find_spec("matplotlib") is None:
+        if output is None:
+            return None
+        raise RuntimeError(f"--output {output}: a picture needs matplotlib; pip install matplotlib")
+    from matplotlib.figure import Figure
+
+    path = Path(output or PICTURE)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"--output {path}: there is no folder {path.parent}.")
+    known = Figure().canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise ValueError(f"--output {path}: its name must end in one of {', '.join(known)}.")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(f"--output {path}: no file can be written there.")
+    return path
+
+
+def _check_size(n_hidden, n_rows, device):
+    """Raise for more units than there are rows for centres, or memory for the readout."""
+    if check_count("n_hidden", n_hidden) > n_rows:
+        raise ValueError(
+            f"n_hidden={n_hidden} is more than the {n_rows} training images, of which hidden units "
+            f"are made; give {n_rows} at most."
+        )
+    with get_engine(device, 0) as engine:
+        limit = parse_memory(None, engine.memory()[0])
+        check_fits(f"n_hidden={n_hidden}", RidgeStatistics.nbytes(n_hidden), limit)
 
 
 def _seconds(function):

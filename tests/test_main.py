@@ -1,11 +1,12 @@
 import gzip
+import re
 import struct
 
 import numpy as np
 import pytest
 
-from sklearn_fsvc import demo
-from sklearn_fsvc.__main__ import main
+from sklearn_fsvc import demo, tuning
+from sklearn_fsvc.__main__ import _what_tune_takes, main
 from sklearn_fsvc.engines import ENGINES, get_engine, profiles
 
 
@@ -106,3 +107,79 @@ def test_demo_on_bundled_digits(tmp_path, monkeypatch, capsys):
     assert len(accuracies) == 2
     assert min(accuracies) > 98
     assert "ps" in said
+    rows = [line.split() for line in said.splitlines() if "%" in line]
+    for _, _, _, _, seconds, rate, *_ in rows:
+        assert float(rate.replace(",", "")) == pytest.approx(450 / float(seconds[:-1]), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "no/a.png"], r"--output no.a\.png: there is no folder no\."),
+        (["--output", "a.xyz"], r"--output a\.xyz: its name must end in one of .*png"),
+        (["--data", "no"], r"there is no folder no\."),
+        (["--data", "."], "no train-images-idx3-ubyte"),
+        (["--n-hidden", "5000000"], "n_hidden=5000000 is more than the 1347 .*give 1347 at most"),
+        (["--n-hidden", "0"], "n_hidden=0 must be at least 1"),
+        (["--device", "gpu"], "device='gpu' is not known"),
+    ],
+)
+def test_demo_refuses_before_it_computes(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "RBFClassifier", None)
+    with pytest.raises(SystemExit, match=f"^demo: {message}"):
+        main(["demo", *arguments])
+    assert not list(tmp_path.iterdir())
+
+
+def test_demo_asks_for_memory_before_it_computes(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "RBFClassifier", None)
+    monkeypatch.setattr(ENGINES["jit"], "memory", lambda self: (2**20, 2**20))
+    with pytest.raises(SystemExit, match=r"n_hidden=1000 needs .*use fewer hidden units"):
+        main(["demo", "--device", "jit", "--n-hidden", "1000"])
+
+
+def test_demo_without_matplotlib(monkeypatch, mnist_folder, tmp_path, capsys):
+    """It says so first, and does its work; a picture that was asked for is refused."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    arguments = ["demo", "--data", str(mnist_folder), "--n-hidden", "30"]
+    main(arguments)
+    lines = capsys.readouterr().out.splitlines()
+    assert "pip install matplotlib" in lines[1]
+    assert sum("%" in line for line in lines) == 2
+    assert not (tmp_path / "digits.png").exists()
+    with pytest.raises(SystemExit, match=r"a\.png: a picture needs matplotlib"):
+        main([*arguments, "--output", "a.png"])
+
+
+def test_tune_says_how_long_it_takes_and_keeps_what_it_has(monkeypatch, capsys):
+    kinds, measure = ["tanh float32", "tanh float64"], tuning._tune_kind
+
+    def stopped(engine, kind, *how):
+        if kind == kinds[1]:
+            raise KeyboardInterrupt
+        return measure(engine, kind, *how)
+
+    monkeypatch.setattr(tuning, "_tune_kind", stopped)
+    arguments = [word for kind in kinds for word in ("--kind", kind)]
+    path = profiles.path_of(get_engine("jit").identity())
+    with pytest.raises(SystemExit, match=f"stopped; .* are kept in {re.escape(str(path))}"):
+        main(["tune", "--device", "jit", *arguments, "--features", "4", "--repeats", "1"])
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("2 kinds of layers, about a minute")
+    assert len(others) == 1
+    assert list(profiles.read(get_engine("jit").identity())) == kinds[:1]
+    assert "9 minutes" in _what_tune_takes(30, 5)
+
+
+@pytest.mark.parametrize("command", ["demo", "tune", "bench", "export"])
+def test_all_options_are_described(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = capsys.readouterr().out
+    options = re.split(r"\n  (?=\S)", said.partition("options:")[2])[1:]
+    assert len(options) > 2
+    for option in options:
+        assert re.search(r"(  |\n) *[a-zA-Z0-9]\w* \w+", option), option

@@ -2,8 +2,8 @@
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 
+from ..availability import available_if
 from ..parameters import is_word
 from ..rows.samples import Samples
 from .labels import Labels

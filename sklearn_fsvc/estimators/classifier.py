@@ -4,9 +4,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..availability import available_if
 from ..parameters import check_flag
 from ..rows.out import check_holds, check_out, write
 from .class_stream import ClassStream
@@ -220,7 +220,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         if not self.probability:
             raise AttributeError(
                 f"probability={self.probability!r}: this {type(self).__name__} has no "
-                "probabilities; fit it with probability=True."
+                "predict_proba and predict_log_proba; fit it with probability=True."
             )
         return True
 

@@ -3,9 +3,9 @@
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..availability import available_if
 from ..parameters import check_flag
 from ..readouts.posterior import Deviations
 from ..rows.out import check_out, write

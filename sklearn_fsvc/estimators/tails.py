@@ -8,7 +8,7 @@ from ..cautions import warn
 
 # Kurtosis beyond that of a normal distribution, of targets that are warned of. An exponential
 # distribution has 6, and what has logarithms of a normal distribution of deviation 1 has 111.
-_HEAVY = 20.0
+_HEAVY = 30.0
 # A transform is worth a word if it leaves less than this part of it.
 _LIGHTER = 0.25
 

@@ -1,6 +1,36 @@
 """What `verbose` prints and what callbacks hear: long work is seen to move."""
 
+import math
 import time
+
+# Seconds between two lines where `verbose` is 1.
+_PAUSE = 1.0
+# What phases of a fit are called where people read.
+_PHASES = {
+    "choice": "choosing kernel, width and weights",
+    "held out": "choosing the penalty",
+    "left out": "scores of rows, each without itself",
+}
+_last = -math.inf
+
+
+def say(what, text, verbose, details=""):
+    """Print a line: where `verbose` is 1, one a second at most, and no details.
+
+    Parameters
+    ----------
+    what : str
+        Who works and at what, such as "RBFClassifier fit, choice".
+    """
+    global _last
+    now = time.perf_counter()
+    if verbose > 1 or now - _last >= _PAUSE:
+        _last = now
+        who, _, phase = what.partition(", ")
+        phases = [_PHASES.get(part, part) for part in phase.split(", ") if part]
+        # Whoever reads a pipe or a file wants it now, too.
+        text = ": ".join([*phases, text]) + (details if verbose > 1 else "")
+        print(f"[{who}] {text}", flush=True)
 
 
 class Progress:
@@ -15,7 +45,7 @@ class Progress:
     total : int
         Rows in all.
     verbose : int
-        0 prints nothing.
+        0 prints nothing, 1 a line a second, 2 the end of each pass, too, and where its time went.
     stopwatch : callable
         Makes an ``engines.base.Stopwatch``.
     passing : Pass
@@ -25,7 +55,7 @@ class Progress:
     def __init__(self, what, total, verbose, stopwatch, passing):
         self.what, self.total, self.verbose = what, total, verbose
         self.done = self.tiles = 0
-        self.start = self.last = time.perf_counter()
+        self.start = time.perf_counter()
         self._stopwatch = stopwatch() if verbose else None
         self._passing = passing
 
@@ -39,23 +69,21 @@ class Progress:
         self.done += rows
         self.tiles += 1
         self._passing.advance(self.done)
-        now = time.perf_counter()
-        if self.verbose and now - self.last > 1 and self.done < self.total:
-            self.last = now
-            self._print()
+        if self.verbose and self.done < self.total:
+            self._print(1)
 
     def close(self):
         self._passing.end()
         if self.verbose:
             stages = self._stopwatch.totals()
-            self._print(": " + ", ".join(f"{k} {v:.3g} s" for k, v in stages.items()))
+            tiles = f", {self.tiles} tile{'s' if self.tiles != 1 else ''}: "
+            times = ", ".join(f"{k} {v:.3g} s" for k, v in stages.items())
+            self._print(self.verbose, tiles + times)
 
-    def _print(self, more=""):
+    def _print(self, verbose, details=""):
         rate = self.done / max(time.perf_counter() - self.start, 1e-9)
-        tiles = f"{self.tiles} tile{'s' if self.tiles != 1 else ''}"
-        print(
-            f"[{self.what}] {self.done:,} of {self.total:,} rows, {tiles}, {rate:,.0f} rows/s{more}"
-        )
+        text = f"{self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s"
+        say(self.what, text, verbose, details)
 
 
 class Pass:

@@ -31,6 +31,7 @@ from .groups import NETWORKS, group_candidates
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .parts import parts_of
 from .reports import summary, warn_of
+from .scoring import check_scoring
 from .shared import fit_split, fit_splits
 from .task import Task
 
@@ -177,11 +178,12 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         if not isinstance(last_step(self.estimator), NETWORKS):
             raise TypeError(
                 f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
-                "a Pipeline or TransformedTargetRegressor that ends in one; use scikit-learn's "
-                "GridSearchCV."
+                "one in a Pipeline or TransformedTargetRegressor; use scikit-learn's GridSearchCV."
             )
+        candidates = list(ParameterGrid(self.param_grid))
+        check_scoring(self.scoring, self.estimator, candidates, y)
         X, y, params = self._open(X, y, params)
-        findings = Findings(X, self.estimator, list(ParameterGrid(self.param_grid)), y, params)
+        findings = Findings(X, self.estimator, candidates, y, params)
         for name in _fitted_attributes(self):  # an earlier fit may have left more of them
             delattr(self, name)
         inner = copy(self)

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from ..cautions import warn
 from ..kernels import kernel_of
 from ..layers import RBFLayer
+from ..rows.progress import say
 from ..rows.streaming import take_in_any_order
 from ..rows.tiling import rows_per_tile
 from .automatic import (
@@ -77,7 +78,7 @@ def fit_layer(request, job, samples, groups=None):
     room.check(job, request.n_units, X.shape[1])
     shown = Presentation(job.engine, ahead, order, groups, dtype, room.block_rows, request.weights)
     check_squares(shown, request.metric)
-    search = _Search(request, shown, room.most, job.verbose)
+    search = _Search(request, shown, room.most, job.verbose, job.what)
     at_random = request.selection == "random"
     rows, selection_radius = search.random_rows() if at_random else search.novel_rows()
     units = job.engine.to_host(take_in_any_order(X, rows, replace(request, weights=None).dtype(X)))
@@ -123,13 +124,16 @@ class _Search:
     most : int
         Centres that there is memory for.
     verbose : int
-        1 prints each pass of a search for the selection radius.
+        1 prints how far a search for the selection radius is, 2 each of its passes.
+    what : str
+        Who selects, for people to read.
     """
 
     request: RBFRequest
     shown: Presentation
     most: int
     verbose: int
+    what: str
 
     @cached_property
     def natural(self):
@@ -221,7 +225,7 @@ class _Search:
         """What one pass of the search finds, and how many rows it saw."""
         found, n_seen = novel_rows(self.shown, self.rule(radius), n)
         if self.verbose:
-            n_rows = len(self.shown)
-            seen = "" if n_seen == n_rows else f" in {n_seen:,} of {n_rows:,} rows"
-            print(f"[selection] radius {radius:.6g}: {len(found):,} centres{seen}")
+            text = f"choosing hidden units: {len(found):,} found, about {n:,} wanted"
+            seen = f"; radius {radius:.6g}, {n_seen:,} of {len(self.shown):,} rows seen"
+            say(self.what, text, self.verbose, seen)
         return found, n_seen

@@ -1,4 +1,6 @@
 import pickle
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from sklearn.model_selection import train_test_split
 
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.rows import progress
 
 CLASSIFIERS = [RBFClassifier(40, random_state=0), TanhClassifier(40, random_state=0)]
 READOUTS = ["ridge", "lms", "none"]
@@ -342,13 +345,33 @@ def test_a_failed_fit_leaves_the_estimator_as_it_was(digits, classifier):
 
 
 def test_verbose_shows_progress(digits, capsys):
+    """2 says where the time of each pass goes."""
     X, _, y, _ = digits
-    RBFClassifier(50, random_state=0, verbose=1).fit(X, y)
-    text = capsys.readouterr().out
-    assert "[selection] radius" in text
-    assert "[RBFClassifier fit, choice]" in text
-    assert "[RBFClassifier fit, held out] 100 of 100 rows" in text
-    assert "[RBFClassifier fit] 600 of 600 rows" in text
+    RBFClassifier(50, random_state=0, verbose=2).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    for start, detail in [
+        ("[RBFClassifier fit] choosing hidden units: ", "; radius "),
+        ("[RBFClassifier fit] choosing kernel, width and weights: ", " tile: copy in "),
+        ("[RBFClassifier fit] choosing the penalty: 100 of 100 rows, ", "readout "),
+        ("[RBFClassifier fit] 600 of 600 rows, ", "layer "),
+    ]:
+        assert any(line.startswith(start) and detail in line for line in lines), start
+
+
+def test_verbose_prints_a_line_a_second(digits, capsys, monkeypatch):
+    """In plain words, the first of them at once."""
+    X, _, y, _ = digits
+    now = [0.0]
+    monkeypatch.setattr(progress, "_last", -1.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    model = RBFClassifier(50, random_state=0, verbose=True).fit(X, y)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\[RBFClassifier fit\] choosing hidden units: \d+ found, .* wanted", line)
+    now[0] = 1.5
+    model.fit(X, y)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    model.predict(X)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("selector", [RFE, SelectFromModel])

@@ -129,7 +129,7 @@ def test_there_are_none_unless_asked_for(network, name):
         assert not hasattr(clf, name)
         with pytest.raises(AttributeError, match=name) as caught:
             getattr(clf, name)
-        why = str(caught.value.__cause__)
+        why = str(caught.value)
         assert type(clf).__name__ in why
         assert "fit it with probability=True" in why
     clf = clone(network).set_params(probability=True)

@@ -219,7 +219,7 @@ def test_what_needs_all_rows_again_has_no_partial_fit(model, reason):
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, CLASSES)
     with pytest.raises(AttributeError, match=reason):
-        raise error.value.__cause__
+        raise error.value
 
 
 @pytest.mark.parametrize("forgetting", [0, -0.5, 1.5, np.nan, "0.5"])

@@ -17,10 +17,12 @@ from search.comparing import (
     TANH_OF_SPLITS,
     VALUES,
     compare,
+    load_numbers,
     of_the_rows,
+    own_fits,
     same_fits,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 
 
 @pytest.mark.parametrize(
@@ -98,22 +100,6 @@ def test_probabilities(wine, network):
     np.testing.assert_allclose(ours.predict_proba(wine[0]).sum(axis=1), 1)
 
 
-def test_no_probabilities_unless_asked_for(wine):
-    """As with GridSearchCV, each score is missing, with a warning."""
-    with pytest.warns(UserWarning, match="Scoring failed|non-finite"):
-        ours = compare(TANH, {"n_hidden": [10]}, wine, scoring="neg_log_loss")
-    assert np.isnan(ours.best_score_)
-    assert not hasattr(ours, "predict_proba")
-
-
-def test_errors_name_the_response_that_a_scorer_misses(wine):
-    how = {"scoring": ["neg_log_loss", "accuracy"], "refit": False, "cv": 2}
-    for search, name in ((GridSearchCV, "TanhClassifier"), (HiddenSizeSearchCV, "Candidate")):
-        message = f"{name} has none of the following attributes: predict_proba"
-        with pytest.raises(AttributeError, match=message):
-            search(TANH, SIZES, **how).fit(*wine)
-
-
 def moody(estimator, X, y):
     if estimator.n_hidden == 40 and X[0, 0] > 0:
         raise ArithmeticError("not today")
@@ -131,3 +117,35 @@ def test_a_scorer_that_raises(wine, scoring, error_score):
     for search in (GridSearchCV, HiddenSizeSearchCV):
         with pytest.raises(ArithmeticError, match="not today"):
             search(TANH, SIZES, **{**how, "error_score": "raise"}).fit(*wine)
+
+
+@pytest.mark.parametrize(
+    "scoring", ["neg_log_loss", ["accuracy", "roc_auc_ovr"], {"p": "neg_brier_score"}]
+)
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_scorers_of_probabilities_that_are_not_there(scoring, in_pipeline, wine):
+    """One error that says why, and nothing is fitted; where some have them, GridSearchCV's way."""
+    estimator = make_pipeline(StandardScaler(), TANH) if in_pipeline else TANH
+    prefix = "tanhclassifier__" if in_pipeline else ""
+    how = {"scoring": scoring, "cv": 2, "refit": False}
+    with (
+        own_fits() as fits,
+        pytest.raises(ValueError, match=r"^scoring='.*needs predict_proba, and .*probability=True"),
+    ):
+        HiddenSizeSearchCV(estimator, {prefix + "n_hidden": [5, 10]}, **how).fit(*wine)
+    assert not fits.call_count
+    grid = {prefix + "probability": [True], prefix + "n_hidden": [5]}
+    HiddenSizeSearchCV(estimator, grid, error_score="raise", **how).fit(*wine)
+
+
+def test_a_scorer_of_two_classes(wine):
+    search = HiddenSizeSearchCV(TANH, {"n_hidden": [5]}, scoring="roc_auc", cv=2)
+    with pytest.raises(ValueError, match=r"'roc_auc' is for two classes.*'roc_auc_ovr'"):
+        search.fit(*wine)
+    assert search.fit(wine[0], wine[1] == 1).best_score_ > 0.5
+
+
+def test_scorers_of_regressors():
+    search = HiddenSizeSearchCV(RBFRegressor(), {"n_hidden": [5]}, scoring="neg_log_loss")
+    with pytest.raises(ValueError, match=r"needs predict_proba, and .*RBFRegressor"):
+        search.fit(*load_numbers())

@@ -74,7 +74,7 @@ def test_jobs_of_joblib(digits):
 def test_the_plan_is_printed(wine, capsys):
     grids = [{"n_hidden": [10, 20], "scale": [0.2, "auto"]}, {"alpha": ["loo"], "n_hidden": [10]}]
     HiddenSizeSearchCV(
-        TanhClassifier(feature_weights=None, alpha=1.0, random_state=0), grids, cv=3, verbose=1
+        TanhClassifier(feature_weights=None, alpha=1.0, random_state=0), grids, cv=3, verbose=2
     ).fit(*wine)
     text = capsys.readouterr().out
     assert "5 candidates on 3 splits: 4 of them in 4 passes, 1 fitted one by one" in text
