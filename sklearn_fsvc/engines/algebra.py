@@ -24,6 +24,8 @@ from .threads import n_threads
 WORTH = {"gemm": 2**23, "syrk": 2**23, "trsm": 2**23}
 # Rows and columns of a part, about: those of the result, or columns that are solved for.
 EDGE = 512
+# Multiplications that no BLAS gives to a second thread, by whoever it is called.
+_TINY = 2**13
 # Order up to which a factor is one call.
 _WHOLE = 512
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
@@ -67,6 +69,8 @@ class HostAlgebra:
     @staticmethod
     def multiply(A, B):
         """A B, a new array."""
+        if A.size * B.shape[1] <= _TINY:
+            return np.matmul(A, B)
         dtype = np.result_type(A, B)
         A, B = (_contiguous(array, dtype) for array in (A, B))
         C = np.zeros((len(A), B.shape[1]), dtype)

@@ -1,7 +1,7 @@
 """Compiled loops on the CPU, by numba."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 
 import numpy as np
@@ -17,6 +17,8 @@ from .threads import allowed_threads, n_cores, n_threads, thread_choices
 _FEW_CORES = 4
 # Work under which a second thread costs more than it brings, in synapses.
 _SERIAL = 2**21
+# Numbers of units whose gradients NumPy takes: to compile the loop takes longer than a small fit.
+_NOT_COMPILED = 2**10
 # Work that is worth a slice of its own: between slices threads wait for the interpreter.
 _PART = 2**26
 # Elements of H finished while they are still in cache, where a function is left to apply.
@@ -79,18 +81,8 @@ class JitEngine(HostEngine):
         return host_identity(self.name, _compiler())
 
     def knobs(self, layer):
-        from .kernels.target import CHUNK, shapes
-
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
-        return {
-            "M": (2048, 1024, 4096) if n_cores() <= _FEW_CORES else (4096, 2048, 8192),
-            "asymmetry": (1, 2, 4),
-            "block": shapes(is_short, layer.n_features),
-            "tile_rows": (128, 32, 64, 256),
-            "tile_units": (2048, 256, 512, 8192),
-            "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),
-            "threads": thread_choices(),
-        }
+        return _knobs(is_short, layer.n_features, n_cores(), thread_choices())
 
     def is_tile_exact(self, layer):
         return True
@@ -174,10 +166,29 @@ class JitEngine(HostEngine):
         )  # fmt: skip
 
     def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
+        if units.size <= _NOT_COMPILED:
+            return super()._square_gradients(is_manhattan, X, units, slopes, W, out)
         from .kernels import gradients
 
         square = getattr(gradients, f"square_{X.dtype}")
-        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), out)
+        W = np.pad(W, ((0, -len(W) % 4), (0, 0)))
+        steps = np.empty((2, W.shape[1]), X.dtype)
+        _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), steps, out)
+
+
+@lru_cache(maxsize=256)
+def _knobs(is_short, n_features, cores, threads):
+    from .kernels.target import CHUNK, shapes
+
+    return {
+        "M": (2048, 1024, 4096) if cores <= _FEW_CORES else (4096, 2048, 8192),
+        "asymmetry": (1, 2, 4),
+        "block": shapes(is_short, n_features),
+        "tile_rows": (128, 32, 64, 256),
+        "tile_units": (2048, 256, 512, 8192),
+        "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),
+        "threads": threads,
+    }
 
 
 @cache

@@ -11,10 +11,12 @@ def pack(units, item, vectors):
     n_panels = -(-len(units) // lanes)
     items = items_of_rows(units, item)
     panels = _aligned((n_panels, items.shape[1], lanes), item)
-    for p in range(n_panels):
-        part = items[p * lanes : (p + 1) * lanes]
-        panels[p, :, : len(part)] = part.T
-        panels[p, :, len(part) :] = 0
+    n_full = len(items) // lanes
+    full, rest = items[: n_full * lanes], items[n_full * lanes :]
+    panels[:n_full] = full.reshape(n_full, lanes, items.shape[1]).transpose(0, 2, 1)
+    if len(rest):
+        panels[n_full, :, : len(rest)] = rest.T
+        panels[n_full, :, len(rest) :] = 0
     return panels
 
 

@@ -3,9 +3,12 @@
 import os
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable
+from concurrent.futures import wait
+from dataclasses import dataclass
 from functools import cache
 
+from .daemons import Daemons
 from .threads import n_threads
 
 # Whether this thread works on one part of several.
@@ -19,42 +22,46 @@ def is_part():
 
 def share(function, parts, n):
     """Call ``function(part)`` for each part on `n` threads; the calling thread works too."""
-    parts = deque(parts)
-    n_helpers = 0 if is_part() else min(n, len(parts)) - 1
-
-    def work():
-        while parts:
-            try:
-                part = parts.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            function(part)
-
+    work = _Work(function, deque(parts))
+    n_helpers = 0 if is_part() else min(n, len(work.parts)) - 1
     if n_helpers < 1:
-        work()
-    else:
-        _work_together(work, n_helpers)
-
-
-def _work_together(work, n_helpers):
-    def work_on_part():
-        _here.is_part = True
-        try:
-            work()
-        finally:
-            _here.is_part = False
-
-    pool = _pool(os.getpid(), n_helpers)
-    helpers = [pool.submit(work_on_part) for _ in range(n_helpers)]
+        return work.run()
+    pool, helpers = _pool(os.getpid(), n_helpers), []
     try:
-        work_on_part()
+        for _ in range(n_helpers):
+            helpers.append(pool.submit(work.run_as_part))
+        work.run_as_part()
     finally:
         # A helper that has not begun, because another call keeps the pool busy, has
         # nothing left to do.
         started = [helper for helper in helpers if not helper.cancel()]
         wait(started)
+        work.function = None  # and the pool, which may keep its task for a while, no memory
     for helper in started:
         helper.result()
+
+
+@dataclass
+class _Work:
+    """Parts that threads take."""
+
+    function: Callable | None
+    parts: deque
+
+    def run(self):
+        while self.parts:
+            try:
+                part = self.parts.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            self.function(part)
+
+    def run_as_part(self):
+        _here.is_part = True
+        try:
+            self.run()
+        finally:
+            _here.is_part = False
 
 
 def submit(functions):
@@ -69,4 +76,4 @@ def _pool(process, n):
 
     One pool a process, for threads do not survive a fork.
     """
-    return ThreadPoolExecutor(n, thread_name_prefix="sklearn_fsvc")
+    return Daemons(n)

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .ridge import gather
+from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
-# One row in so many is held out.
-PARTS = 6
+# One row in so many is held out, and no more rows than these.
+PARTS, _MOST_HELD = 6, 5000
+# The penalty over the rounding of float32 from which sums in float32 do.
+_COARSE = 25
 # Rows and units up to which all parts are held out, one after the other: it costs nothing.
 FEW = 1000
 # Penalties are powers of this.
@@ -101,7 +103,7 @@ def hold_out(rows, random):
             "give two rows of positive weight, or numbers instead."
         )
     shuffled = random.permutation(rows)
-    n_held = max(1, len(rows) // PARTS)
+    n_held = max(1, min(len(rows) // PARTS, _MOST_HELD))
     return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
 
@@ -148,7 +150,7 @@ def search_penalty(folds, start, hopeless=np.inf):
     Found
     """
     n = max(kept.n for kept, _ in folds)
-    least = max(_LEAST, int(np.ceil(np.log(n * np.finfo(np.float32).eps) / np.log(STEP))))
+    least = max(_LEAST, int(np.ceil(np.log(_rounding(n)) / np.log(STEP))))
     tried = {}
 
     def error_at(power):
@@ -168,6 +170,11 @@ def search_penalty(folds, start, hopeless=np.inf):
         if best != first:
             break
     return Found(float(STEP**best), error_at(best), len(folds[0][0].h), tried)
+
+
+def _rounding(n):
+    """The penalty that the rounding of H'H in float32 rivals, for rows of so much weight."""
+    return n * np.finfo(np.float32).eps
 
 
 def n_judges(n_units):
@@ -228,14 +235,24 @@ def train_held_out(job, layer, samples, random, trials):
     found : Found
     statistics : RidgeStatistics
     """
-    (statistics,) = gather(job, [layer], samples)
+    how = gather_coarse if _may_be_coarse(layer, samples, trials.first_alpha) else gather
+    (statistics,) = how(job, [layer], samples)
     judges = layer.part(slice(n_judges(layer.n_units)))
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
     taken = RidgeStatistics.nbytes(layer.n_units)
     # The other sets of rows, the difference of each, and a factor.
     taken += 2 * len(parts) * RidgeStatistics.nbytes(judges.n_units)
     job = job.named(f"{job.what}, held out").reserving(taken)
-    of_held = [gather(job, [judges], samples, part)[0] for part in parts]
+    of_held = [how(job, [judges], samples, part)[0] for part in parts]
     found = search_penalty(folds_of(statistics, of_held, judges.n_units), trials.first_alpha)
     trials.add(layer, found)
+    if how is gather_coarse and not _may_be_coarse(layer, samples, found.alpha):
+        del statistics, of_held
+        (statistics,) = gather(job, [layer], samples)
     return found, statistics
+
+
+def _may_be_coarse(layer, samples, alpha):
+    """Whether products in float32 do: of many units, with a penalty far above their rounding."""
+    n = len(samples) if samples.weight is None else samples.weight.sum()
+    return layer.n_units > FEW and alpha > _COARSE * _rounding(n)

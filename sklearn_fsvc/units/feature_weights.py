@@ -23,6 +23,8 @@ from .radius import typical_distance, typical_distance_bytes
 # Networks that are asked one after the other, their rows, and the most centres.
 _ROUNDS, _ROWS, _CENTERS = 3, 4000, 600
 _ALPHA = 0.1
+# Rows x units x features x outputs of which gradients are taken, about: fewer rows do for more.
+_GRADIENTS, _LEAST_ROWS = 2**31, 500
 # Numbers of the rows that are looked at in one go.
 _NUMBERS = 2**20
 
@@ -55,16 +57,23 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
     needed = drawn.X.nbytes + typical_distance_bytes(drawn.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
     even = weights = of_equal_spread(drawn, job.engine)
+    asked = np.arange(len(drawn))[-_rows_to_ask(drawn) :]
     for _ in range(_ROUNDS):
         layer = _layer(job.engine, drawn, weights, metric, kernel)
         (statistics,) = gather_coarse(job, [layer], drawn)
         W = statistics.solve(_ALPHA).W
         del statistics
-        squares = weights**2 * mean_squared_gradients(job, layer, W, drawn)
+        squares = weights**2 * mean_squared_gradients(job, layer, W, drawn, asked)
         if not 0 < squares.max() < np.inf:
             break
         weights = np.sqrt(squares / squares.max())
     return even, weights
+
+
+def _rows_to_ask(drawn):
+    """Of how many rows gradients are taken, the last ones: the first are centres."""
+    each = _CENTERS * drawn.X.shape[1] * drawn.targets.n_outputs
+    return max(_LEAST_ROWS, _GRADIENTS // each)
 
 
 def of_equal_spread(samples, engine):

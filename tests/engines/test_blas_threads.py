@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from allocated import peak
 from sklearn_fsvc import RBFClassifier, TanhRegressor
 from sklearn_fsvc.engines import algebra, blas, blas_threads, lapack
 from sklearn_fsvc.engines.algebra import HOST
@@ -112,6 +114,7 @@ def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
         return matmul(*args, **how)
 
     monkeypatch.setattr(blas.np, "matmul", recorded)
+    monkeypatch.setattr(algebra, "_TINY", 0)  # what is tiny has one without being told
     X = rng.normal(size=(50, 3))
     TanhRegressor(20, alpha=1, device="blas").fit(X, X[:, 0]).predict(X)
     assert found
@@ -175,6 +178,19 @@ def test_threads_change_no_bit(monkeypatch, allowed, shape):
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_memory_of_parts_is_given_back(rng):
+    """Though a thread of the pool may not have looked at its task yet."""
+    H = rng.normal(size=(3000, 300))
+    C = np.zeros((300, 300), order="F")
+    for _ in range(5):
+        _, most = peak(HOST.syrk, C, H.T)
+        assert most < HOST.syrk_bytes(300, H.dtype) + 2**16
+        tracemalloc.start()
+        HOST.syrk(C, H.T)
+        assert tracemalloc.get_traced_memory()[0] < 2**16
+        tracemalloc.stop()
 
 
 def test_a_matrix_without_a_factor_is_found_out(small_parts):

@@ -19,7 +19,7 @@ START = """
 import os, random, signal, sys, threading, time
 import numpy as np
 from sklearn_fsvc import RBFProjector, TanhProjector, TanhClassifier
-from sklearn_fsvc.engines import blas, host
+from sklearn_fsvc.engines import blas, pool
 
 blas.n_threads = lambda: 2
 X = np.random.default_rng(0).random((3000, 40), dtype=np.float32)
@@ -34,7 +34,7 @@ def interrupted(thread):
         raise KeyboardInterrupt
 
 projector = TanhProjector(600, random_state=0, device="blas").fit(X)
-host._pool.cache_clear()  # threads are started anew
+pool._pool.cache_clear()  # threads are started anew
 threading.Thread.start = interrupted
 try:
     projector.transform(X)
@@ -57,7 +57,7 @@ start = time.perf_counter()
 longest = time.perf_counter() - start
 while n < {INTERRUPTS}:
     try:
-        host._pool.cache_clear()
+        pool._pool.cache_clear()
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, longest))
         while True:
             for model, H in zip(models, expected):

@@ -1,7 +1,8 @@
 """The compiled loop of squared gradients: see `engines.gradients.square`.
 
 Steps of two features stay in cache and meet four outputs at a time, in eight sums that
-vectors add up. As in `cpu`, each dtype has a function of its own with one signature.
+vectors add up: W has a multiple of four rows. As in `cpu`, each dtype has a function of its own
+with one signature.
 """
 
 import numpy as np
@@ -12,10 +13,8 @@ from .compiling import jit
 
 # fastmath lets LLVM reorder the sums, and so use vectors.
 @njit(nogil=True, fastmath=True)
-def _square(is_manhattan, X, units, slopes, W, out):
+def _square(is_manhattan, X, units, slopes, W, steps, out):
     n_features, n_units = units.shape
-    steps = np.empty((2, n_units), X.dtype)
-    W = _rows_in_fours(W)
     zero = X.dtype.type(0)
     for i in range(len(X)):
         for k in range(0, n_features, 2):
@@ -41,19 +40,6 @@ def _square(is_manhattan, X, units, slopes, W, out):
             out[i, k], out[i, last] = total, total_of_last
 
 
-@njit(nogil=True)
-def _rows_in_fours(W):
-    """W with rows of zeros below, up to a multiple of four.
-
-    Copied item by item: a slice would take three seconds more to compile, for its error.
-    """
-    padded = np.zeros((-(-len(W) // 4) * 4, W.shape[1]), W.dtype)
-    for o in range(len(W)):
-        for j in range(W.shape[1]):
-            padded[o, j] = W[o, j]
-    return padded
-
-
 @njit(nogil=True, fastmath=True)
 def _step(is_manhattan, x, units, slopes, steps):
     """Slopes times steps of one row and feature."""
@@ -75,10 +61,10 @@ def _squares(a, b, c, d):
 
 
 @jit
-def square_float32(is_manhattan, X, units, slopes, W, out):
-    _square(is_manhattan, X, units, slopes, W, out)
+def square_float32(is_manhattan, X, units, slopes, W, steps, out):
+    _square(is_manhattan, X, units, slopes, W, steps, out)
 
 
 @jit
-def square_float64(is_manhattan, X, units, slopes, W, out):
-    _square(is_manhattan, X, units, slopes, W, out)
+def square_float64(is_manhattan, X, units, slopes, W, steps, out):
+    _square(is_manhattan, X, units, slopes, W, steps, out)
