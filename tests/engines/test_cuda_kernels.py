@@ -79,7 +79,8 @@ def cases():
         numbers = (*sides, dtype, array(dtype, 4))
         kernel = patches.average(kind, response)
         yield f"average {dtype} {response}", kernel, (array(dtype), line, *numbers)
-    yield "settle", novelty.settle(), (array(f8), array(f8, 1), f8, array(t.int32, 1))
+    numbers = array(t.int32, 1)
+    yield "settle", novelty.settle(), (array(f8), array(f8, 1), f8, numbers, numbers)
 
 
 def n_words(signature):
