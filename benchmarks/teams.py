@@ -1,11 +1,13 @@
-"""Several GPUs against one: fits with the same rows, and with twice as many.
+"""Several GPUs against one: fits as they are made, with the same rows, and with twice as many.
 
-python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--rows N] [--units M]
-    [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
+python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--units M ...] [--rows N]
+    [--row_units M] [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
 
-Host memory to fitted model. `--order` also factorises matrices of these orders, and `--huge`
-fits so many units that no single device has room. The devices take turns; medians, and the
-first calls, which also compile. `--data` names the folder of MNIST; other rows are random bytes.
+Host memory to fitted model. "as made" has only a number of units, `device` and `random_state`;
+what others are given is in their names. `--order` also factorises matrices of these orders, and
+`--huge` fits so many units that no single device has room. The devices take turns; medians, and
+the first calls, which also compile. `--data` names the folder of MNIST; other rows are random
+bytes.
 """
 
 import time
@@ -31,9 +33,10 @@ def random_rows(n, n_features):
 
 def models(m):
     return {
-        "tanh": TanhClassifier(m, scale=0.01, alpha=1.0, random_state=0),
-        "tanh, alpha auto": TanhClassifier(m, scale=0.01, random_state=0),
-        "RBF, random centres": RBFClassifier(
+        "tanh, as made": TanhClassifier(m, random_state=0),
+        "RBF, as made": RBFClassifier(m, random_state=0),
+        "tanh, scale and alpha": TanhClassifier(m, scale=0.01, alpha=1.0, random_state=0),
+        "RBF, random centres, all given": RBFClassifier(
             m, selection="random", kernel="triangular", feature_weights=None, radius=4e4, alpha=1.0,
             random_state=0,
         ),
@@ -60,7 +63,7 @@ def compare(args, name, model, X, y):
     found = in_turn(works, args.repeats)
     base = found[args.devices[0]][1]
     for device, (first, median) in found.items():
-        what = f"{name}, {args.units} units, {len(X)} rows, {device}"
+        what = f"{name}, {model.n_hidden} units, {len(X)} rows, {device}"
         yield f"{what}: first fit, s", first
         yield f"{what}: fit, s", median
         yield f"{what}: times as fast", base / median
@@ -121,7 +124,7 @@ def huge_fit(args, units):
 
 
 def main(args):
-    found, kinds = [], models(args.units)
+    found = []
     for order in args.order:
         found += factorisations(args, order)
     for units in args.huge:
@@ -129,11 +132,12 @@ def main(args):
     if args.data:
         X, y = load_images(args.data)[:2]
         for name in args.only:
-            found += compare(args, f"MNIST, {name}", kinds[name], X, y)
-    X, y = random_rows(args.rows if args.only else 0, 784)
-    for name in args.only:
+            for m in args.units:
+                found += compare(args, f"MNIST, {name}", models(m)[name], X, y)
+    X, y = random_rows(args.rows, 784)
+    for name in args.only if args.rows else ():
         for n in (len(X) // 2, len(X)):
-            found += compare(args, name, kinds[name], X[:n], y[:n])
+            found += compare(args, name, models(args.row_units)[name], X[:n], y[:n])
     report(args, "teams", found)
 
 
@@ -143,10 +147,11 @@ if __name__ == "__main__":
             devices={"nargs": "+", "default": ["cuda:0", "cuda:all"]},
             data={},
             rows={"type": int, "default": 1_000_000},
-            units={"type": int, "default": 8192},
+            units={"type": int, "nargs": "*", "default": [4096, 16_384, 32_768]},
+            row_units={"type": int, "default": 8192},
             order={"type": int, "nargs": "*", "default": []},
             huge={"type": int, "nargs": "*", "default": []},
             repeats={"type": int, "default": 7},
-            only={"nargs": "*", "default": ["tanh", "tanh, alpha auto", "RBF, random centres"]},
+            only={"nargs": "*", "default": list(models(1))},
         )
     )

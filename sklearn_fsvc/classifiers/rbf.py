@@ -68,7 +68,8 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         a sixth of the rows, which are held out, and trains on all of them in the end; of
         1000 rows and units or fewer, each sixth is held out in its turn. Of several
         numbers, the one with the least leave-one-out error is taken, in one more pass over
-        the rows; "loo" tries 17 from 1e-5 to 1e3.
+        the rows; "loo" tries 17 from 1e-5 to 1e3,
+        and with more than 2000 units only those on the way downhill.
     forgetting : float, default=1.0
         In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     probability : bool, default=False

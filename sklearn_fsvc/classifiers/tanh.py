@@ -45,7 +45,8 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     alpha : float, "auto", "loo" or array-like of float, default="auto"
         Ridge penalty; the intercept is not penalised. "auto" minimises the error of
         a sixth of the rows, which are held out. Of several numbers, the one with the least
-        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3.
+        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3,
+        and with more than 2000 units only those on the way downhill.
     forgetting : float, default=1.0
         In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     probability : bool, default=False

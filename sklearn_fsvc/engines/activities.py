@@ -21,6 +21,14 @@ def in_steps(H, xp):
     return H
 
 
+def novel_in_each(engine, layers, threshold):
+    """`Engine.novel` for each of some layers: the rows are the units, and no activity is yet."""
+    xp = engine.xp
+    return [
+        engine.novel(layer, layer.units, xp.zeros(layer.n_units), threshold) for layer in layers
+    ]
+
+
 def by_unit(engine, layer, X):
     """What each unit answers to the rows X: a row for each unit, rounded as `in_steps` does."""
     H = engine.hidden(engine.prepare(layer), X)

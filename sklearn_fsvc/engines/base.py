@@ -44,6 +44,8 @@ class Engine(PatchSteps, ABC):
         Rows that novelty selection reads in one go, and those that it settles in a round.
     chunk_units : int
         Centres that they meet at a time; who dies of them is spared the next.
+    group_bytes : int
+        For groups of rows that `novel_in_each` settles at one time; 0 where it gains nothing.
     auto_work : int or None
         rows x units x features from which ``device="auto"`` takes this engine, if it works;
         None for engines on the host.
@@ -69,7 +71,7 @@ class Engine(PatchSteps, ABC):
     team = None
     tuned = MappingProxyType({})
     n_ahead = 1
-    block_rows, round_rows, chunk_units = 4096, 256, 256
+    block_rows, round_rows, chunk_units, group_bytes = 4096, 256, 256, 0
 
     def __enter__(self):
         self.tuned = profiles.read(self.identity())
@@ -175,11 +177,7 @@ class Engine(PatchSteps, ABC):
         return False
 
     def sparse_place(self):
-        """What evaluates layers of products on sparse rows, in the words of the engine.
-
-        Its `hidden` takes a ``scipy.sparse.csr_array`` and, always, all units. None where there
-        is none: then such rows are made dense, a tile at a time.
-        """
+        """What takes a ``scipy.sparse.csr_array`` for layers of products; None: rows come dense."""
         return None
 
     def activity(self, prepared, X):
@@ -200,6 +198,8 @@ class Engine(PatchSteps, ABC):
         `layer` has the rows of `X`, an array of `xp`, for units. `activity` (rows,) in
         float64, an array of `xp`, is what they start with; it may be changed.
         """
+
+    novel_in_each = activities.novel_in_each
 
     def squared_gradients(self, layer, X, D, W):
         """How steep the answers of a network are: see `gradients`.

@@ -8,6 +8,7 @@ matrix, and all others meet what became a centre; see `living`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from .team import LivingTeam
 _MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
 # Numbers in the rows from which a team shares a selection. With fewer, to ask all in each round
 # takes longer than the work.
-_SHARED = 2**30
+_SHARED = 2**32
+# Bytes in pairs of rows above which it is better to drop rows that are dead.
+_PAIRED = 2**39
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Presentation:
     block_rows : int, optional
         Rows that are read in one go; what suits the engine by default. The centres are the
         same for every size.
+    group_bytes : int
+        For small groups whose rows are compared all at once, all with all.
     weights : ndarray of shape (n_features,), optional
         Weights of the features: rows are compared once they are multiplied by them.
     """
@@ -70,6 +75,7 @@ class Presentation:
     dtype: np.dtype | None = None
     block_rows: int | None = None
     weights: np.ndarray | None = None
+    group_bytes: int = 0
 
     def __len__(self):
         return len(self.order)
@@ -91,6 +97,23 @@ class Presentation:
         for code in np.unique(in_order):
             positions = np.flatnonzero(in_order == code)
             yield positions, replace(self, order=self.order[positions], groups=None)
+
+    @cached_property
+    def at_once(self):
+        """(positions in the order, rows) of each group, if so many pairs are; else None.
+
+        They are kept: a search compares them at one radius after the other.
+        """
+        if self.groups is None or not self.group_bytes:
+            return None
+        positions = [at for at, _ in self.by_group()]
+        widest, n_features = max(map(len, positions)), self.X.shape[1]
+        row_bytes = n_features * (self.X.dtype if self.dtype is None else self.dtype).itemsize
+        needed = len(self) * (8 * widest + row_bytes) + 3 * 8 * widest**2
+        is_far = isinstance(self.X, Source) and not self.X.is_in_memory
+        if is_far or needed > self.group_bytes or len(self) * widest * row_bytes > _PAIRED:
+            return None
+        return [(at, self.block(at)) for at in positions]
 
     @property
     def n_groups(self):
@@ -158,9 +181,28 @@ def _novel_in_group(shown, rule, limit):
         found.append(ranks)
         count += len(ranks)
         if limit is not None and count > limit:
-            found = np.concatenate(found)[: limit + 1]
-            return found, int(found[-1]) + 1
-    return np.concatenate(found), len(shown)
+            break
+    return _cut(np.concatenate(found), len(shown), limit)
+
+
+def _cut(found, n_rows, limit):
+    """The first of those that were found, one more than the limit at most, and how many rows
+    it takes to find them."""
+    if limit is None or len(found) <= limit:
+        return found, n_rows
+    return found[: limit + 1], int(found[limit]) + 1
+
+
+def _groups(shown, rule):
+    """(positions, ``kept(limit)`` as of `_novel_in_group`) of each group."""
+    if shown.at_once is None:
+        for positions, group in shown.by_group():
+            yield positions, partial(_novel_in_group, group, rule)
+        return
+    layers = [rule.layer(rows) for _, rows in shown.at_once]
+    found = shown.engine.novel_in_each(layers, rule.overlap)
+    for (positions, _), kept in zip(shown.at_once, found, strict=True):
+        yield positions, partial(_cut, kept, len(positions))
 
 
 def novel_rows(shown, rule, limit=None):
@@ -182,9 +224,8 @@ def novel_rows(shown, rule, limit=None):
         Rows that it took to find them: all, unless the limit was passed.
     """
     found, count, seen = [], 0, 0
-    for positions, group in shown.by_group():
-        left = None if limit is None else limit - count
-        kept, n_seen = _novel_in_group(group, rule, left)
+    for positions, kept_to in _groups(shown, rule):
+        kept, n_seen = kept_to(None if limit is None else limit - count)
         found.append(positions[kept])
         count, seen = count + len(kept), seen + n_seen
         if limit is not None and count > limit:
@@ -198,7 +239,7 @@ def first_novel_rows(shown, rule, n):
     A smaller `n` gives a prefix. Each group may have to give all `n`, so none is cut short
     by the others.
     """
-    found = [positions[_novel_in_group(group, rule, n)[0]] for positions, group in shown.by_group()]
+    found = [positions[kept_to(n)[0]] for positions, kept_to in _groups(shown, rule)]
     return np.sort(np.concatenate(found))[:n]
 
 

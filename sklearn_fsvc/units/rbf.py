@@ -76,7 +76,10 @@ def fit_layer(request, job, samples, groups=None):
         ahead, job = job.anticipating(X, order, groups)
     room = _Room.of(job, len(order), X.shape[1], dtype.itemsize)
     room.check(job, request.n_units, X.shape[1])
-    shown = Presentation(job.engine, ahead, order, groups, dtype, room.block_rows, request.weights)
+    shown = Presentation(
+        job.engine, ahead, order, groups, dtype, room.block_rows, request.weights,
+        min(job.engine.group_bytes, job.memory_limit // 4),
+    )  # fmt: skip
     check_squares(shown, request.metric)
     search = _Search(request, shown, room.most, job.verbose, job.what)
     at_random = request.selection == "random"

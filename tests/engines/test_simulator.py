@@ -126,6 +126,17 @@ def test_novelty_is_that_of_the_host(engine, rng, radius, overlap):
     assert 10 < len(found) < 60
 
 
+@pytest.mark.parametrize("sizes", [[1], [7, 1, 20], [9, 8, 8, 1]])
+def test_groups_are_settled_side_by_side(engine, rng, sizes):
+    layers = [RBFLayer(rng.random((n, 3)), 0.4, kernel="triangular") for n in sizes]
+    found = engine.novel_in_each(layers, 0.9)
+    for layer, kept in zip(layers, found, strict=True):
+        expected = naive.novel_rows(layer.units, 0.4, 0.9)
+        np.testing.assert_array_equal(kept, expected)
+    assert len(found) == len(sizes)
+    assert sum(map(len, found)) < sum(sizes) or sizes == [1]
+
+
 @pytest.mark.parametrize("kind", ["manhattan triangular uint8", "tanh float64"])
 def test_the_kernel_of_the_paper_is_right(kind):
     X, layer = example(kind, 9, 7, 5)

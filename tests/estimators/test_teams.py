@@ -171,7 +171,7 @@ def test_a_large_selection_is_shared(rows, monkeypatch):
         begin(self, shown, *args)
 
     monkeypatch.setattr(Living, "__init__", noted)
-    for least, members in ((2**30, {0}), (0, {0, 1})):
+    for least, members in ((2**32, {0}), (0, {0, 1})):
         monkeypatch.setattr("sklearn_fsvc.units.novelty._SHARED", least)
         for selection in ("global", "per_class"):
             seen.clear()

@@ -169,3 +169,44 @@ def test_rows_may_be_compared_with_weights(engine, rng, dtype):
     found, _ = novel_rows(presentation, rule)
     np.testing.assert_array_equal(found, naive.novel_rows(expected, 90.0, 0.9))
     assert 10 < len(found) < 290
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
+    """With every limit, also how many rows it took: a search takes the same way."""
+    X = (rng.random((300, 3)) * 9).astype(dtype)
+    order, groups = rng.permutation(300)[:250], np.minimum(rng.integers(0, 7, 300), 4)
+    weights = np.array([1.0, 0.3, 0.0]) if weighted else None
+    how = {"weights": weights, "dtype": np.dtype(float) if weighted else None}
+    in_turn, at_once = (shown(X, order, groups, group_bytes=n, **how) for n in (0, 2**24))
+    assert in_turn.at_once is None
+    assert len(at_once.at_once) == 5
+    calls, novel = [], type(JIT).novel
+
+    def noted(self, layer, *args):
+        calls.append(layer.n_units)
+        return novel(self, layer, *args)
+
+    for radius in (0.3, 1.0, 4.0):
+        rule = NoveltyRule("manhattan", "triangular", radius, 0.9)
+        for limit in (None, 0, 1, 5, 20, 60, 119, 250):
+            found, expected = (novel_rows(each, rule, limit) for each in (at_once, in_turn))
+            np.testing.assert_array_equal(found[0], expected[0])
+            assert found[1] == expected[1]
+        for n in (1, 7, 300):
+            found, expected = (first_novel_rows(each, rule, n) for each in (at_once, in_turn))
+            np.testing.assert_array_equal(found, expected)
+    monkeypatch.setattr(type(JIT), "novel", noted)
+    novel_rows(at_once, rule)
+    assert sorted(calls) == sorted(np.bincount(groups[order]))
+
+
+@pytest.mark.parametrize("change", [{"group_bytes": 10_000}, {"groups": None}, "pairs"])
+def test_what_is_too_much_is_not_at_once(rng, change, monkeypatch):
+    how = {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
+    if change == "pairs":
+        monkeypatch.setattr("sklearn_fsvc.units.novelty._PAIRED", 100 * 30 * 8)
+    else:
+        how |= change
+    assert shown(rng.random((100, 2)), **how).at_once is None

@@ -56,7 +56,8 @@ class CuPyAlgebra:
     def split(A):
         """float32 as the sum of two numbers with the 11 binary digits of TF32, where there is it.
 
-        Three products of such parts are as exact as one of float32, and take half its time.
+        Three products of such parts take half the time of one of float32, and round about five
+        times as coarsely.
         """
         import cupy
 

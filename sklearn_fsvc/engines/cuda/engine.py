@@ -39,12 +39,12 @@ class CudaEngine(Engine):
     name = "cuda"
     algebra = CuPyAlgebra()
     n_ahead = 2
-    block_rows, round_rows, chunk_units = 65_536, 2048, 1024
+    block_rows, round_rows, chunk_units, group_bytes = 65_536, 2048, 1024, 2**33
     # A second or more of two cores; the first use of a GPU in a process costs seconds.
     auto_work = 10**11
     # A few images at a time would be over before the next are launched.
     patch_bytes = 2**31
-    # benchmarks/teams.py: two gain 1.2 to 1.4 at 4e11, 1.8 at 3e12.
+    # benchmarks/teams.py, fits as made: two gain 1.0 at 2e11, 1.3 to 1.4 at 8e11, more beyond.
     team_work = 10**12
     is_numbered = True
     dlpack_type = 2
@@ -201,14 +201,26 @@ class CudaEngine(Engine):
         return transfer.EventStopwatch(self.xp)
 
     def novel(self, layer, X, activity, threshold):
+        return self._settle(activities.by_unit(self, layer, X), activity, threshold, [len(X)])[0]
+
+    def novel_in_each(self, layers, threshold):
+        sizes = [layer.n_units for layer in layers]
+        K, end = self.xp.empty((sum(sizes), max(sizes))), 0
+        for layer, n in zip(layers, sizes, strict=True):
+            K[end : end + n, :n] = activities.by_unit(self, layer, layer.units)
+            end += n
+        return self._settle(K, self.xp.zeros(end), threshold, sizes)
+
+    def _settle(self, K, activity, threshold, sizes):
+        """The rows that are kept of groups of these sizes, by one launch."""
         from ..kernels.cuda import novelty
 
-        K = activities.by_unit(self, layer, X)
-        found = self.xp.empty(len(X) + 1, np.int32)
-        numbers = K, activity, np.float64(threshold), found
-        self.launch(novelty.settle(), 1, novelty.SETTLE_THREADS, *numbers)
-        found = self.to_host(found)
-        return found[1 : found[0] + 1]
+        starts = np.cumsum([0, *sizes], dtype=np.int32)
+        found = self.xp.empty(len(activity) + len(sizes), np.int32)
+        numbers = K, activity, np.float64(threshold), self.to_device(starts), found
+        self.launch(novelty.settle(), len(sizes), novelty.SETTLE_THREADS, *numbers)
+        places, found = starts[:-1] + np.arange(len(sizes)), self.to_host(found)
+        return [found[place + 1 : place + 1 + found[place]] for place in places]
 
     def unfold(self, layer, X):
         return patches.unfold(self, layer, X)

@@ -21,7 +21,7 @@ def kernels():
     """(kernel, types of its arguments) of all that layers launch."""
     for make in (_distances, _elementwise, _patches):
         yield from make()
-    yield novelty.settle(), (_array("<f8"), _array("<f8", 1), "<f8", _array("<i4", 1))
+    yield novelty.settle(), (_array("<f8"), _array("<f8", 1), "<f8", *[_array("<i4", 1)] * 2)
 
 
 def _distances():

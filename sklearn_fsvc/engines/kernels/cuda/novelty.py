@@ -1,4 +1,4 @@
-"""The sequential rule of novelty, by one block of threads."""
+"""The sequential rule of novelty, by one block of threads for each group of rows."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ SETTLE_THREADS = 1024
 
 @deferred
 def settle():
-    """Kernel: the sequential rule of novelty among the rows of one block.
+    """Kernel: the sequential rule of novelty among the rows of each group.
 
     In order, a row whose activity is still under the threshold is kept and adds its own
-    outputs to the activities of the rows after it. One block of SETTLE_THREADS.
+    outputs to the activities of the rows after it. A block of SETTLE_THREADS for each group.
     """
     global cuda  # where the simulator looks for it
     from ..language import cuda, jit
@@ -20,12 +20,16 @@ def settle():
     THREADS_ = SETTLE_THREADS
 
     @jit(THREADS_)
-    def kernel(K, activity, threshold, kept):
-        # K (units, rows) IN: unit i is row i. activity (rows,) IN OUT, kept (1 + rows,) OUT:
-        # how many, which
+    def kernel(K, activity, threshold, starts, kept):
+        # starts (groups + 1,) IN: the first row of each group, and the end. K (units, rows of the
+        # largest group) IN: unit i is row i. activity (rows,) IN OUT. kept (groups + rows,) OUT:
+        # of each group how many, and which of its rows
+        group = cuda.blockIdx.x
+        begin = starts[group]
+        place = begin + group
         first = cuda.shared.array(1, np.int32)
         thread = cuda.threadIdx.x
-        n = activity.shape[0]
+        n = starts[group + 1] - begin
         count = 0
         after = 0
         while True:
@@ -33,7 +37,7 @@ def settle():
                 first[0] = n
             cuda.syncthreads()
             mine = after + (thread - after) % THREADS_
-            while mine < n and not activity[mine] < threshold:
+            while mine < n and not activity[begin + mine] < threshold:
                 mine += THREADS_
             if mine < first[0]:
                 cuda.atomic.min(first, 0, np.int32(mine))
@@ -43,14 +47,14 @@ def settle():
                 break
             count += 1
             if thread == 0:
-                kept[count] = row
+                kept[place + count] = row
             after = row + 1
             j = after + (thread - after) % THREADS_
             while j < n:
-                activity[j] += K[row, j]
+                activity[begin + j] += K[begin + row, j]
                 j += THREADS_
             cuda.syncthreads()
         if thread == 0:
-            kept[0] = count
+            kept[place] = count
 
     return kernel
