@@ -37,7 +37,7 @@ def moment(ax, X, row, kept, activity):
     ax.plot(*X[row], "*", color=VERMILION, markersize=13, mec="white", mew=0.8)
     verdict = "becomes a centre" if row in kept else "no centre"
     sign = "< 1" if row in kept else "≥ 1"
-    ax.set_title(f"row {row + 1}: activity {activity:.2f} {sign},\n{verdict}", fontsize=9)
+    ax.set_title(f"row {row + 1}: activation {activity:.2f} {sign},\n{verdict}", fontsize=9)
     ax.set(xlim=BOX[:2], ylim=BOX[2:], aspect="equal")
 
 

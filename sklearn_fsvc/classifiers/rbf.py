@@ -15,7 +15,7 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
     ``phi(d) = max(0, 1 - d / (2.5066 radius))``, the Gaussian
     ``phi(d) = exp(-d^2 / (2 radius^2))`` or the Laplacian ``phi(d) = exp(-d / radius)``.
     Centres ``c_j`` are training rows chosen for their novelty: in the order of
-    presentation, a row becomes a centre if the activities it raises in the centres so far
+    presentation, a row becomes a centre if the activations it raises in the centres so far
     sum to less than `overlap` [1]_. Nothing in the layer is trained; the readout is linear.
 
     Parameters
@@ -38,7 +38,7 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         With a number, centres are found in the same order whatever `n_hidden`, so smaller
         networks are prefixes of larger.
     overlap : float, default=1.0
-        Threshold of the sum of activities, p in [1]_: the higher, the more centres.
+        Threshold of the sum of activations, p in [1]_: the higher, the more centres.
     selection : {"per_class", "global", "random"}, default="per_class"
         Novelty within each class, over all rows, or `n_hidden` rows at random. With several
         columns of y there is no one class, and "per_class" is "global".
@@ -62,7 +62,7 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "lms" starts from the untrained readout and corrects it row by row,
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
-        the activities of the centres of each class.
+        the activations of the centres of each class.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
         Ridge penalty; the intercept is not penalised. "auto" minimises the error of
         a sixth of the rows, which are held out, and trains on all of them in the end; of
@@ -84,7 +84,7 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         Passes of "lms" over the rows.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the readout, as in scikit-learn: they multiply
-        `sample_weight`, and in the untrained readout the activities of their centres.
+        `sample_weight`, and in the untrained readout the activations of their centres.
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
@@ -152,7 +152,7 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
 
     Notes
     -----
-    A row outside every triangle raises no activity; it is given the class of the nearest
+    A row outside every triangle has no activation; it is given the class of the nearest
     centre, with the scores of a target. Of a given `layer` those are not known; then its scores
     are the intercepts.
 

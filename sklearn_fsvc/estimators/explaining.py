@@ -43,7 +43,7 @@ class Explaining:
     def explain(self, X, n=5, output=0):
         """Name the training rows that decided each answer.
 
-        An answer is the sum over all units of activity times coefficient, and an intercept.
+        An answer is the sum over all units of activation times coefficient, and an intercept.
         Each unit stands on a training row; those with the largest parts of the sum are named.
 
         Parameters

@@ -25,7 +25,7 @@ class Explanation:
     targets : ndarray of shape (n_rows, n) or None
         The class or the y of these rows; None of a given `layer`.
     contributions : ndarray of shape (n_rows, n), float64
-        What each adds to the score of the answer: activity times coefficient. 0 of a unit
+        What each adds to the score of the answer: activation times coefficient. 0 of a unit
         that has no part in it.
     rest : ndarray of shape (n_rows,), float64
         The sum over all other units.

@@ -34,7 +34,7 @@ class RBFProjector(RBFUnits, HiddenLayerTransformer):
         Radius used for selection only. None means `radius` if that is a number and
         `n_components` is None, and otherwise the one that is found for the number of units.
     overlap : float, default=1.0
-        Threshold of the sum of activities below which a row is novel: the higher, the more
+        Threshold of the sum of activations below which a row is novel: the higher, the more
         centres.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         Distance between rows and centres; uint8 rows are compared exactly, in integers, by

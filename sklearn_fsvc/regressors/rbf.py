@@ -32,7 +32,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
         Radius used for selection only. None means `radius` if that is a number and
         `n_hidden` is None, and otherwise the one that is found for the number of units.
     overlap : float, default=1.0
-        Threshold of the sum of activities below which a row is novel: the higher, the more
+        Threshold of the sum of activations below which a row is novel: the higher, the more
         centres.
     selection : {"global", "random"}, default="global"
         Novelty over all rows, or `n_hidden` rows at random.
@@ -117,7 +117,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
 
     Notes
     -----
-    A row outside every triangle raises no activity; it is given the y of the nearest
+    A row outside every triangle has no activation; it is given the y of the nearest
     centre, or of a given `layer`, whose y are not known, the intercept.
 
     The standard deviation of an answer is that of a Bayesian linear model of the hidden
