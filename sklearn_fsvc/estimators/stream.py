@@ -167,7 +167,7 @@ class StreamingPredictor(SummingPredictor):
         >>> from sklearn_fsvc import TanhRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> model = TanhRegressor(50, random_state=0).partial_fit(X, y)
-        >>> model = model.forget(X[:100], y[:100])
+        >>> model = model.forget(X[:100], y[:100]).solve()
         >>> refit = TanhRegressor(layer=FrozenEstimator(model), alpha=model.alpha_)
         >>> refit = refit.fit(X[100:], y[100:])
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)

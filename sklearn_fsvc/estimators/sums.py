@@ -20,7 +20,7 @@ from ..readouts.sums import Sums, held_rows, n_parts
 from ..rows.streaming import n_synapses, suited
 from .predictor import HiddenLayerPredictor
 from .solved import Solved
-from .turns import changed
+from .turns import changed, twin_of
 
 # The part of the memory that rows may take which wait.
 _WAITING = 1 / 8
@@ -123,8 +123,8 @@ class SummingPredictor(HiddenLayerPredictor):
         return self
 
     def _as_it_stands(self):
-        model = super()._as_it_stands()
-        if not model._is_settled:
+        model = twin_of(self)
+        if model._is_summing and not model._is_settled:
             del model  # in two steps, and nobody holds the sums that were before
             changed(self, type(self)._flush)
             model = changed(self, type(self)._settle)
@@ -132,7 +132,7 @@ class SummingPredictor(HiddenLayerPredictor):
 
     @property
     def _is_settled(self):
-        return not self._is_summing or self._solved_alpha == self._penalty()
+        return self._solved_alpha == self._penalty()
 
     def _flush(self):
         """Sum the rows that wait."""

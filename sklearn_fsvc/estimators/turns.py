@@ -37,7 +37,7 @@ if hasattr(os, "register_at_fork"):
 def twin_of(model):
     """Another model with the same attributes, whatever becomes of those of the first."""
     twin = object.__new__(type(model))
-    vars(twin).update(vars(model))
+    twin.__dict__ = vars(model).copy()
     return twin
 
 

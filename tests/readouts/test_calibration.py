@@ -142,12 +142,12 @@ def test_no_more_fits(network, monkeypatch):
     calls, choose_layer = [], type(network)._choose_layer
 
     def choose(self, *args):
-        calls.append(self)
+        calls.append(1)
         return choose_layer(self, *args)
 
     monkeypatch.setattr(type(network), "_choose_layer", choose)
-    clf = network.set_params(probability=True, alpha="loo").fit(*rows_of(3))
-    assert calls == [clf]
+    network.set_params(probability=True, alpha="loo").fit(*rows_of(3))
+    assert len(calls) == 1
 
 
 def test_where_metadata_is_routed(network):
