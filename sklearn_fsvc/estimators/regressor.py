@@ -218,7 +218,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
                 write(values, part, self._answers(scores))
 
             self._stream_scores(job, layer, X, take, meter if return_std else None)
-        return (values, self._answers(deviations)) if return_std else values
+        return _Banded((values, self._answers(deviations))) if return_std else values
 
     def score(self, X, y=None, sample_weight=None):
         """R^2 of the answers, the mean over outputs: as of scikit-learn's regressors.
@@ -254,6 +254,21 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         raise ValueError(
             f"return_std=True needs a fit with uncertainty=True, and this {type(self).__name__} "
             f"was fitted without; set uncertainty=True (it is {self.uncertainty!r}) and fit again."
+        )
+
+
+class _Banded(tuple):
+    """(y, y_std), which says what to do to whoever takes it for an array of answers."""
+
+    __slots__ = ()
+
+    @property
+    def ndim(self):
+        raise AttributeError(
+            "return_std=True gives (y, y_std), and a transformed y has no y_std in its own unit. "
+            "Ask the regressor inside, TransformedTargetRegressor.regressor_.predict(X, "
+            "return_std=True), and transform the ends of the band, y - 2 * y_std and "
+            "y + 2 * y_std, back."
         )
 
 

@@ -105,6 +105,8 @@ def test_bands_of_a_transformed_target():
     network = RBFRegressor(100, uncertainty=True, random_state=0)
     model = TransformedTargetRegressor(network, func=np.log, inverse_func=np.exp)
     model.fit(X[:400], np.exp(2 * z[:400]))
+    with pytest.raises(AttributeError, match=r"regressor_\.predict\(X, return_std=True\)"):
+        model.predict(X, return_std=True)
     mean, std = model.regressor_.predict(X[400:], return_std=True)
     low, high = np.exp(mean - 1.645 * std), np.exp(mean + 1.645 * std)
     y = np.exp(2 * z[400:])
