@@ -4,10 +4,23 @@
 outside a `Function`. Engines fuse as much of it as they can.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+
+def finite(value, dtype):
+    """`value` as the nearest number of `dtype` that is finite, and zero only where it is.
+
+    A product with it is then no NaN, neither of a zero nor of an infinite distance.
+    """
+    if 1e-30 < abs(value) < 1e30 or value == 0:
+        return dtype.type(value)
+    numbers = np.finfo(dtype)
+    size = min(max(abs(value), float(numbers.smallest_subnormal)), float(numbers.max))
+    return dtype.type(math.copysign(size, value))
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,7 @@ class Affine:
         """The step on `A`, in `out` or in place, without the parts that do nothing."""
         out = A if out is None else out
         if self.scale != 1:
-            xp.multiply(A, A.dtype.type(self.scale), out=out)
+            xp.multiply(A, finite(self.scale, A.dtype), out=out)
         elif out is not A:
             out[...] = A
         if np.any(self.offset):

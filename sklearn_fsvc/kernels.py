@@ -4,17 +4,21 @@ A kernel is one object. All that the package knows of it stands there once: engi
 selection and the search ask the object and never its name.
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
-from .formulas import EXP, IDENTITY, Affine, raise_to
+from .formulas import EXP, IDENTITY, Affine, finite, raise_to
 from .parameters import check_choice
 
 # Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
 # triangle and the Gaussian of the same radius have equal area (Dogaru & Dogaru 2017).
 K = 2.5066
+# Radii outside of 2 to the power of minus and plus this many are brought to 1 before a square:
+# that of 1e30 is no number of float32. A power of two changes no digit.
+_NEAR_ONE = 20
 
 
 class Metric(NamedTuple):
@@ -44,6 +48,7 @@ class Kernel(ABC):
     """``phi(d) = function(affine(d ** power))``, for a radius.
 
     A kernel of your own is a subclass; an object of it is the ``kernel`` of an estimator.
+    The radius is the unit of the distance: phi depends on ``d / radius`` alone.
     Novelty selection takes kernels that are never negative; with random centres any will do.
 
     Attributes
@@ -101,6 +106,16 @@ class Kernel(ABC):
     def natural_radius(self, distance):
         """The radius to begin with where rows typically are at this distance."""
 
+    def steps(self, radius):
+        """``(factor, affine)`` with ``phi(d) = function(affine((factor * d) ** power))``.
+
+        The factor is a power of two, and 1 but for a square of what is very far from 1.
+        """
+        exponent = math.frexp(radius)[1]
+        if self.power == 1 or abs(exponent) <= _NEAR_ONE:
+            return 1.0, self.affine(radius)
+        return math.ldexp(1.0, -exponent), self.affine(math.ldexp(radius, -exponent))
+
     @property
     def has_edge(self):
         """Whether rows beyond some distance raise no activity at all."""
@@ -108,19 +123,26 @@ class Kernel(ABC):
 
     def outputs(self, D, radius, xp, out=None):
         """phi of distances `D`, an array of `xp`, in `out` or in place."""
-        out = D if out is None else out
-        powers = D if self.power == 1 else raise_to(D, self.power, xp, out)
-        return self.function.apply(self.affine(radius).apply(powers, xp, out), xp)
+        factor, affine = self.steps(radius)
+        powers = D if self.power == 1 else self._powers(D, factor, xp, D if out is None else out)
+        return self.function.apply(affine.apply(powers, xp, out), xp)
+
+    def _powers(self, D, factor, xp, out):
+        """``(factor * D) ** power`` in `out`."""
+        if factor != 1:
+            D = xp.multiply(D, finite(factor, D.dtype), out=out)
+        with np.errstate(over="ignore"):  # of what is far away
+            return raise_to(D, self.power, xp, out)
 
     def derivative(self, D, radius, xp):
         """d phi / d d at distances `D`, a new array; 0 where the floor holds."""
-        affine = self.affine(radius)
-        before = affine.apply(raise_to(D, self.power, xp, xp.empty_like(D)), xp)
+        factor, affine = self.steps(radius)
+        before = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
         inside = before > affine.floor
         slope = self.function.slope(self.function.apply(before, xp), xp)
-        slope *= affine.scale * self.power
+        slope *= finite(affine.scale * self.power * factor, D.dtype)
         slope *= inside
-        return slope if self.power == 1 else xp.multiply(slope, D, out=slope)
+        return slope if self.power == 1 else xp.multiply(slope, factor * D, out=slope)
 
 
 class Triangular(Kernel):

@@ -67,7 +67,7 @@ class _Layer:
 
     @cached_property
     def on_sums(self):
-        """The affine step, or one that does nothing where the power comes first."""
+        """The affine step; where the power comes first, a factor or nothing."""
         return self.affine if self.power == 1 else Affine()
 
     @property
@@ -135,8 +135,16 @@ class RBFLayer(_Layer):
         return self.kernel.power / METRICS[self.metric].power
 
     @cached_property
+    def on_sums(self):
+        is_square = self.power == 2
+        return Affine(self.kernel.steps(self.radius)[0]) if is_square else super().on_sums
+
+    @cached_property
     def affine(self):
-        return self.kernel.affine(self.radius)
+        factor, affine = self.kernel.steps(self.radius)
+        if factor == 1 or self.power == 2:
+            return affine
+        return replace(affine, scale=affine.scale * factor * factor)  # what is summed is a square
 
     @property
     def function(self):

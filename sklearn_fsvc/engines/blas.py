@@ -13,7 +13,7 @@ import numpy as np
 
 from .base import CANCELLATION
 from .blas_threads import at_most
-from .host import HostEngine, host_identity, map_rows
+from .host import HostEngine, far_away, host_identity, map_rows
 from .sparse import SparsePlace
 from .threads import n_threads
 
@@ -64,7 +64,8 @@ class ProductEngine(HostEngine):
         if layer.accumulation == "manhattan":
             self._by_rows(lambda rows: _manhattan(X[rows], layer.units, H[rows]), H)
         else:
-            self.multiply(X, layer.units, H)
+            with far_away():
+                self.multiply(X, layer.units, H)
         self._by_rows(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
         return out
 
@@ -72,7 +73,11 @@ class ProductEngine(HostEngine):
         return SparsePlace(self.functions)
 
     def _by_rows(self, function, out):
-        map_rows(function, len(out), n_threads() if out.size > _FINISH else 1)
+        def quietly(rows):  # each thread has a state of errors of its own
+            with far_away():
+                function(rows)
+
+        map_rows(quietly, len(out), n_threads() if out.size > _FINISH else 1)
 
     def _activate(self, layer, unit_norms, X, out):
         step = max(1, _FINISH // out.shape[1])

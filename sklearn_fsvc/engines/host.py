@@ -43,6 +43,14 @@ def host_identity(engine, compiler):
     }
 
 
+def far_away():
+    """A context without NumPy's warnings of rows that are far from everything.
+
+    Their distances are infinite, and what expands to infinity less infinity is computed again.
+    """
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     """Call ``function(rows)`` on slices that cover the rows, on `n_threads` threads.
 

@@ -6,10 +6,10 @@ from importlib.metadata import version
 
 import numpy as np
 
-from ..formulas import EXP
+from ..formulas import EXP, finite
 from ..layers import RESPONSES
-from .host import HostEngine, host_identity, map_rows
-from .packing import by_panel, items_of_rows, pack
+from .host import HostEngine, far_away, host_identity, map_rows
+from .packing import by_panel, items_of_rows, pack, packed_bytes
 from .sparse import SparsePlace
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
@@ -26,6 +26,8 @@ _FINISH = 2**17
 # A distance under this part of sum |x| + sum |c| is summed again from the differences.
 # What cancellation costs above it is at most three bits.
 CANCELLATION = 0.125
+# Lanes of a vector, at most; and what a call takes whatever the layer.
+_MOST_LANES, _FEW_BYTES = 64, 2**16
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,12 @@ class JitEngine(HostEngine):
         return True
 
     def prepared_bytes(self, layer):
-        # The units, the panels, padded, and while they are made one more copy.
-        return 3 * layer.units.nbytes + 4096 * layer.n_features
+        # And what rows and units add to the panels: sums, limits, offsets.
+        vectors = self.settings(layer)["block"][1]
+        packed = packed_bytes(layer.units, _item(layer), vectors)
+        return (
+            layer.units.nbytes + packed + 32 * (layer.n_units + vectors * _MOST_LANES) + _FEW_BYTES
+        )
 
     def prepare(self, layer):
         from .kernels import cpu
@@ -103,7 +109,8 @@ class JitEngine(HostEngine):
         unit_sums = tuple(by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
         one = panels.dtype.type(1)
         is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
-        epilogue = (one, dtype(affine.scale), offset, dtype(affine.floor), int(is_exp))
+        scale = finite(affine.scale, layer.hidden_dtype)
+        epilogue = (one, scale, offset, dtype(affine.floor), int(is_exp))
         has_all = is_exp or not layer.has_finish
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         threads = allowed_threads(settings["threads"])
@@ -125,7 +132,8 @@ class JitEngine(HostEngine):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
                 if not prepared.has_all:
-                    layer.finish(out[tile, units], np)
+                    with far_away():
+                        layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
         threads = prepared.threads if work > _SERIAL else 1

@@ -20,6 +20,16 @@ def pack(units, item, vectors):
     return panels
 
 
+def packed_bytes(units, item, vectors):
+    """Bytes that `pack` takes: the panels, and the items where they are bytes."""
+    from .kernels.target import TARGET
+
+    lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
+    (m, n), per_item = units.shape, item.itemsize // units.dtype.itemsize
+    n_bytes = -(-m // lanes) * lanes * -(-n // per_item) * item.itemsize
+    return n_bytes if item == units.dtype else n_bytes + m * (n + item.itemsize)
+
+
 def _aligned(shape, dtype):
     size = int(np.prod(shape)) * dtype.itemsize
     buffer = np.empty(size + 64, np.uint8)

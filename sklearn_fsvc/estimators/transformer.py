@@ -112,7 +112,7 @@ class HiddenLayerTransformer(
                             to_host(H),
                         )
 
-                stream(job, layer, rows, Consumer(put))
+                stream(job, layer, rows, Consumer(put, keeps_hidden=True))
 
             # Rows that lie on a device are met there.
             is_on_one = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)

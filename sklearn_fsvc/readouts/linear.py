@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..rows.overflow import check_numbers
+
 
 class LinearReadout:
     """Outputs ``H W' + b`` of tiles, and the rows that no unit answers.
@@ -43,9 +45,14 @@ class LinearReadout:
         return np.concatenate(self._outside)
 
     def scores(self, part, H):
-        """Outputs (rows, n_outputs) for a tile that stands for the rows `part`, on the host."""
+        """Outputs (rows, n_outputs) for a tile that stands for the rows `part`, on the host.
+
+        Raises `NotNumbers` where the outputs of the units are none.
+        """
         columns = self._engine.to_host(self._engine.algebra.multiply(H, self._W))
         if self._may_be_outside:
             self._outside.append(part.start + np.flatnonzero(columns[:, -1] == 0))
             columns = columns[:, :-1]
-        return (columns if self._unit is None else columns * self._unit) + self._b
+        scores = (columns if self._unit is None else columns * self._unit) + self._b
+        check_numbers(scores)
+        return scores

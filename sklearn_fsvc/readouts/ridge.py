@@ -8,7 +8,8 @@ import numpy as np
 from ..engines.algebra import HOST
 from ..rows.dealt import Dealt
 from ..rows.fold import fold
-from ..rows.streaming import Consumer, stream, stream_all
+from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
+from ..rows.streaming import Consumer, row_blocks, stream, stream_all
 from .moments import ORIGIN_ROWS
 from .panels import Panels
 from .statistics import RidgeStatistics
@@ -17,6 +18,8 @@ from .statistics import RidgeStatistics
 _MOST_ELEMENTS = 2**31 - 1
 # Statistics that take more than this part of the memory of one engine are dealt to its team.
 _MOST_OF_ONE = 0.8
+# Numbers that are searched at a time for what has overflown.
+_LOOKED_AT = 2**20
 
 
 def gather(job, layers, samples, rows=None, dtype=None):
@@ -91,6 +94,17 @@ def _origin(job, layer, samples, rows):
     return means[0]
 
 
+def _refuse(job, layer, X, rows):
+    """Raise for rows of which some outputs are no numbers, and name the largest number in them."""
+    n_rows, step = len(X if rows is None else rows), max(1, _LOOKED_AT // X.shape[1])
+    parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    largest = (
+        largest_of(job.engine.to_host(block), part.start if rows is None else rows[part])
+        for part, block in zip(parts, row_blocks(X, rows, parts), strict=True)
+    )
+    raise ValueError(why_no_numbers(layer, *max(largest)))
+
+
 @dataclass(frozen=True)
 class Gather:
     """`gather` as work for `fold`.
@@ -135,6 +149,11 @@ class Gather:
             tile_rows=max(1024, min(4 * m, _MOST_ELEMENTS // m)),
         )
         stream_all(job, layers, samples.X, consumer, rows)
+        try:
+            for each in statistics:
+                check_numbers(each.h, algebra.xp)
+        except NotNumbers:
+            _refuse(job, layers[0], samples.X, rows)
         return statistics
 
     @staticmethod

@@ -1,6 +1,24 @@
 """Where tiles of H go that somebody takes."""
 
+from scipy.sparse import issparse
+
 from ..engines.base import Sink
+from .overflow import NotNumbers, check_hidden, largest_of, why_no_numbers
+
+
+def hand_over(engine, layer, sink, part, block, H, rows):
+    """Give a tile to the sink, and refuse answers that are no numbers; also H, if it is given.
+
+    `block` are the rows of the tile, and `rows` the row numbers of all tiles, None for all rows.
+    """
+    try:
+        if H is not None:
+            check_hidden(layer, block, H, engine.xp)
+        sink.put(part)
+    except NotNumbers:
+        block = block.toarray() if issparse(block) else engine.to_host(block)
+        numbers = part.start if rows is None else rows[part]
+        raise ValueError(why_no_numbers(layer, *largest_of(block, numbers))) from None
 
 
 class ConsumerSink(Sink):

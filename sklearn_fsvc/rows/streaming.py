@@ -14,7 +14,7 @@ from ..layers import PatchLayer
 from .dealt import Dealt
 from .distances import OfDistances, TileIsLost
 from .job import Job
-from .sink import ConsumerSink
+from .sink import ConsumerSink, hand_over
 from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
@@ -123,16 +123,19 @@ class Consumer:
         What it allocates where H is, in all and for each row of a tile.
     tile_rows : int, optional
         Rows that suit it; by default those of a basic layer.
+    keeps_hidden : bool
+        Whether H itself is the answer: then a NaN in it is refused.
     """
 
     take: Callable
     fixed_bytes: int = 0
     row_bytes: int = 0
     tile_rows: int | None = None
+    keeps_hidden: bool = False
 
 
 # Where H stays, nobody takes it.
-_NOBODY = Consumer(None)
+_NOBODY = Consumer(None, keeps_hidden=True)
 
 
 def stream(job, layer, X, consumer, rows=None):
@@ -244,9 +247,11 @@ class _Flow:
                     for part, block in blocks:
                         self.job.check_stop()
                         progress.lap("copy in")
-                        evaluate(place, prepared, basic, block, sink.buffer(part))
+                        H = sink.buffer(part)
+                        evaluate(place, prepared, basic, block, H)
                         progress.lap("layer")
-                        sink.put(part)
+                        H = H if consumer.keeps_hidden else None
+                        hand_over(engine, layer, sink, part, block, H, self.rows)
                         progress.lap(sink.stage)
                         progress.advance(part.stop - part.start)
                         start = part.stop

@@ -33,7 +33,8 @@ def validated(estimator, X, *y, **checks):
     if takes_sparse:
         checks = {"accept_sparse": "csr", "ensure_all_finite": not issparse(X)} | checks
     try:
-        found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is huge
+            found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except ValueError as error:
         what = str(error).partition("\n")[0]
         if "X contains NaN" not in what and "convert string to float" not in what:

@@ -9,6 +9,8 @@ diagonal of the average gradient outer product.
 It begins with features that spread alike, so that their units do not matter.
 """
 
+import math
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -63,8 +65,10 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
         (statistics,) = gather_coarse(job, [layer], drawn)
         W = statistics.solve(_ALPHA).W
         del statistics
+        # In units of the radius, whose square may be no number; a power of two changes no digit.
+        W *= 2.0 ** math.frexp(layer.radius)[1]
         squares = weights**2 * mean_squared_gradients(job, layer, W, drawn, asked)
-        if not 0 < squares.max() < np.inf:
+        if not squares.any():
             break
         weights = np.sqrt(squares / squares.max())
     return even, weights
@@ -97,17 +101,30 @@ def of_equal_spread(samples, engine):
     spread, step = np.zeros(X.shape[1]), max(1, _NUMBERS // n)
     for start in range(0, X.shape[1], step):
         block = X[:, start : start + step].astype(np.float64)
-        mean = share @ block
-        block -= mean
-        peak = xp.abs(block).max(axis=0)  # divided by it, squares of what is huge stay finite
-        block /= xp.where(peak > 0, peak, 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            mean = share @ block
+            block -= mean
+            peak = xp.abs(block).max(axis=0)  # divided by it, squares of what is huge stay finite
+            block /= xp.where(peak > 0, peak, 1)
         found = peak * xp.sqrt(share @ xp.square(block, out=block))
         found[found <= rounding * xp.abs(mean)] = 0
         spread[start : start + step] = to_host(found)
-    varies = spread > 0
+    varies = ~(spread == 0)
     if not varies.any():
         return np.ones(len(spread))
+    _check_spreads(np.where(varies, spread, spread.max()), hidden_dtype(X.dtype))
     return np.divide(spread[varies].min(), spread, out=np.zeros(len(spread)), where=varies)
+
+
+def _check_spreads(spread, dtype):
+    """Raise where one number of the dtype cannot be the weight of one feature and of another."""
+    least, most = int(spread.argmin()), int(spread.argmax())
+    if not spread[least] / spread[most] > 1e4 * float(np.finfo(dtype).tiny):
+        raise ValueError(
+            f"Feature {least} of X spreads by {spread[least]:.3g} and feature {most} by "
+            f"{spread[most]:.3g}: no weights of {dtype} make them alike. Scale the features of X "
+            "(StandardScaler), leave one of them out, or set feature_weights=None."
+        )
 
 
 def _draw(job, samples, random_state, rows):

@@ -257,5 +257,5 @@ def selection_bytes(engine, block_rows, n_features, itemsize):
 
     A round is settled when no rows meet a chunk, and in less memory.
     """
-    n_rows = block_rows + _round_rows(engine, block_rows)
+    n_rows = block_rows + min(block_rows, _round_rows(engine, block_rows))
     return living_bytes(engine, n_rows, n_features, itemsize)

@@ -18,6 +18,9 @@ GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
 # The search for a selection radius ends with at least this part of the units asked for.
 FILLED = 0.97
 _MAX_PASSES = 24
+# How far distances are from the smallest and the largest number: room for the radii that a search
+# goes through, which are of float64, and for one over them.
+_ROOM = {np.dtype(np.float64): 1e20, np.dtype(np.float32): 16.0}
 # Where the radius falls by this factor, in logarithms, and finds no more rows, there seem to be
 # no more that differ.
 _PLATEAU = 3.0
@@ -125,15 +128,23 @@ def check_squares(shown, metric):
     if metric == "manhattan":
         return
     block = shown.block(slice(_SAMPLE))
-    numbers = np.finfo(block.dtype)
-    extent = float((block.max(axis=0) - block.min(axis=0)).max())
+    numbers, (widest, span) = np.finfo(block.dtype), _widest(shown.engine, block)
     least, most = 10 * float(numbers.tiny) ** 0.5, (float(numbers.max) / block.shape[1]) ** 0.5
-    if extent and not least < extent < most / 2:
+    if span and not least < span < most / 2:
         raise ValueError(
-            f"metric={metric!r} squares the distances between rows of X, and no feature spans more "
-            f"than {extent:g}: squares of such numbers are not held by {block.dtype}. Scale the "
-            'features of X, or use metric="manhattan".'
+            f"metric={metric!r} squares the distances between rows of X, and feature {widest}, "
+            f"which spans most, spans {span:g}: squares of such numbers are not held by "
+            f'{block.dtype}. Scale the features of X (StandardScaler), or use metric="manhattan".'
         )
+
+
+def _widest(engine, block):
+    """The number of the feature that spans most, and its span."""
+    most, least = (
+        engine.to_host(a).astype(float) / 2 for a in (block.max(axis=0), block.min(axis=0))
+    )
+    widest = int((most - least).argmax())
+    return widest, 2 * float(most[widest] - least[widest])
 
 
 def typical_distance_bytes(X):
@@ -146,13 +157,24 @@ def typical_distance(shown, metric):
     """The median distance between rows.
 
     Measured between the first 1000 rows of a `Presentation`. Where more than half of them
-    coincide, the mean distance stands in for the median; where all do, it is 1.
+    coincide, the mean distance stands in for the median; where all do, it is 1. Distances that
+    are no numbers of their dtype are refused.
     """
     distances = _distances(shown, metric)
     if not len(distances):
         return 1.0
-    median = float(np.median(distances, overwrite_input=True))
-    return median or float(np.mean(distances)) or 1.0
+    with np.errstate(over="ignore"):  # which is refused below
+        median = float(np.median(distances, overwrite_input=True))
+        typical = median or float(np.mean(distances, dtype=np.float64))
+    numbers, room = np.finfo(distances.dtype), _ROOM[distances.dtype]
+    if typical and not room * float(numbers.tiny) < typical < float(numbers.max) / room:
+        widest, span = _widest(shown.engine, shown.block(slice(_SAMPLE)))
+        raise ValueError(
+            f"The rows of X are {typical:g} apart, of which no radius is made: feature {widest}, "
+            "which spans most, spans "
+            f"{span:g}. Scale the features of X (StandardScaler), or give a radius."
+        )
+    return typical or 1.0
 
 
 def _distances(shown, metric):

@@ -98,7 +98,7 @@ class _Room:
 
     @classmethod
     def of(cls, job, n_rows, n_features, itemsize):
-        limit, block_rows = job.memory_limit, job.engine.block_rows
+        limit, block_rows = job.memory_limit, min(job.engine.block_rows, n_rows)
         while block_rows > _LEAST_BLOCK and (
             selection_bytes(job.engine, block_rows, n_features, itemsize) > limit // 2
         ):

@@ -19,6 +19,12 @@ from .weights.scale import Sample, reach
 FROM_CHANCE = {"gaussian": gaussian, "orthogonal": orthogonal}
 FROM_ROWS = {"class_informed": signed_sums, "constrained": differences}
 WEIGHTS = (*FROM_CHANCE, *FROM_ROWS)
+# Weights that are made of rows, and that are squared as they are.
+_NEAR_ONE = 2.0**40
+_TOO_LARGE = (
+    "Feature {} of X holds numbers so large that the weights of the units are no numbers of {}. "
+    "Scale the features of X (StandardScaler), or give float64."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +116,13 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
         sample = Sample.draw(
             algebra, X, samples.present, samples.weight, random_state, feature_weights
         )
+        sample.check(dtype)
     if request.needs_classes:
         data = LabelledRows(job, X, samples.present, codes, sample.mean, dtype)
         W = FROM_ROWS[request.weights](data, request.n_units, directions)
-        W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
+        _bring_near_one(W, xp)
     else:
         W = FROM_CHANCE[request.weights](request.n_units, X.shape[1], directions, dtype)
         W = xp.asarray(W)
@@ -129,6 +138,8 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
         W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
     if feature_weights is not None:
         W *= xp.asarray(feature_weights, dtype)
+    if not np.abs(b).max() < np.finfo(dtype).max:
+        raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
     return TanhLayer(to_host(W), b).astype(dtype)
 
 
@@ -142,6 +153,15 @@ def _check_room(request, job, n_features, dtype):
         needed = max(needed, orthogonal_bytes(n_units, n_features))
     what = f"a layer of {n_units} units and {n_features} features"
     check_fits(what, needed, job.memory_limit)
+
+
+def _bring_near_one(W, xp):
+    """Divide what squares would overflow of, in place, and refuse what has overflown already."""
+    peaks = xp.maximum(W.max(axis=1), -W.min(axis=1))
+    if not bool(xp.isfinite(peaks).all()):
+        raise ValueError(_TOO_LARGE.format(to_host(abs(W).max(axis=0)).argmax(), W.dtype))
+    if float(peaks.max()) > _NEAR_ONE:
+        W /= xp.where(peaks > _NEAR_ONE, peaks, 1)[:, None]
 
 
 def _lengths(W, xp):

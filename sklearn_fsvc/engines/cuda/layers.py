@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ...formulas import EXP, IDENTITY, Affine
+from ...formulas import EXP, IDENTITY, Affine, finite
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
 from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
@@ -70,7 +70,7 @@ class CudaLayer(ABC):
         self.engine.launch(
             map_rows(fused.name, is_squared, H.dtype, width), _grid(H, units, width), THREADS,
             H, bias, units.start, units.stop,
-            H.dtype.type(affine.scale), H.dtype.type(affine.floor),
+            finite(affine.scale, H.dtype), H.dtype.type(affine.floor),
         )  # fmt: skip
         if fused is not function:
             function.apply(H[:, units], self.xp)
@@ -107,10 +107,9 @@ class Manhattan(CudaLayer):
         for begin in range(0, n_items, part):
             end = min(begin + part, n_items)
             is_last = end == n_items
-            numbers = (affine.scale, affine.offset, affine.floor) if is_last else (1, 0, -np.inf)
             self.engine.launch(
                 manhattan(item, tile), grid, tile.threads, rows, self.units, out, first, begin,
-                end, *map(out.dtype.type, numbers), is_last and self.is_exp,
+                end, *_numbers(affine if is_last else Affine(), out.dtype), is_last and self.is_exp,
             )  # fmt: skip
         self._finish_distances(out, units)
 
@@ -144,11 +143,11 @@ class SquaredEuclidean(CudaLayer):
         # The kernel takes a root, if one comes first; a square is left to do.
         is_root = layer.power < 1
         affine = layer.affine if is_root else layer.on_sums
-        numbers = CANCELLATION[out.dtype], affine.scale, affine.offset, affine.floor
         self.engine.launch(
             expand(out.dtype), _grid(out, units, 1), THREADS, out, X, self.units,
             _squares(self.xp, X), self.norms, units.start, units.stop,
-            *map(out.dtype.type, numbers), is_root, self.is_exp,
+            out.dtype.type(CANCELLATION[out.dtype]), *_numbers(affine, out.dtype), is_root,
+            self.is_exp,
         )  # fmt: skip
         self._finish_distances(out, units)
 
@@ -191,6 +190,11 @@ def pack_rows(engine, X, item, multiple, step):
 def item_of(layer):
     """dtype of what a thread takes at a time: a number, or four bytes."""
     return np.dtype(np.uint32) if layer.units.dtype == np.uint8 else layer.units.dtype
+
+
+def _numbers(affine, dtype):
+    """What a kernel is handed of an affine step."""
+    return finite(affine.scale, dtype), dtype.type(affine.offset), dtype.type(affine.floor)
 
 
 def _tile(engine, layer):

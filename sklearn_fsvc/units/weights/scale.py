@@ -1,5 +1,6 @@
 """scale="auto": how strongly the units bend, from the data."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,6 +33,11 @@ _FLOOR = 0.1
 # of them would make all others look alike.
 _FARTHEST = 30
 
+# Exponents of 2 whose fourth powers are numbers of float64, with room for sums.
+_NEAR_ONE = 200
+# How far a weight may be from one over the spread.
+_MARGIN = 1e4
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -43,10 +49,12 @@ class Sample:
         Of the arrays.
     block : array of shape (n_rows, n_features), float64
     weight : array of shape (n_rows,)
-        Shares of the rows, with the sum 1.
+        Shares of the rows, with the sum 1; 0 for those that are far from all others.
     mean : ndarray of shape (n_features,), of the host
     total : float
         Rows that the sample stands for: the sum of their weights.
+    unit : float
+        That of `block`: a power of two, 1 unless squares of squares would be no numbers.
     """
 
     algebra: Any
@@ -54,6 +62,7 @@ class Sample:
     weight: Any
     mean: np.ndarray
     total: float
+    unit: float = 1.0
 
     @classmethod
     def draw(cls, algebra, X, rows, weight, random_state, feature_weights=None):
@@ -69,14 +78,26 @@ class Sample:
         if feature_weights is not None:
             block *= algebra.xp.asarray(feature_weights)
         share = np.ones(len(rows)) if weight is None else weight[rows]
+        with np.errstate(over="ignore", invalid="ignore"):  # which `check` refuses
+            return cls._centred(algebra, block, algebra.xp.asarray(share), total)
+
+    @classmethod
+    def _centred(cls, algebra, block, share, total):
+        """The sample of some rows, less the mean of those that are near."""
         # From the median on, so that no rounding is left where a feature is constant.
         middle = algebra.median(block)
         block -= middle
-        share = algebra.xp.asarray(share) * _is_near(block, algebra)
+        distances = algebra.xp.abs(block).max(axis=1)
+        near = _is_near(distances, algebra)
+        block[~near] = 0  # squares of what is far may be infinite
+        unit = _unit_of(float((distances * near).max()))
+        if unit != 1:
+            block /= unit
+        share = share * near
         share /= share.sum()
         step = share @ block
         block -= step
-        return cls(algebra, block, share, to_host(middle + step), total)
+        return cls(algebra, block, share, to_host(middle + unit * step), total, unit)
 
     @property
     def xp(self):
@@ -86,7 +107,18 @@ class Sample:
     def spread(self):
         """The root of the mean variance of the features; 1 where nothing varies."""
         squares = self.xp.einsum("ij,ij->i", self.block, self.block)
-        return float(self.weight @ squares / self.block.shape[1]) ** 0.5 or 1.0
+        return self.unit * float(self.weight @ squares / self.block.shape[1]) ** 0.5 or 1.0
+
+    def check(self, dtype):
+        """Raise where weights that undo the spread are no numbers of the dtype."""
+        least, most = float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+        if not _MARGIN * least < 1 / self.spread < most / _MARGIN:
+            widest = int(self.xp.abs(self.block).max(axis=0).argmax())
+            raise ValueError(
+                f"The features of X spread by {self.spread:.3g}, feature {widest} most of all, and "
+                f"{np.dtype(dtype)} does not hold the weights that suit them. Scale the features "
+                "of X (StandardScaler), or give float64."
+            )
 
     def dimension(self, features=slice(None)):
         """Directions in which the rows vary: the participation ratio of their variances.
@@ -132,7 +164,7 @@ class Sample:
         xp, spread = self.xp, self.spread
         deviation /= spread
         # In units of the spread, for the squares of others may not be numbers of this dtype.
-        columns = xp.ascontiguousarray(self.block.T / spread, W.dtype)
+        columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
         share = self.weight.astype(W.dtype)
         mean, centre = xp.asarray(self.mean), xp.empty(len(W))
         step = max(1, _RECEIVED // len(share))
@@ -152,8 +184,13 @@ def reach(deviation):
     return max(1.0, _REACH * deviation)
 
 
-def _is_near(block, algebra):
-    """Which rows, less the median row, lie where most do: all, where most coincide."""
-    distances = algebra.xp.abs(block).max(axis=1)
+def _unit_of(peak):
+    """A power of two near the largest number, or 1 where its fourth power is one, too."""
+    exponent = math.frexp(peak)[1]
+    return 1.0 if abs(exponent) < _NEAR_ONE else math.ldexp(1.0, exponent - 1)
+
+
+def _is_near(distances, algebra):
+    """Which rows lie where most do, by distances from the median row: all, where most coincide."""
     usual = algebra.median(distances)
-    return (distances <= _FARTHEST * usual) | (usual == 0)
+    return (distances / _FARTHEST <= usual) | (usual == 0)

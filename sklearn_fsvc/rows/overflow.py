@@ -1,0 +1,63 @@
+"""Rows so large that sums of their products with weights are no numbers: refused.
+
+A distance that overflows is infinite, and kernels know what to answer. A sum of products may come
+to infinity less infinity, which is NaN.
+"""
+
+import numpy as np
+
+from ..layers import LinearLayer, RBFLayer
+
+# A look at a number of a row takes as long as one at so many of H.
+_LOOKS = 4
+
+
+class NotNumbers(Exception):
+    """Some of the answers to a tile of rows are NaN."""
+
+
+def check_numbers(values, xp=np):
+    """Raise `NotNumbers` if there is a NaN in a C-ordered array of `xp`."""
+    total = float(xp.vdot(values, values))
+    if total != total:
+        raise NotNumbers
+
+
+def check_hidden(layer, block, H, xp):
+    """`check_numbers` of H of a tile of rows, or of few features that say enough."""
+    if isinstance(layer, RBFLayer):
+        return
+    is_narrow = isinstance(block, np.ndarray) and _LOOKS * block.size <= H.size
+    if is_narrow and max(float(block.max()), -float(block.min())) < _most_of_row(layer):
+        return
+    check_numbers(H, xp)
+
+
+def _most_of_row(layer):
+    """No row of numbers up to this one overflows; 0 where no such number is known."""
+    if not isinstance(layer, LinearLayer):
+        return 0.0
+    # Weights add up to no more than the root of their number times their length.
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", layer.units, layer.units).max()
+    most = np.finfo(layer.units.dtype).max / (4 * layer.n_features)
+    return float(most) / max(float(squares) ** 0.5, 1.0)
+
+
+def largest_of(block, numbers):
+    """(size of the largest number in some rows of the host, its row, its column).
+
+    `numbers` is the number of the first row, or those of all.
+    """
+    row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
+    number = numbers + row if np.ndim(numbers) == 0 else numbers[row]
+    return float(abs(block[row, column])), int(number), int(column)
+
+
+def why_no_numbers(layer, size, row, column):
+    """The sentence for rows some of whose outputs are no numbers, and what is largest in them."""
+    return (
+        f"X holds {size:.3g} in row {row}, column {column}: sums of such "
+        f"numbers with weights of the hidden units are no numbers of {layer.units.dtype}. Scale "
+        "the features of X (StandardScaler, fitted with the model), or give float64."
+    )
