@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from _report import arguments, report
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, TanhRegressor
 
 MIB = 2**20
 FEW = 3000
@@ -92,12 +92,29 @@ def searches():
     yield measure("search, 120 candidates, 60,000 x 10", 64, search.fit, X, y)
 
 
+def wide():
+    X, y = rows_of(50, 200_000, 2)
+    for model in (RBFClassifier(20), TanhClassifier(50)):
+        model.set_params(random_state=0, max_memory=400 * MIB, device="jit")
+        name = f"{type(model).__name__}, 50 x 200,000"
+        yield measure(f"{name}, fit", 400, model.fit, X, y)
+        yield measure(f"{name}, predict", 400, model.predict, X)
+
+
+def outputs():
+    X, _ = rows_of(60_000, 10)
+    Y = np.random.default_rng(0).normal(size=(60_000, 50))
+    for given in ({"uncertainty": True}, {"alpha": "loo"}):
+        model = TanhRegressor(100, max_memory=60 * MIB, random_state=0, **given)
+        yield measure(f"fit, 60,000 rows, 50 outputs, {given}", 60, model.fit, X, Y)
+
+
 def main(args):
     warnings.simplefilter("ignore")
     X, y = rows_of(FEW, 10)
     for clf in (tanh(64, probability=True), RBFClassifier(20, random_state=0)):
         clf.fit(X, y).predict(X)  # compiled and imported before it is measured
-    parts = (probabilities, a_layer_without_room, integers, searches)
+    parts = (probabilities, a_layer_without_room, integers, searches, wide, outputs)
     rows = [row for part in parts for row in part()]
     report(args, "memory against max_memory", rows)
 

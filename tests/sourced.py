@@ -1,6 +1,7 @@
 """Sources of rows for tests: strict ones, and those of real libraries."""
 
 import numpy as np
+import pytest
 
 CHUNK = 37
 
@@ -63,12 +64,12 @@ def batches(X, **columns):
 def written(library, path, X):
     """X in a file of a library, in chunks of `CHUNK` rows."""
     if library == "zarr":
-        import zarr
+        zarr = pytest.importorskip("zarr")
 
         file = zarr.create_array(path / "X.zarr", shape=X.shape, dtype=X.dtype, chunks=(CHUNK, 3))
         file[:] = X
         return file
-    import h5py
+    h5py = pytest.importorskip("h5py")
 
     chunks = (CHUNK, 3) if library == "h5py chunked" else None
     return h5py.File(path / "X.h5", "w").create_dataset("X", data=X, chunks=chunks)

@@ -78,11 +78,6 @@ def test_every_room_has_its_place():
             assert not set(own_imports(path)), f"give {name} a place in ROOMS"
 
 
-def test_no_file_is_too_long():
-    for name, path in FILES.items():
-        assert len(path.read_text().splitlines()) <= 300, f"{name}: what would live better alone?"
-
-
 def test_what_is_imported_is_declared():
     project = tomllib.loads(PROJECT.read_text())["project"]
     needed = _names(project["dependencies"])

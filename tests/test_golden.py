@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import skops.io
+import sklearn
+from sklearn.utils.fixes import parse_version
 
 import sklearn_fsvc
 from sklearn_fsvc.export.skops import TRUSTED
 
 GOLDEN = Path(__file__).parent / "golden"
+# The scikit-learn with which they were saved.
+SAVED_BY = "1.9.1"
 MAKE = runpy.run_path(str(GOLDEN / "make.py"))
 FILES = sorted(path for way in ("pickle", "skops") for path in GOLDEN.glob(f"*/*.{way}"))
 
@@ -20,7 +23,7 @@ FILES = sorted(path for way in ("pickle", "skops") for path in GOLDEN.glob(f"*/*
 def load(path):
     if path.suffix == ".pickle":
         return pickle.loads(path.read_bytes())
-    return skops.io.load(path, trusted=TRUSTED)
+    return pytest.importorskip("skops.io").load(path, trusted=TRUSTED)
 
 
 def test_this_version_is_among_them():
@@ -31,6 +34,9 @@ def test_this_version_is_among_them():
 # Of other versions, and of scikit-learn's own parts of a search.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
 def test_answers(path):
+    is_older = parse_version(sklearn.__version__) < parse_version(SAVED_BY)
+    if path.stem == "search" and is_older:
+        pytest.skip(f"parts of a search are scikit-learn's own, here of version {SAVED_BY}")
     model = load(path)
     with np.load(path.with_suffix(".npz")) as kept:
         given = MAKE["answers"](model, kept["X"])

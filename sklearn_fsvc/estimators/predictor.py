@@ -122,6 +122,7 @@ class HiddenLayerPredictor(HiddenLayerEstimator):
     def _fit_on(self, job, X, y, sample_weight):
         self._drop_stale()
         samples, job = self._prepare(job.engine, X, y, sample_weight).on_device(job)
+        job = job.beside(getattr(samples.targets, "n_bytes", 0))
         trials = Trials(self._first_alpha)
         layer = self._choose_layer(job, samples, trials)
         solution = self._train(job, layer, samples, trials)

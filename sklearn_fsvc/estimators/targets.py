@@ -136,6 +136,11 @@ class NumberTargets:
     def n_outputs(self):
         return self.values.shape[1]
 
+    @property
+    def n_bytes(self):
+        """Bytes of the targets, beside those that the user has."""
+        return self.values.nbytes
+
     def numbers(self, rows=slice(None)):
         """Some rows of y, as they came."""
         return self.values[rows] * self.scale + self.mean

@@ -68,6 +68,12 @@ class Job:
         """The job with so much less memory."""
         return replace(self, reserved=self.reserved + n_bytes)
 
+    def beside(self, n_bytes):
+        """The job beside so many bytes of the host, which count where it computes there."""
+        # Without a limit of the user's, what is free says by itself how much is left.
+        is_counted = self.engine.xp is np and self.max_memory is not None
+        return self.reserving(n_bytes) if is_counted else self
+
     def check_stop(self):
         """Raise `Stopped` if nobody waits for this work any more."""
         if self.stop is not None and self.stop.is_set():

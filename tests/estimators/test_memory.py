@@ -217,3 +217,23 @@ def test_the_budget_is_kept_while_rows_come_and_go(rows, n_parts):
     _, free = peak(come_and_go, clone(plain))
     _, bounded = peak(come_and_go, clone(plain).set_params(max_memory=STREAM))
     assert bounded <= STREAM + N * PER_ROW < free
+
+
+@pytest.mark.parametrize("given", [{"uncertainty": True}, {"alpha": "loo"}], ids=str)
+def test_targets_count(given):
+    """Those of many outputs take more than their rows."""
+    X, Y = np.random.default_rng(0).random((N, 8), np.float32), np.random.default_rng(1)
+    model = TanhRegressor(50, max_memory=20 * MIB, device="jit", random_state=0, **given)
+    Y = Y.normal(size=(N, 50))
+    model.fit(X[:1500], Y[:1500])
+    assert peak(model.fit, X, Y)[1] <= 20 * MIB
+
+
+@pytest.mark.parametrize("model", [RBFClassifier(20), TanhClassifier(50)], ids=repr)
+@pytest.mark.parametrize("device", ["jit", "blas"])
+def test_a_wide_table_of_few_rows_needs_little_more_than_itself(model, device):
+    X, y = np.random.default_rng(0).random((50, 40_000), np.float32), np.arange(50) % 2
+    limit = 80 * MIB
+    model = clone(model).set_params(device=device, max_memory=limit, random_state=0)
+    assert peak(model.fit, X, y)[1] <= limit
+    assert peak(model.predict, X)[1] <= limit

@@ -8,7 +8,6 @@ import warnings
 import joblib
 import numpy as np
 import pytest
-import skops.io
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_fsvc
@@ -33,8 +32,9 @@ def by_pickle(model):
 
 
 def by_skops(model):
-    data = skops.io.dumps(model)
-    return lambda: skops.io.loads(data, trusted=TRUSTED)
+    io = pytest.importorskip("skops.io")
+    data = io.dumps(model)
+    return lambda: io.loads(data, trusted=TRUSTED)
 
 
 def saved(model, monkeypatch, version, save=by_pickle):

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-import skops.io
 from sklearn.datasets import load_iris
 
 from sklearn_fsvc import RBFClassifier, TanhProjector
@@ -12,6 +11,9 @@ from sklearn_fsvc.__main__ import main
 from sklearn_fsvc.export.c import to_c
 from sklearn_fsvc.extras import install
 from sklearn_fsvc.kernels import Laplacian
+
+skops = pytest.importorskip("skops")
+pytest.importorskip("skops.io")
 
 X, Y = load_iris(return_X_y=True)
 MODEL = RBFClassifier(10, random_state=0, device="cpu").fit(X.astype(np.float32), Y)

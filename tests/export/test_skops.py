@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
@@ -25,6 +24,9 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc.export.skops import TRUSTED
 from sklearn_fsvc.kernels import KERNELS
+
+skops = pytest.importorskip("skops")
+pytest.importorskip("skops.io")
 
 X, Y = load_iris(return_X_y=True)
 TABLE = pd.DataFrame({"size": X[:, 0], "kind": np.array(list("abc"))[Y]})

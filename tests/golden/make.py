@@ -8,7 +8,6 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import skops.io
 from sklearn.datasets import load_iris
 
 import sklearn_fsvc
@@ -50,6 +49,8 @@ def answers(model, X):
 
 
 def main():
+    import skops.io  # here because a reader of the models may be without it
+
     folder = Path(__file__).parent / sklearn_fsvc.__version__
     folder.mkdir(exist_ok=True)
     for name, model, X in models():
