@@ -30,7 +30,8 @@ def caution_of_tails(name, targets, weight=None):
     weight : ndarray of shape (n_rows,), optional
     """
     # The values have mean 0 and variance 1. Most y pay for no more than this.
-    for k in np.flatnonzero(np.average(targets.values**4, axis=0, weights=weight) - 3 > _HEAVY):
+    fourth = np.square(np.square(targets.values))  # far faster than a power
+    for k in np.flatnonzero(np.average(fourth, axis=0, weights=weight) - 3 > _HEAVY):
         y = targets.numbers()[:, k]
         remedy = _remedy(y if weight is None else y[weight > 0])
         if remedy:
