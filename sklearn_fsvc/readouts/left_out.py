@@ -5,6 +5,7 @@ from copy import copy
 import numpy as np
 
 from ..engines.algebra import HOST
+from ..engines.blas_threads import at_most
 from .posterior import Posterior
 from .statistics import RidgeStatistics
 
@@ -93,6 +94,7 @@ class PressScorer:
         whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
         return whitening + n_units * n_units * itemsize
 
+    @at_most(1)
     def scores(self, H, Y, weight=None, together=None):
         """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
@@ -102,7 +104,11 @@ class PressScorer:
         xp = self.xp
         H -= self._mean_h
         U = self.algebra.multiply(H, self._basis)
-        scores = (U @ self._readouts).astype(np.float64).reshape(len(H), -1, Y.shape[1])
+        scores = (
+            self.algebra.multiply(U, self._readouts)
+            .astype(np.float64)
+            .reshape(len(H), -1, Y.shape[1])
+        )
         scores += self._mean_y
         leverage = (xp.multiply(U, U, out=U) @ self._scale).astype(np.float64) + 1 / self._n
         without = None

@@ -11,10 +11,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from allocated import peak
-from sklearn_fsvc import RBFClassifier, TanhRegressor
+from sklearn_fsvc import PatchRegressor, RBFClassifier, TanhRegressor
 from sklearn_fsvc.engines import algebra, blas, blas_threads, lapack
 from sklearn_fsvc.engines.algebra import HOST
 from sklearn_fsvc.engines.blas_threads import at_most
+from sklearn_fsvc.units.patches import fit
+from sklearn_fsvc.units.weights import chance
 
 
 def threads():
@@ -117,6 +119,28 @@ def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
     monkeypatch.setattr(algebra, "_TINY", 0)  # what is tiny has one without being told
     X = rng.normal(size=(50, 3))
     TanhRegressor(20, alpha=1, device="blas").fit(X, X[:, 0]).predict(X)
+    assert found
+    assert all(numbers == {1} for numbers in found)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "estimator"),
+    [
+        (chance.linalg, "qr", TanhRegressor(20, weights="orthogonal", alpha=1)),
+        (fit, "eigh", PatchRegressor(9, image_shape=(6, 6), patch_size=3, alpha=1)),
+        (np, "sign", RBFClassifier(20, alpha=1, device="blas")),
+    ],
+)
+def test_what_scipy_and_numpy_do_has_one_thread(allowed, monkeypatch, rng, module, name, estimator):
+    found, function = [], getattr(module, name)
+
+    def recorded(*args, **how):
+        found.append(threads())
+        return function(*args, **how)
+
+    monkeypatch.setattr(module, name, recorded)
+    X = rng.normal(size=(60, 36))
+    estimator.set_params(random_state=0).fit(X, X[:, 0] > 0)
     assert found
     assert all(numbers == {1} for numbers in found)
 
