@@ -90,11 +90,17 @@ class HostAlgebra:
         _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
 
     @staticmethod
-    def syrk(C, A, factor=1.0, keep=1.0):
-        """The lower triangle of C = keep C + factor A A', in place."""
+    def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
+        """The lower triangle of C = keep C + factor A A', in place.
+
+        Parameters
+        ----------
+        has_room : bool
+            Whether it may take `syrk_bytes`, with which it is faster.
+        """
         is_worth = A.size * len(C) // 2 >= WORTH["syrk"]
         n_sums = min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
-        if is_worth and n_sums > 1:
+        if has_room and is_worth and n_sums > 1:
             _syrk_by_sums(C, A, factor, keep, n_sums)
         else:
             _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))
