@@ -34,7 +34,7 @@ def cases(order, dtype):
         ),
         "syrk": (
             H.size * order // 2,
-            lambda: HOST.syrk(C, H.T, keep=0.0),
+            lambda: HOST.syrk(C, H.T, keep=0.0, has_room=True),
             lambda: _syrk(C, H.T, 1.0, 0.0),
         ),
         "trsm": (

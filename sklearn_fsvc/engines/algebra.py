@@ -102,11 +102,17 @@ class HostAlgebra:
         HostAlgebra.gemm(C, *A, *B, keep=0.0)
 
     @staticmethod
-    def syrk(C, A, factor=1.0, keep=1.0):
-        """The lower triangle of C = keep C + factor A A', in place."""
+    def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
+        """The lower triangle of C = keep C + factor A A', in place.
+
+        Parameters
+        ----------
+        has_room : bool
+            Whether it may take `syrk_bytes`, with which it is faster.
+        """
         is_worth = A.size * len(C) // 2 >= WORTH["syrk"]
         n_sums = min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
-        if is_worth and n_sums > 1:
+        if has_room and is_worth and n_sums > 1:
             _syrk_by_sums(C, A, factor, keep, n_sums)
         else:
             _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))

@@ -9,6 +9,7 @@ threads take as they are free.
 
 import os
 import threading
+from contextlib import ContextDecorator
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
@@ -24,8 +25,10 @@ def _libraries():
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
-class at_most:
+class at_most(ContextDecorator):
     """Context in which each BLAS takes no more than `n` threads; may be entered by many threads.
+
+    Also a decorator, for functions whose products NumPy or SciPy make.
 
     The numbers are those of the process: they are the least that anybody inside wants, and what
     they were as soon as the last one leaves.

@@ -9,6 +9,8 @@ close to centres.
 
 import numpy as np
 
+from .blas_threads import at_most
+
 
 def slopes(layer, D, xp):
     """``phi'(d)``, over d for the Euclidean distance (0 where d is) and twice for its square."""
@@ -20,6 +22,7 @@ def slopes(layer, D, xp):
     return slopes
 
 
+@at_most(1)
 def square(is_manhattan, X, units, slopes, W, out, xp):
     """out[i, k] = sum over outputs of the squared gradient of row i in feature k.
 

@@ -15,6 +15,8 @@ from functools import cache
 import numpy as np
 
 from ..extras import install
+from .algebra import WORTH
+from .threads import n_threads
 
 _ROW_MAJOR, _NO_TRANS, _TRANS = 101, 111, 112
 # MKL_THREADING_GNU: scikit-learn's own OpenMP is GNU's, and two OpenMP runtimes in one
@@ -82,11 +84,14 @@ def multiply(X, W, out):
     gemm = library.cblas_sgemm if single else library.cblas_dgemm
     real = ctypes.c_float if single else ctypes.c_double
     (rows, n), m = X.shape, len(W)
+    work = rows * n * m
+    before = library.MKL_Set_Num_Threads_Local(n_threads() if work >= WORTH["gemm"] else 1)
     gemm(
         _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
         real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out),
         out.strides[0] // out.itemsize,
     )  # fmt: skip
+    library.MKL_Set_Num_Threads_Local(before)  # of this thread alone
 
 
 def _pointer(array):

@@ -1,7 +1,7 @@
 """What all faces of a hidden layer are: validate, choose the layer, stream. Knows no classes."""
 
 from abc import ABCMeta, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import Observable, with_callbacks
 from ..documentation import Documented
 from ..engines import get_engine
+from ..engines.news import told
 from ..parameters import check_level
 from ..rows.blocks import open_all
 from ..rows.job import Job
@@ -93,9 +94,16 @@ class HiddenLayerEstimator(Documented, Versioned, Observable, BaseEstimator, met
         self._check_parameters()
         task = self._begin_fit(X, y, sample_weight)
         rows = self._open(X, y, sample_weight)
-        with get_engine(self.device, n_synapses(rows[0], self._width)) as engine:
+        work = n_synapses(rows[0], self._width)
+        with self._told("fit"), get_engine(self.device, work) as engine:
             self._fit_on(replace(self._job(engine, "fit"), task=task), *rows)
         self._end_fit(task, X, y, sample_weight)
+
+    def _told(self, phase):
+        """Context in which what is compiled is printed, if `verbose` asks for it."""
+        if not self.verbose:
+            return nullcontext()
+        return told(lambda what: print(f"[{type(self).__name__} {phase}] compiling {what}"))
 
     def _open(self, X, y=None, sample_weight=None):
         """What the user gave, with X as a `Source` if it is one."""

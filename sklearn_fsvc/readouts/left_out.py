@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
+from ..engines.blas_threads import at_most
 from .panels import WIDTH
 from .posterior import Posterior
 from .statistics import RidgeStatistics
@@ -97,6 +98,7 @@ class PressScorer:
         """Bytes that `scores` takes for a row."""
         return (2 * algebra.n_parts - 1) * n_units * itemsize + 8 * (6 * n_outputs + 3) * n_alphas
 
+    @at_most(1)
     def scores(self, H, Y, weight=None, together=None):
         """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
@@ -128,7 +130,8 @@ class PressScorer:
         U, found = xp.empty(H[0].shape, self.dtype), []
         for basis in self._bases:
             basis.transform(H, U, self.algebra)
-            scores = (U @ basis.readouts).astype(np.float64).reshape(len(U), -1, n_outputs)
+            scores = self.algebra.multiply(U, basis.readouts).astype(np.float64)
+            scores = scores.reshape(len(U), -1, n_outputs)
             found.append((scores, (xp.multiply(U, U, out=U) @ basis.scale).astype(np.float64)))
         scores, leverage = (xp.concatenate(each, axis=1) for each in zip(*found, strict=True))
         scores += self._mean_y

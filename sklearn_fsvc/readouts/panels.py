@@ -33,6 +33,7 @@ class Panels:
     """
 
     team = None  # in what was saved before there were teams
+    has_room = False  # whether `add_gram` may take memory to be faster
 
     def __init__(self, order, algebra, blocks=None, team=None):
         self.order, self.algebra, self.blocks, self.team = order, algebra, blocks, team
@@ -117,7 +118,7 @@ class Panels:
             sums = block if is_wide else spare[: block.size].reshape(block.shape, order="F")
             n = block.shape[1]
             rows, columns = H[:, first:].T, H[:, first : first + n]
-            self.algebra.syrk(sums[:n], rows[:n], keep=float(is_wide))
+            self.algebra.syrk(sums[:n], rows[:n], keep=float(is_wide), has_room=self.has_room)
             self.algebra.gemm(sums[n:], rows[n:], columns, keep=float(is_wide))
             if not is_wide:
                 block += sums
@@ -127,10 +128,14 @@ class Panels:
         return max(block.size for _, block in self)
 
     @staticmethod
-    def gram_bytes(order, dtype, algebra):
+    def gram_bytes(order, dtype):
         """Bytes that `add_gram` takes beside its arguments."""
-        width, itemsize = min(WIDTH, order), np.dtype(dtype).itemsize
-        return order * width * (itemsize % 8) + algebra.syrk_bytes(width, dtype)
+        return order * min(WIDTH, order) * (np.dtype(dtype).itemsize % 8)
+
+    @staticmethod
+    def room_bytes(order, dtype, algebra):
+        """Bytes that it takes beside them where it `has_room`."""
+        return algebra.syrk_bytes(min(WIDTH, order), dtype)
 
     def quadratic(self, W):
         """The sum of ``w A w'`` over the rows w of W."""

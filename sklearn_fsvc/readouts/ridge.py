@@ -16,6 +16,8 @@ from .statistics import RidgeStatistics
 
 # Elements of a tile, so that offsets in it stay in the range of 32 bits.
 _MOST_ELEMENTS = 2**31 - 1
+# Sums take memory to be faster where there is so many times what they need.
+_PLENTY = 8
 # Statistics that take more than this part of the memory of one engine are dealt to its team.
 _MOST_OF_ONE = 0.8
 # Numbers that are searched at a time for what has overflown.
@@ -128,10 +130,14 @@ class Gather:
         layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
         dtype = np.dtype(self.dtype or job.engine.statistics_dtype(layers[0]))
         algebra, statistics = job.engine.algebra, []
+        fixed = len(layers) * Panels.nbytes(m, self.share[1]) + Panels.gram_bytes(m, dtype)
+        room = Panels.room_bytes(m, dtype, algebra)
+        has_room = _PLENTY * (fixed + room) <= job.memory_limit
 
         def add(i, part, H):
             if i == len(statistics):  # not before it is known that there is room
                 gram = Panels.some(m, algebra, *self.share)
+                gram.has_room = has_room
                 new = RidgeStatistics(m, n_outputs, algebra, dtype, self.origin, gram)
                 statistics.append(new)
             part = part if rows is None else rows[part]
@@ -139,10 +145,9 @@ class Gather:
             statistics[i].update(H, Y, samples.weight_of(part))
 
         widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
-        n_bytes = len(layers) * Panels.nbytes(m, self.share[1])
         consumer = Consumer(
             add,
-            fixed_bytes=n_bytes + Panels.gram_bytes(m, dtype, algebra),
+            fixed_bytes=fixed + room * has_room,
             row_bytes=40 * n_outputs + widened,
             # As tall as four times the units: a product adds to all of the statistics, so its
             # rows should outnumber theirs.

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..engines.blas_threads import at_most
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather_coarse
 from ..rows.tiling import check_fits
@@ -80,6 +81,7 @@ def _rows_to_ask(drawn):
     return max(_LEAST_ROWS, _GRADIENTS // each)
 
 
+@at_most(1)
 def of_equal_spread(samples, engine):
     """Weights under which all features have one standard deviation; 0 for constant ones.
 

@@ -11,10 +11,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from allocated import peak
-from sklearn_fsvc import RBFClassifier, TanhRegressor
+from sklearn_fsvc import PatchRegressor, RBFClassifier, TanhRegressor
 from sklearn_fsvc.engines import algebra, blas, blas_threads, lapack
 from sklearn_fsvc.engines.algebra import HOST
 from sklearn_fsvc.engines.blas_threads import at_most
+from sklearn_fsvc.units.patches import fit
+from sklearn_fsvc.units.weights import chance
 
 
 def threads():
@@ -121,6 +123,28 @@ def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
     assert all(numbers == {1} for numbers in found)
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "estimator"),
+    [
+        (chance.linalg, "qr", TanhRegressor(20, weights="orthogonal", alpha=1)),
+        (fit, "eigh", PatchRegressor(9, image_shape=(6, 6), patch_size=3, alpha=1)),
+        (np, "sign", RBFClassifier(20, alpha=1, device="blas")),
+    ],
+)
+def test_what_scipy_and_numpy_do_has_one_thread(allowed, monkeypatch, rng, module, name, estimator):
+    found, function = [], getattr(module, name)
+
+    def recorded(*args, **how):
+        found.append(threads())
+        return function(*args, **how)
+
+    monkeypatch.setattr(module, name, recorded)
+    X = rng.normal(size=(60, 36))
+    estimator.set_params(random_state=0).fit(X, X[:, 0] > 0)
+    assert found
+    assert all(numbers == {1} for numbers in found)
+
+
 @pytest.mark.parametrize(("n", "blas_limit", "most"), [(1, 3, 1), (3, 1, 1), (2, 3, 2), (8, 3, 3)])
 def test_no_more_threads_call_than_the_process_may_take(
     monkeypatch, calls, small_parts, rng, n, blas_limit, most
@@ -142,7 +166,7 @@ def results(dtype, shape):
     H = rng.normal(size=shape).astype(dtype)
     order = shape[1]
     gram, lower = np.zeros((order, order), dtype, order="F"), np.empty((order, order), order="F")
-    HOST.syrk(gram, H.T, keep=0.0)
+    HOST.syrk(gram, H.T, keep=0.0, has_room=True)
     lower[:] = np.tril(gram) + order * np.eye(order)
     factor = lower.copy(order="F")
     assert HOST.factorise(factor)
@@ -185,10 +209,10 @@ def test_memory_of_parts_is_given_back(rng):
     H = rng.normal(size=(3000, 300))
     C = np.zeros((300, 300), order="F")
     for _ in range(5):
-        _, most = peak(HOST.syrk, C, H.T)
+        _, most = peak(lambda: HOST.syrk(C, H.T, has_room=True))
         assert most < HOST.syrk_bytes(300, H.dtype) + 2**16
         tracemalloc.start()
-        HOST.syrk(C, H.T)
+        HOST.syrk(C, H.T, has_room=True)
         assert tracemalloc.get_traced_memory()[0] < 2**16
         tracemalloc.stop()
 

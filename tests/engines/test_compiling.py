@@ -165,3 +165,19 @@ def test_info_tries_what_fit_will_do(monkeypatch):
     monkeypatch.setattr(jit, "_byte_sums", fail)
     assert jit.JitEngine().why_unavailable() is None
     assert len(calls) == 1
+
+
+FIT = """
+import numpy as np
+from sklearn_fsvc import TanhRegressor
+X = np.random.default_rng(0).random((50, 3))
+for verbose in (1, 1, 0):
+    TanhRegressor(5, alpha=1, random_state=0, device="jit", verbose=verbose).fit(X, X[:, 0])
+"""
+
+
+def test_compiling_is_said_once(tmp_path):
+    """By the first fit on a machine, where it is verbose; the next process has nothing to say."""
+    for expected in (1, 0):
+        said = run(PACKAGE.parent, "-c", FIT, NUMBA_CACHE_DIR=str(tmp_path))
+        assert said.count("[TanhRegressor fit] compiling loops") == expected

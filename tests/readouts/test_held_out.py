@@ -79,6 +79,50 @@ def test_of_few_rows_all_parts_are_held_out(n, sizes):
     assert len(that_judge(parts, 1001)) == 1
 
 
+def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
+    kept, held = hold_out(np.arange(60_000), np.random.default_rng(0))
+    assert (len(kept), len(held)) == (55_000, 5000)
+
+
+@pytest.mark.parametrize(
+    ("few", "start", "coarse", "precisions"),
+    [
+        (1000, 1.0, 25, [None, None]),  # few units
+        (10, 1.0, 25, ["float32", "float32"]),
+        (10, 1.0, 1e6, [None, None]),  # a small penalty to begin with
+        (10, 1e4, 1e6, ["float32", "float32", None]),  # and one that is found to be small
+    ],
+)
+def test_many_units_and_a_large_penalty_want_no_float64(
+    data, monkeypatch, few, start, coarse, precisions
+):
+    X, y, layer, _ = data
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out.FEW", few)
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._COARSE", coarse)
+    seen = []
+
+    def recorded(job, layers, samples, rows=None, dtype=None):
+        seen.append(dtype and np.dtype(dtype).name)
+        return gather(job, layers, samples, rows, dtype)
+
+    monkeypatch.setattr("sklearn_fsvc.readouts.ridge.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out.gather", recorded)
+    monkeypatch.setattr(
+        "sklearn_fsvc.readouts.held_out.parts_to_hold_out", lambda rows, random: [rows[:40]]
+    )
+    with get_engine("jit") as engine:
+        trials = Trials(start)
+        found, statistics = train_held_out(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), trials
+        )
+    assert seen == precisions
+    exact = precisions[-1] is None
+    W, _ = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha)
+    error = np.abs(statistics.solve(found.alpha).W - W).max()
+    assert error < (1e-9 if exact else 1e-4)
+    assert exact or error > 1e-9
+
+
 def test_folds_are_averaged_by_their_rows(data):
     X, y, layer, weight = data
     samples, rows = samples_of(X, y, weight), [np.arange(0, 20), np.arange(20, 140)]

@@ -76,7 +76,7 @@ class CuPyAlgebra:
             CuPyAlgebra.gemm(C, large_A, large_B)
 
     @staticmethod
-    def syrk(C, A, factor=1.0, keep=1.0):
+    def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
         (of_A, lda), (_, ldc) = map(layout, (A, C))
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
 

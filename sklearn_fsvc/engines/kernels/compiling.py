@@ -9,6 +9,8 @@ from importlib.resources import files
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from ..news import compiling
+
 _warned = False
 
 
@@ -38,8 +40,12 @@ class _Cache(FunctionCache):
     _impl_class = _Files
 
     def load_overload(self, sig, target_context):
+        found = None
         with suppress(OSError):
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
+        if found is None:
+            compiling("loops for this processor, once: it takes seconds")
+        return found
 
     def save_overload(self, sig, data):
         try:

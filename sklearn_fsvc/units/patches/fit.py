@@ -8,6 +8,7 @@ from scipy.spatial.distance import pdist
 from sklearn.utils import check_random_state
 
 from ...cautions import warn
+from ...engines.blas_threads import at_most
 from ...engines.patches import normalise
 from ...layers import TWO_SIDED, LinearLayer, PatchLayer, RBFLayer, hidden_dtype
 from ...parameters import is_word
@@ -96,6 +97,7 @@ def _check_squares(patches, dtype):
         )
 
 
+@at_most(1)
 def _whitening(P, eps):
     """(Z, shift): ``P @ Z - shift`` has variances near 1 and no correlations. P is overwritten.
 

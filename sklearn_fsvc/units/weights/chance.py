@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import linalg
 
+from ...engines.blas_threads import at_most
 from ...engines.host import map_rows
 from ...engines.threads import n_threads
 
@@ -28,6 +29,7 @@ def gaussian(n_units, n_features, seed, dtype=np.float64):
     return W
 
 
+@at_most(1)
 def orthogonal(n_units, n_features, seed, dtype=np.float64):
     """Gaussian weights whose directions are orthogonal in each group of n_features units.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engines.blas_threads import at_most
 from ...rows.streaming import take_rows
 from ...rows.validation import to_host
 
@@ -148,6 +149,7 @@ class Sample:
             dimension = np.mean([self.dimension(features) for features in fields.first()])
         return _OF_SCOTT * max(self.total, 1.0) ** (1 / (dimension + 4))
 
+    @at_most(1)
     def scale(self, W, deviation):
         """Multiply the weights of each unit so that it receives that deviation, in place.
 
