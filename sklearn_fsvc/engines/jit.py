@@ -27,7 +27,7 @@ _FINISH = 2**17
 # What cancellation costs above it is at most three bits.
 CANCELLATION = 0.125
 # Lanes of a vector, at most; and what a call takes whatever the layer.
-_MOST_LANES, _FEW_BYTES = 64, 2**16
+_MOST_LANES, _FEW_BYTES = 64, 2**13
 
 
 @dataclass(frozen=True)

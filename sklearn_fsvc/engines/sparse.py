@@ -8,8 +8,14 @@ import numpy as np
 from .host import map_rows
 from .threads import n_threads
 
-# Outputs that one thread makes at a time, few enough to be finished in its cache.
-_OUTPUTS = 2**17
+# Outputs that threads make at a time, all together, and one of them: few enough to be finished in
+# its cache, and enough to be worth a call.
+_TOGETHER, _MOST, _LEAST = 2**18, 2**17, 2**13
+
+
+def _outputs():
+    """Outputs that one thread makes at a time: fewer where there are many threads."""
+    return max(_LEAST, min(_MOST, _TOGETHER // n_threads()))
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class SparsePlace:
         return _Prepared(layer, np.ascontiguousarray(layer.units.T))
 
     def prepared_bytes(self, layer):
-        product = max(_OUTPUTS, layer.n_units) * layer.units.itemsize
+        product = max(_outputs(), layer.n_units) * layer.units.itemsize
         return 2 * layer.units.nbytes + n_threads() * product
 
     def row_bytes(self, layer):
@@ -45,14 +51,14 @@ class SparsePlace:
 
     def hidden(self, prepared, X, out, units=None):
         """H of the rows X in `out`; always in all columns."""
-        step = max(1, _OUTPUTS // out.shape[1])
+        step = max(1, _outputs() // out.shape[1])
 
         def evaluate(rows):
             for start in range(rows.start, rows.stop, step):
                 few = slice(start, min(start + step, rows.stop))
                 self._evaluate(prepared, X[few], out[few])
 
-        map_rows(evaluate, len(out), n_threads() if out.size > _OUTPUTS else 1)
+        map_rows(evaluate, len(out), n_threads() if out.size > _MOST else 1)
         return out
 
     def _evaluate(self, prepared, X, out):

@@ -91,7 +91,7 @@ class PressScorer:
     def nbytes(n_units, itemsize, algebra, n_bases=1):
         """Bytes that it takes on the engine at most."""
         whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
-        return whitening + n_bases * algebra.n_parts * n_units**2 * itemsize
+        return whitening + (n_bases + 2 * (algebra.n_parts - 1)) * n_units**2 * itemsize
 
     @staticmethod
     def row_bytes(n_units, n_outputs, itemsize, algebra, n_alphas):
@@ -159,37 +159,32 @@ class _Basis:
 
     Attributes
     ----------
-    parts : tuple of arrays of shape (n_units, n_directions)
-        The vectors, as `algebra.split` gives them; their columns are contiguous.
+    vectors : array of shape (n_units, n_directions)
     scale : array of shape (n_directions, n_penalties)
     readouts : array of shape (n_directions, n_penalties * n_outputs)
     is_triangular : bool
-        Whether the vectors have only zeros below the diagonal.
+        Whether `vectors` has only zeros below the diagonal.
     """
 
-    parts: tuple
+    vectors: Any
     scale: Any
     readouts: Any
     is_triangular: bool
 
     def map(self, function):
         """The same with a function of each array in its place."""
-        arrays = {name: function(getattr(self, name)) for name in ("scale", "readouts")}
-        return replace(self, parts=tuple(map(function, self.parts)), **arrays)
-
-    @property
-    def vectors(self):
-        return sum(self.parts[1:], self.parts[0])
+        arrays = {name: function(getattr(self, name)) for name in ("vectors", "scale", "readouts")}
+        return replace(self, **arrays)
 
     def transform(self, H, U, algebra):
         """Write rows in this basis into U; H is what `algebra.split` gives for them."""
-        m = U.shape[1]
+        vectors, m = algebra.split(self.vectors), U.shape[1]
         width = WIDTH if self.is_triangular else m
         for first in range(0, m, width):
             columns = slice(first, first + width)
             used = slice(columns.stop if self.is_triangular else None)
             algebra.gemm_split(
-                U.T[columns], [v[used, columns].T for v in self.parts], [h[:, used].T for h in H]
+                U.T[columns], [v[used, columns].T for v in vectors], [h[:, used].T for h in H]
             )
 
 
@@ -202,8 +197,5 @@ def _readouts_in(whitening, statistics, dtype):
         for k, problem in enumerate(problems)
     ]
     readouts = (scale[:, :, None] * target[:, None, :]).reshape(len(target), -1)
-    xp = statistics.xp
-    # Units for TF32 want numbers that are added up to be neighbours in memory.
-    parts = statistics.algebra.split(xp.asfortranarray(vectors, dtype))
-    arrays = (xp.ascontiguousarray(a, dtype) for a in (scale, readouts))
-    return solutions, _Basis(parts, *arrays, is_triangular)
+    arrays = (statistics.xp.ascontiguousarray(a, dtype) for a in (vectors, scale, readouts))
+    return solutions, _Basis(*arrays, is_triangular)

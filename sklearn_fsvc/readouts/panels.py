@@ -213,10 +213,7 @@ class Panels:
             block, n = self.algebra.here(block), block.shape[1]
             known = inverse[:, : first + n]  # columns after these are still those of the unit
             here = known[first : first + n]
-            # Once for the diagonal block: products are faster than solutions.
-            of_block = self.algebra.xp.eye(n, order="F")
-            self.algebra.solve_lower(block[:n], of_block)
-            self.algebra.gemm(here, of_block, here.copy(order="F"), keep=0.0)
+            self.algebra.solve_lower(block[:n], here)
             self.algebra.gemm(known[first + n :], block[n:], here, -1.0)
         return inverse
 

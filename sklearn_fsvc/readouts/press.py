@@ -103,8 +103,7 @@ def choose_penalty(
     keeps_all = keep_scores and rows is None
 
     def tried(alphas, n_kept=0):
-        n_parts = n_kept * job.engine.algebra.n_parts
-        kept = job.reserving(n_parts * layer.hidden_dtype.itemsize * layer.n_units**2)
+        kept = job.reserving(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
         return press(kept, layer, samples, statistics, alphas, keeps_all)
 
     if start is None or layer.n_units <= FEW_UNITS:

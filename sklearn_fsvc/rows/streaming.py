@@ -71,7 +71,9 @@ def weigh(engine, block, weights, dtype):
 
     In the order of `block`, which is never written to: it may be the user's own.
     """
-    return engine.xp.multiply(block, engine.to_device(weights), dtype=dtype)
+    rows = block.astype(dtype, order="K", copy=True)  # in its own place: no thread buffers it
+    rows *= engine.to_device(weights.astype(dtype, copy=False))
+    return rows
 
 
 def arriving(engine, layer, block):
@@ -252,6 +254,7 @@ class _Flow:
                         progress.lap("layer")
                         H = H if consumer.keeps_hidden else None
                         hand_over(engine, layer, sink, part, block, H, self.rows)
+                        del block, H  # before the next rows take as much
                         progress.lap(sink.stage)
                         progress.advance(part.stop - part.start)
                         start = part.stop

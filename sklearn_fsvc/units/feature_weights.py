@@ -104,12 +104,13 @@ def of_equal_spread(samples, engine):
     for start in range(0, X.shape[1], step):
         block = X[:, start : start + step].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            block -= block[0].copy()  # then what is constant is 0, and its mean has no rounding
             mean = share @ block
             block -= mean
             peak = xp.abs(block).max(axis=0)  # divided by it, squares of what is huge stay finite
             block /= xp.where(peak > 0, peak, 1)
         found = peak * xp.sqrt(share @ xp.square(block, out=block))
-        found[found <= rounding * xp.abs(mean)] = 0
+        found[found <= rounding * xp.abs(X[0, start : start + step].astype(np.float64) + mean)] = 0
         spread[start : start + step] = to_host(found)
     varies = ~(spread == 0)
     if not varies.any():
