@@ -18,6 +18,8 @@ from ..extras import install
 from .algebra import WORTH
 from .threads import n_threads
 
+# Filled in forked children.
+_forked = []
 _ROW_MAJOR, _NO_TRANS, _TRANS = 101, 111, 112
 # MKL_THREADING_GNU: scikit-learn's own OpenMP is GNU's, and two OpenMP runtimes in one
 # process fight for the cores.
@@ -60,8 +62,13 @@ def _be_ready_for_forks(library):
     GNU OpenMP waits there for ever for the threads that the parent had. Other threads of
     the engine, and of NumPy's BLAS, are as many as in the parent.
     """
+
+    def keep_to_one():
+        library.MKL_Set_Num_Threads(1)
+        _forked.append(os.getpid())
+
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: library.MKL_Set_Num_Threads(1))
+        os.register_at_fork(after_in_child=keep_to_one)
 
 
 def why_unavailable():
@@ -85,7 +92,8 @@ def multiply(X, W, out):
     real = ctypes.c_float if single else ctypes.c_double
     (rows, n), m = X.shape, len(W)
     work = rows * n * m
-    before = library.MKL_Set_Num_Threads_Local(n_threads() if work >= WORTH["gemm"] else 1)
+    is_shared = work >= WORTH["gemm"] and not _forked
+    before = library.MKL_Set_Num_Threads_Local(n_threads() if is_shared else 1)
     gemm(
         _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
         real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out),

@@ -12,7 +12,7 @@ from ..engines.team import Stopped
 from .dealt import Dealt
 from .progress import Pass, Progress
 from .sources import Anticipated, Source
-from .tiling import parse_memory
+from .tiling import check_fits, parse_memory
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,10 @@ class Job:
     def beside(self, n_bytes):
         """The job beside so many bytes of the host, which count where it computes there."""
         # Without a limit of the user's, what is free says by itself how much is left.
-        is_counted = self.engine.xp is np and self.max_memory is not None
-        return self.reserving(n_bytes) if is_counted else self
+        if self.engine.xp is not np or self.max_memory is None:
+            return self
+        check_fits("y of all rows", n_bytes, self.memory_limit, "give fewer rows at a time")
+        return self.reserving(n_bytes)
 
     def check_stop(self):
         """Raise `Stopped` if nobody waits for this work any more."""

@@ -168,8 +168,9 @@ def test_every_device_chooses_the_same(engine):
     wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
     here, there = (chosen(made(n_useless=3), wishes, e) for e in (engine, JIT))
     assert here[0] == there[0]
-    assert here[1] == pytest.approx(there[1], rel=1e-6)
-    np.testing.assert_allclose(here[2], there[2], rtol=1e-6)
+    # Small networks are trained on sums in float32.
+    assert here[1] == pytest.approx(there[1], rel=1e-5)
+    np.testing.assert_allclose(here[2], there[2], rtol=1e-5)
 
 
 def test_rows_of_weight_0_are_as_good_as_absent(rng):
