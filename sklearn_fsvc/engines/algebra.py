@@ -70,7 +70,8 @@ class HostAlgebra:
     def multiply(A, B):
         """A B, a new array."""
         if A.size * B.shape[1] <= _TINY:
-            return np.matmul(A, B)
+            with np.errstate(over="ignore", invalid="ignore"):  # no BLAS warns of infinity, either
+                return np.matmul(A, B)
         dtype = np.result_type(A, B)
         A, B = (_contiguous(array, dtype) for array in (A, B))
         C = np.zeros((len(A), B.shape[1]), dtype)
