@@ -14,7 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from _report import arguments, report
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier, TanhRegressor
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    PatchProjector,
+    RBFClassifier,
+    TanhClassifier,
+    TanhRegressor,
+)
 
 MIB = 2**20
 FEW = 3000
@@ -109,12 +115,23 @@ def outputs():
         yield measure(f"fit, 60,000 rows, 50 outputs, {given}", 60, model.fit, X, Y)
 
 
+def images():
+    X, y = rows_of(60, 128 * 128 * 3, 2)
+    for stride in (1, 4):
+        model = PatchProjector(
+            100, image_shape=(128, 128, 3), stride=stride, max_memory=50 * MIB, random_state=0
+        )
+        name = f"100 units on 60 images of 128 x 128 x 3, stride {stride}"
+        yield measure(f"{name}, fit", 50, model.fit, X, y)
+        yield measure(f"{name}, transform", 50, model.transform, X)
+
+
 def main(args):
     warnings.simplefilter("ignore")
     X, y = rows_of(FEW, 10)
     for clf in (tanh(64, probability=True), RBFClassifier(20, random_state=0)):
         clf.fit(X, y).predict(X)  # compiled and imported before it is measured
-    parts = (probabilities, a_layer_without_room, integers, searches, wide, outputs)
+    parts = (probabilities, a_layer_without_room, integers, searches, wide, outputs, images)
     rows = [row for part in parts for row in part()]
     report(args, "memory against max_memory", rows)
 

@@ -88,6 +88,18 @@ class PatchGrid:
         """With that many cells down and across, where there are so many places."""
         return replace(self, pool=tuple(map(min, pool, self.places)))
 
+    def pixels(self, places):
+        """Slices of the pixels, rows and columns, under patches at two slices of the places."""
+        return tuple(
+            slice(some.start * self.stride, (some.stop - 1) * self.stride + size)
+            for some, size in zip(places, self.size, strict=True)
+        )
+
+    def part(self, places, pool):
+        """The grid of those pixels alone, with that many cells down and across."""
+        sides = (some.stop - some.start for some in self.pixels(places))
+        return replace(self, image=(*sides, self.image[2]), pool=pool)
+
     def windows(self, X, xp):
         """The patches of rows X as a view, (rows, down, across, height, width, channels)."""
         images = X.reshape(len(X), *self.image)

@@ -37,9 +37,9 @@ def made(grid, way, dtype, is_whitened=True, floor=0.3, m=7, seed=0):
     return layer, rng.normal(size=(13, grid.n_features)).astype(dtype)
 
 
-def evaluated(engine, layer, X):
+def evaluated(engine, layer, X, memory_limit=2**30):
     out = engine.xp.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
-    place = PatchPlace(engine, 2**30)
+    place = PatchPlace(engine, memory_limit)
     return engine.to_host(place.hidden(place.prepare(layer), engine.to_device(X), out))
 
 

@@ -70,7 +70,7 @@ class HostAlgebra:
     def multiply(A, B):
         """A B, a new array."""
         if A.size * B.shape[1] <= _TINY:
-            with np.errstate(over="ignore", invalid="ignore"):  # as LAPACK, which warns of nothing
+            with np.errstate(over="ignore", invalid="ignore"):  # no BLAS warns of infinity, either
                 return np.matmul(A, B)
         dtype = np.result_type(A, B)
         A, B = (_contiguous(array, dtype) for array in (A, B))

@@ -8,7 +8,7 @@ import pytest
 
 import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc.engines.patches import PatchPlace, normalise, parts
+from sklearn_fsvc.engines.patches import PatchPlace, normalise, parts, pieces
 from sklearn_fsvc.images import PatchGrid
 from sklearn_fsvc.layers import RESPONSES, LinearLayer, PatchLayer
 from sklearn_fsvc.rows.job import Job
@@ -93,6 +93,40 @@ def test_little_memory_is_for_few_images(engine, monkeypatch):
     units = engine.prepared_bytes(layer.inner)
     assert 2**27 < much <= 2**28 * engine.patch_threads + units + 2**23
     assert little < much - 2**27
+
+
+@pytest.mark.parametrize("way", WAYS[::2], ids=" ".join)
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("limit", [1, 20_000])
+def test_images_without_room_are_evaluated_in_pieces(engine, grid, way, limit, monkeypatch):
+    """Of one place, or of a few rows of places: the same numbers, in the first columns, too."""
+    layer, X = made(grid, way, np.float64)
+    calls, unfold = [], type(engine).unfold
+
+    def counted(self, layer, X):
+        calls.append(len(X) * layer.grid.n_places)
+        return unfold(self, layer, X)
+
+    monkeypatch.setattr(type(engine), "unfold", counted)
+    limit *= engine.patch_threads
+    for some in (layer, layer.part(slice(layer.n_units - 1))):
+        calls.clear()
+        assert_is_formula(evaluated(engine, some, X, limit), some, X)
+        assert sum(calls) == len(X) * grid.n_places
+        if limit == engine.patch_threads:
+            assert max(calls) == 1
+
+
+@pytest.mark.parametrize("sides", [(1, 1), (2, 3), (1, 8), (5, 8)])
+def test_pieces_cover_each_place_once(sides):
+    grid = PatchGrid((18, 11, 1), (4, 4), 1, (4, 3))  # 15 x 8 places
+    covered, shares = np.zeros(grid.places, int), np.zeros(grid.pool)
+    for places, cells, share in pieces(grid, sides):
+        covered[places] += 1
+        shares[cells] += share
+        assert all(run.stop - run.start <= most for run, most in zip(places, sides, strict=True))
+    assert (covered == 1).all()
+    np.testing.assert_allclose(shares, 1)
 
 
 def test_linear_units_are_whitened_once():

@@ -237,3 +237,19 @@ def test_a_wide_table_of_few_rows_needs_little_more_than_itself(model, device):
     model = clone(model).set_params(device=device, max_memory=limit, random_state=0)
     assert peak(model.fit, X, y)[1] <= limit
     assert peak(model.predict, X)[1] <= limit
+
+
+@pytest.mark.parametrize("device", ["jit", "blas"])
+def test_large_images_need_little(device):
+    """The patches of one take 11 MiB, and again as they meet the units."""
+    X, y = np.random.default_rng(0).random((20, 128 * 128 * 3), np.float32), np.arange(20) % 2
+    limit = 40 * MIB
+    clf = PatchClassifier(
+        100, image_shape=(128, 128, 3), pool=1, alpha=1.0, device=device, random_state=0
+    ).fit(X, y)  # also compiled and imported before it is measured
+    free = clf.decision_function(X)
+    bounded, fit = peak(clone(clf).set_params(max_memory=limit).fit, X, y)
+    scores, answer = peak(bounded.decision_function, X)
+    assert fit <= limit
+    assert answer <= limit / 4
+    np.testing.assert_allclose(scores, free, rtol=0, atol=1e-3)
