@@ -120,7 +120,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
     A row outside every triangle has no activation; it is given the y of the nearest
     centre, or of a given `layer`, whose y are not known, the intercept.
 
-    The standard deviation of an answer is that of a Bayesian linear model of the hidden
+    The standard deviation of a prediction is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
     inverse of the equations' matrix. ``noise^2`` is the mean over rows of ``w e e_left``, of
     the residuals with and without the row: so that leave-one-out residuals are as large as
