@@ -38,7 +38,7 @@ print(table.head().to_string())
 # -------------
 # Whether a flat is expensive depends smoothly on area, distance and district. Whether it gets a
 # grant follows rules: either it is old and not heated by a pump, or it is small, but not both. Both
-# answers have noise, as real ones have.
+# targets have noise, as real ones have.
 
 value = table["area"] / 25 - np.hypot(table["distance"] - 3, 1) + 2 * (table["district"] == "south")
 old = (table["year"] < 1960) | table["year"].isna()
@@ -52,7 +52,7 @@ questions = {
 # Both models
 # -----------
 # The pipeline reads from the dtypes which columns are categories. Missing years become the
-# median year.
+# median year, and a column of 0 and 1 says where they were missing.
 
 models = {
     "RBFClassifier": make_tabular_pipeline(RBFClassifier(random_state=0)),

@@ -26,7 +26,7 @@ _CAUTIONS = {
     ),
     "many": (
         "more than max_categories={most} levels, of which the rarest share a column; make numbers "
-        "of them with sklearn's TargetEncoder, or raise it with "
+        "of them with sklearn's TargetEncoder, or raise the limit with "
         "set_params(preprocessing__categories__one_hot__max_categories=...)"
     ),
 }
@@ -55,7 +55,9 @@ class LevelEncoder(OneHotEncoder):
             if reason in found
         ]
         if said:
-            warn(f"Columns of X that are taken for categories may be none.{''.join(said)}")
+            warn(
+                f"Some columns of X, taken for categories, may need something else:{''.join(said)}"
+            )
 
 
 def _reason(levels, n_rows, most):

@@ -180,7 +180,7 @@ def picture(models, X_test, y_test, shape, output):
         answers = model.predict(X_test)
         wrong = np.flatnonzero(answers != y_test)
         titles = [f"{y_test[i]}, not {answers[i]}" for i in wrong]
-        title = f"{name}: {len(wrong)} of {len(y_test)} test digits answered wrongly"
+        title = f"{name}: {len(wrong)} of {len(y_test)} test digits predicted wrongly"
         _images(row, title, X_test[wrong], titles, shape)
     figure.savefig(output, dpi=120)
 

@@ -1,4 +1,4 @@
-"""Metrics and kernels of RBF units: what a unit answers at a distance from its centre.
+"""Metrics and kernels of RBF units: the activation of a unit at a distance from its centre.
 
 A kernel is one object. All that the package knows of it stands there once: engines,
 selection and the search ask the object and never its name.
@@ -215,7 +215,7 @@ def check_adds_up(kernel):
     negative = outputs < 0
     if negative.any():
         raise ValueError(
-            f"kernel={kernel!r} answers {outputs[negative][0]:.3g} at a distance of "
+            f"kernel={kernel!r} is {outputs[negative][0]:.3g} at a distance of "
             f"{distances[negative][0]:.3g} with radius 1: novelty selection takes kernels that are "
             'never negative. Give another kernel, or selection="random".'
         )

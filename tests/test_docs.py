@@ -30,6 +30,8 @@ CODE = {
     "index.rst": 6,
     "start.rst": 20,
     "tables.rst": 12,
+    "streams.rst": 10,
+    "regression.rst": 14,
     "evaluate.rst": 40,
     "faq.rst": 6,
     "probabilities.rst": 5,

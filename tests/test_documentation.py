@@ -65,6 +65,8 @@ def test_the_page_has_all_methods_of_ours(cls):
     """Those of scikit-learn, such as get_params, are in its own documentation."""
     page = (PAGES / f"{cls.__name__}.rst").read_text()
     listed = set(re.findall(r"automethod:: (\w+)", page))
+    summary = re.findall(rf"^      ~{cls.__name__}\.(\w+)$", page, re.MULTILINE)
+    assert not summary or set(summary) == listed
     for name, method in inspect.getmembers(cls, callable):
         ours = (getattr(method, "__module__", None) or "").startswith("sklearn_fsvc")
         assert name.startswith("_") or not ours or name in listed, name

@@ -134,7 +134,7 @@ class Wave(Cauchy):
 def test_novelty_wants_kernels_that_are_never_negative():
     X, y = np.random.default_rng(0).random((60, 3)), np.arange(60) % 2
     given = {"n_hidden": 9, "kernel": Wave(), "radius": 0.3, "alpha": 1.0}
-    message = r"kernel=Wave\(\) answers -.* at a distance of .*: novelty selection takes kernels "
+    message = r"kernel=Wave\(\) is -.* at a distance of .*: novelty selection takes kernels "
     for selection in ("per_class", "global"):
         with pytest.raises(ValueError, match=message):
             RBFClassifier(selection=selection, **given).fit(X, y)

@@ -57,7 +57,7 @@ def first_of_each_class(model):
 
 
 def patches():
-    """Which patches are units, and where in one image they answer."""
+    """Which patches are units, and where in one image they are active."""
     X, y = digits()
     clf = PatchClassifier(40, image_shape=SHAPE, pool=2, random_state=0).fit(X, y)
     image, n = X[5].reshape(SHAPE), 7
@@ -72,12 +72,12 @@ def patches():
         below.imshow(answers[..., j], cmap="RdBu", vmin=-limit, vmax=limit)
         cells(below, clf.pool_, answers.shape[:2])
     axes[0, 1].set_ylabel("patch")
-    axes[1, 1].set_ylabel("answers")
+    axes[1, 1].set_ylabel("activations")
     return fig
 
 
 def in_all_places(clf, image):
-    """What each unit answers in each place, shape (rows, columns, units): see docs/images.rst.
+    """The activation of each unit in each place, shape (rows, columns, units): see docs/images.rst.
 
     Positive where the patch is like the unit, negative where it is like its negative.
     """
@@ -93,7 +93,7 @@ def in_all_places(clf, image):
 
 
 def cells(ax, pool, places):
-    """Lines between the cells over which answers are averaged."""
+    """Lines between the cells over which activations are averaged."""
     for line, n_cells, n_places in zip((ax.axhline, ax.axvline), pool, places, strict=True):
         for cell in range(1, n_cells):
             line(cell * n_places // n_cells - 0.5, color="0.5", linewidth=0.8)

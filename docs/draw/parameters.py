@@ -42,7 +42,7 @@ def n_hidden():
 
 
 def kernel():
-    """Above, what one unit answers; below, the network of many."""
+    """Above, the activation of one unit; below, the network of many."""
     X_train, X_test, y_train, y_test = moons()
     networks = {
         'kernel="triangular"': RBFClassifier(60, **TRIANGLES),
@@ -68,7 +68,7 @@ def kernel():
 
 
 def one_unit(model):
-    """What the first unit answers at the points of the grid, from its formula."""
+    """The activation of the first unit at the points of the grid, from its formula."""
     points = grid()
     if not hasattr(model, "centers_"):
         return np.tanh(points @ model.components_[0] + model.hidden_intercept_[0])

@@ -28,7 +28,7 @@ def heading(ax, x, text):
 
 
 def tiles():
-    """From the rows to the model and to the answers."""
+    """From the rows to the model and to the predictions."""
     fig, ax = plt.subplots(figsize=(WIDTH, 3.5), layout="constrained")
     ax.set(xlim=(0, 13.2), ylim=(-0.2, 6.2), aspect="equal")
     ax.axis("off")
@@ -49,7 +49,7 @@ def tiles():
 
     heading(ax, 10.6, "what stays")
     box(ax, (8.9, 4.15), (3.4, 1.05), "sums: $H^T H$ and $H^T y$\n(no larger with more rows)", PALE)
-    box(ax, (8.9, 2.2), (3.4, 1.05), "answers\n(one for each row)", PALE)
+    box(ax, (8.9, 2.2), (3.4, 1.05), "predictions\n(one for each row)", PALE)
     arrow(ax, (6.15, y + 0.1), (8.85, 4.65), "", connectionstyle="arc3,rad=0.08")
     arrow(ax, (6.15, y - 0.1), (8.85, 2.75), "", connectionstyle="arc3,rad=-0.08")
     ax.text(7.45, 4.6, "fit: add", ha="center", fontsize=8)

@@ -9,7 +9,7 @@ class PatchClassifier(PatchUnits, HiddenLayerClassifier):
     """Classifier of images, with a hidden layer of units that are patches, and a ridge readout.
 
     Each unit is a small patch of the training images. It is compared with the patches in all
-    places of an image, and what it answers is averaged over the cells of a coarse grid [1]_,
+    places of an image, and its activations are averaged over the cells of a coarse grid [1]_,
     [2]_. Nothing in the layer is trained; the readout minimises
     ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
 
@@ -76,7 +76,7 @@ default="soft_threshold"
         Bytes, or a string such as "2GiB", that fit and predict may allocate where the
         layer is computed. None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints the progress of long work.
+        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ class ClassStream(StreamingPredictor):
 
         The first call chooses the hidden layer by its rows, as `fit` does, or takes `layer`.
         From then on the layer stays, and each call adds its rows to sums. The readout is
-        solved by `predict` and other methods that answer, or by `solve`, and is that of all rows
+        solved by `predict` and other methods that need it, or by `solve`, and is that of all rows
         together, to rounding. Before, there is no `readout_coef_` and no `alpha_`.
         `alpha` may be changed between calls; "auto" is found by the error on a part of all rows
         so far, as soon as they are of two classes, and anew when a tenth of them came or went.

@@ -145,8 +145,8 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes one score, positive where the second is answered. Of an indicator
-            y, (n_samples, n_labels): positive where the label is answered. Of several
+            For two classes one score, positive where the second is predicted. Of an indicator
+            y, (n_samples, n_labels): positive where the label is predicted. Of several
             outputs, a list with the scores of each.
         """
         scores = self._scores(X)
@@ -165,7 +165,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
             As of `fit`; y in chunks of a function is not looked at.
         out : array-like of the shape of y, optional
-            Where the answers go: an array, a ``numpy.memmap``, or a data set of h5py or zarr.
+            Where the predictions go: an array, a ``numpy.memmap``, or a data set of h5py or zarr.
             After an error it may hold some of them.
 
         Returns
@@ -190,7 +190,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             check_holds(out, classes)
 
     def score(self, X, y=None, sample_weight=None):
-        """The part of the rows that are answered right, in all outputs if there are several.
+        """The part of the rows that are predicted right, in all outputs if there are several.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             y = y.toarray() if issparse(y) else np.asarray(y)
             if y.shape != answers.shape:
                 raise ValueError(
-                    f"y has shape {y.shape}, and the answers have {answers.shape}; give the "
+                    f"y has shape {y.shape}, and the predictions have {answers.shape}; give the "
                     "classes of all outputs."
                 )
             answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)

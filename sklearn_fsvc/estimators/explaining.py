@@ -1,4 +1,4 @@
-"""Which training rows decided an answer: the units of RBF networks are training rows."""
+"""Which training rows decided a prediction: the units of RBF networks are training rows."""
 
 from abc import abstractmethod
 
@@ -41,9 +41,9 @@ class Explaining:
 
     @of_one_state
     def explain(self, X, n=5, output=0):
-        """Name the training rows that decided each answer.
+        """Name the training rows that decided each prediction.
 
-        An answer is the sum over all units of activation times coefficient, and an intercept.
+        A prediction is the sum over all units of activation times coefficient, and an intercept.
         Each unit stands on a training row; those with the largest parts of the sum are named.
 
         Parameters

@@ -1,4 +1,4 @@
-"""What `explain` returns: the training rows behind answers, and what each had to say."""
+"""What `explain` returns: the training rows behind predictions, and what each adds."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """The training rows that decided the answers for some rows.
+    """The training rows that decided the predictions for some rows.
 
     For each row, the contributions of those named, of the rest of the units and of the intercept
-    add up to the score of the answer.
+    add up to the score of the prediction.
 
     Attributes
     ----------
-    answers : ndarray of shape (n_rows,)
+    predictions : ndarray of shape (n_rows,)
         What is explained: classes, or numbers.
     units : ndarray of int of shape (n_rows, n)
         Numbers of the hidden units with the largest contributions by absolute value, the
@@ -25,16 +25,16 @@ class Explanation:
     targets : ndarray of shape (n_rows, n) or None
         The class or the y of these rows; None of a given `layer`.
     contributions : ndarray of shape (n_rows, n), float64
-        What each adds to the score of the answer: activation times coefficient. 0 of a unit
+        What each adds to the score of the prediction: activation times coefficient. 0 of a unit
         that has no part in it.
     rest : ndarray of shape (n_rows,), float64
         The sum over all other units.
     intercept : ndarray of shape (n_rows,), float64
-        That of the readout for the answer; 0 for a row that no unit is active for, which is
-        answered as the nearest centre is.
+        That of the readout for the prediction; 0 for a row that no unit is active for, which
+        gets the prediction of the nearest centre.
     """
 
-    answers: np.ndarray
+    predictions: np.ndarray
     units: np.ndarray
     support: np.ndarray | None
     targets: np.ndarray | None
@@ -44,7 +44,7 @@ class Explanation:
 
     @property
     def scores(self):
-        """Of the answers: the sum of all, ndarray of shape (n_rows,), float64."""
+        """Of the predictions: the sum of all, ndarray of shape (n_rows,), float64."""
         return self.contributions.sum(axis=1) + self.rest + self.intercept
 
     def to_frame(self):
@@ -53,15 +53,15 @@ class Explanation:
         Returns
         -------
         pandas.DataFrame
-            With columns "row", "answer", "rank", "unit", "contribution" and, where they are
-            known, "support" and "target".
+            With columns "row", "prediction", "rank", "unit", "contribution" and, where they
+            are known, "support" and "target".
         """
         import pandas as pd
 
         n_rows, n = self.units.shape
         columns = {
             "row": np.repeat(np.arange(n_rows), n),
-            "answer": np.repeat(self.answers, n),
+            "prediction": np.repeat(self.predictions, n),
             "rank": np.tile(np.arange(n), n_rows),
             "unit": self.units.ravel(),
             "contribution": self.contributions.ravel(),

@@ -198,7 +198,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         y_std : ndarray of the same shape, float64
-            Standard deviation of a new y around the answer, its noise included: the readout
+            Standard deviation of a new y around the prediction, its noise included: the readout
             as a Bayesian linear model of the hidden layer, with the noise that leave-one-out
             residuals have. Only if `return_std`.
         """
@@ -221,7 +221,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         return _Banded((values, self._answers(deviations))) if return_std else values
 
     def score(self, X, y=None, sample_weight=None):
-        """R^2 of the answers, the mean over outputs: as of scikit-learn's regressors.
+        """R^2 of the predictions, the mean over outputs: as of scikit-learn's regressors.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class _Banded(tuple):
         raise AttributeError(
             "return_std=True gives (y, y_std), and a transformed y has no y_std in its own unit. "
             "Ask the regressor inside, TransformedTargetRegressor.regressor_.predict(X, "
-            "return_std=True), and transform the ends of the band, y - 2 * y_std and "
+            "return_std=True), and transform the ends of the interval, y - 2 * y_std and "
             "y + 2 * y_std, back."
         )
 

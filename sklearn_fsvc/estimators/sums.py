@@ -93,10 +93,10 @@ class SummingPredictor(HiddenLayerPredictor):
     def solve(self):
         """Solve the readout for the rows that came and went.
 
-        `predict` and all that answers rows do so by themselves. Fitted attributes of the readout,
-        such as `readout_coef_` and `alpha_`, are there afterwards, until rows come or go, and
-        no row waits: a model that is saved then holds sums and no rows. After `fit` there is
-        nothing to solve.
+        `predict` and other methods that need it do so by themselves. Fitted attributes of the
+        readout, such as `readout_coef_` and `alpha_`, are there afterwards, until rows come or
+        go, and no row waits: a model that is saved then holds sums and no rows. After `fit`
+        there is nothing to solve.
 
         Returns
         -------

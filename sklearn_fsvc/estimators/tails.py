@@ -39,7 +39,7 @@ def caution_of_tails(name, targets, weight=None):
             which = "y" if targets.n_outputs == 1 else f"Column {k} of y"
             warn(
                 f"{which} has a heavy tail: few large values decide a fit of squared errors, and "
-                "most rows are answered badly. Fit it transformed: TransformedTargetRegressor("
+                "most rows are predicted badly. Fit it transformed: TransformedTargetRegressor("
                 f"{name}(...), {_REMEDIES[remedy]}), of sklearn.compose."
             )
 

@@ -161,7 +161,7 @@ class _Writer:
             "what": "Scores of the classes; of two classes one, positive for the second.",
         }  # fmt: skip
         if not self._is_classifier:
-            words |= {"function": f"{self._name}_predict", "what": "The answers to a row."}
+            words |= {"function": f"{self._name}_predict", "what": "The predictions for a row."}
         if self._is_watching:
             words |= {"watch": WATCH, "outside": self._outside()}
         return OUTPUTS.substitute(words)

@@ -7,17 +7,17 @@ from .canvas import BLUE, VERMILION, axes_for, network_of, text_of
 
 
 class ExplanationDisplay:
-    """For each row, the training rows that decided its answer, and what each contributed.
+    """For each row, the training rows that decided its prediction, and what each contributed.
 
     Images are shown side by side: the row itself, then the training rows. Of a table, each row
     has bars: the training rows, the rest of the units, and the intercept. What speaks for the
-    answer is blue, what speaks against it is red. Make it by `from_estimator`.
+    prediction is blue, what speaks against it is red. Make it by `from_estimator`.
 
     Parameters
     ----------
     explanation : Explanation
     rows : ndarray of shape (n_rows, n_features), default=None
-        What was answered; images need them.
+        The rows that are explained; images need them.
     deciding : ndarray of shape (n_rows, n, n_features), default=None
         The training rows; images need them.
     image_shape : tuple of int, default=None
@@ -51,7 +51,7 @@ class ExplanationDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, n=5, output=0, image_shape=None, ax=None):
-        """Explain the answers for a few rows, and draw.
+        """Explain the predictions for a few rows, and draw.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class ExplanationDisplay:
     def _draw_images(self, i, axes):
         images, names = [self.rows[i], *self.deciding[i]], self._names(i, "{target}")
         parts = self.explanation.contributions[i]
-        titles = [self._answer(i, "\n")]
+        titles = [self._prediction(i, "\n")]
         titles += [f"{k}\n{text_of(part, '+')}" for k, part in zip(names, parts, strict=True)]
         colours = ["black", *map(_colour, parts)]
         for ax, image, title, colour in zip(axes, images, titles, colours, strict=True):
@@ -136,13 +136,13 @@ class ExplanationDisplay:
         ax.set_yticks(places, names)
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.margins(x=0.25)
-        ax.set_title(self._answer(i, ", "))
+        ax.set_title(self._prediction(i, ", "))
         ax.spines[["top", "right"]].set_visible(False)
 
-    def _answer(self, i, between):
-        answer, score = self.explanation.answers[i], self.explanation.scores[i]
-        is_number = isinstance(answer, np.floating) and np.isclose(answer, score)
-        return f"answer {text_of(answer)}" + ("" if is_number else f"{between}score {score:.3g}")
+    def _prediction(self, i, between):
+        told, score = self.explanation.predictions[i], self.explanation.scores[i]
+        is_number = isinstance(told, np.floating) and np.isclose(told, score)
+        return f"predicted {text_of(told)}" + ("" if is_number else f"{between}score {score:.3g}")
 
     def _names(self, i, form):
         """Of the training rows that decided a row."""

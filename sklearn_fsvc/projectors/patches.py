@@ -6,10 +6,10 @@ from ..units.automatic import N_COMPONENTS
 
 
 class PatchProjector(PatchUnits, HiddenLayerTransformer):
-    """Images to what small patches of the training images answer, averaged over a grid.
+    """Images to the activations of small patches of training images, averaged over a grid.
 
     Each unit is a patch of the training images. It is compared with the patches in all places
-    of an image, and what it answers is averaged over the cells of a coarse grid [1]_, [2]_.
+    of an image, and its activations are averaged over the cells of a coarse grid [1]_, [2]_.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ default="soft_threshold"
         Bytes, or a string such as "2GiB", that fit and transform may allocate where the
         layer is computed. None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints the progress of long work.
+        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         Bytes, or a string such as "2GiB", that fit and transform may allocate where the
         layer is computed. None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints the progress of long work.
+        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
 
     Attributes
     ----------

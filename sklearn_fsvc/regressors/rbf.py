@@ -74,7 +74,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
         Bytes, or a string such as "2GiB", that fit and predict may allocate where the
         layer is computed. None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints the progress of long work.
+        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
     A row outside every triangle has no activation; it is given the y of the nearest
     centre, or of a given `layer`, whose y are not known, the intercept.
 
-    The standard deviation of an answer is that of a Bayesian linear model of the hidden
+    The standard deviation of a prediction is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
     inverse of the equations' matrix. ``noise^2`` is the mean over rows of ``w e e_left``, of
     the residuals with and without the row: so that leave-one-out residuals are as large as

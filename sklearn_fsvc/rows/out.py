@@ -13,12 +13,12 @@ def check_out(out, shape, dtype=None):
             "or zarr."
         )
     if tuple(out.shape) != tuple(shape):
-        raise ValueError(f"out has shape {tuple(out.shape)}, and the answers have {tuple(shape)}.")
+        raise ValueError(f"out has shape {tuple(out.shape)}, and the result has {tuple(shape)}.")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out cannot be written to: it is read-only.")
     if dtype is not None and out.dtype.kind != "f":
         raise ValueError(
-            f"out has dtype {out.dtype}, and the answers are {np.dtype(dtype)}; give floats."
+            f"out has dtype {out.dtype}, and the result is {np.dtype(dtype)}; give floats."
         )
 
 

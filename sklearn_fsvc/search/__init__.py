@@ -39,7 +39,7 @@ from .task import Task
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     """GridSearchCV for the networks of this package, at the price of few of them.
 
-    What `GridSearchCV` would answer, to rounding, without the work it would repeat: the
+    What `GridSearchCV` would find, to rounding, without the work it would repeat: the
     statistics of the largest network contain those of every smaller one, those of the
     training rows are those of all rows less the ones left out, every penalty solves the
     same equations, and the distances between rows and centres serve every kernel and radius.
@@ -58,7 +58,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     scoring : str, callable, list, tuple or dict, default=None
         How test rows are scored: a name of scikit-learn's, a scorer, or several of them.
         None is `score` of the estimator. A scorer of your own is called with the rows
-        themselves and the fitted estimator, whose answers it pays for; scikit-learn's use
+        themselves and the fitted estimator, whose predictions it pays for; scikit-learn's use
         those that are there.
     n_jobs : int, default=None
         Passes that run at the same time, in threads. Each pass has the cores already.

@@ -39,7 +39,7 @@ def test_three_classes(device):
     scores = model.decision_function(IRIS)
     found = check(model, IRIS, scores.argmax(axis=1), np.ones(len(IRIS)))
     np.testing.assert_allclose(found.scores, scores.max(axis=1), atol=1e-6)
-    assert (found.answers == model.predict(IRIS)).all()
+    assert (found.predictions == model.predict(IRIS)).all()
     np.testing.assert_array_equal(found.support, model.support_[found.units])
     np.testing.assert_array_equal(found.targets, WORDS[found.support])
 
@@ -53,13 +53,13 @@ def test_two_classes():
     assert set(signs) == {1.0, -1.0}
     found = check(model, X, np.zeros(len(X), int), signs)
     np.testing.assert_allclose(found.scores, np.abs(scores), atol=1e-6)
-    assert (found.answers == model.predict(X)).all()
+    assert (found.predictions == model.predict(X)).all()
 
 
 def test_feature_weights_and_learned_kernel():
     model = RBFClassifier(30, random_state=0, feature_weights=[1, 0.5, 2, 0]).fit(IRIS, WORDS)
     found = check(model, IRIS, model.decision_function(IRIS).argmax(1), np.ones(len(IRIS)))
-    assert (found.answers == model.predict(IRIS)).all()
+    assert (found.predictions == model.predict(IRIS)).all()
 
 
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
@@ -69,7 +69,7 @@ def test_regression_in_units_of_y(size):
     model = RBFRegressor(60, **GIVEN).fit(X, y)
     found = check(model, X, np.zeros(len(X), int), np.ones(len(X)))
     np.testing.assert_allclose(found.scores, model.predict(X), rtol=1e-4)
-    np.testing.assert_allclose(found.answers, model.predict(X), rtol=1e-4)
+    np.testing.assert_allclose(found.predictions, model.predict(X), rtol=1e-4)
     np.testing.assert_allclose(found.targets, y[found.support], rtol=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_several_outputs():
     _, second, third = model.decision_function(IRIS)
     found = check(model, IRIS, 4 + third.argmax(axis=1), np.ones(len(IRIS)), output=2)
     np.testing.assert_allclose(found.scores, third.max(axis=1), atol=1e-6)
-    assert (found.answers == model.predict(IRIS)[:, 2]).all()
+    assert (found.predictions == model.predict(IRIS)[:, 2]).all()
     np.testing.assert_array_equal(found.targets, Y[found.support, 2])
     signs = np.where(second > 0, 1.0, -1.0)
     check(model, IRIS, np.full(len(IRIS), 3), signs, output=1)
@@ -104,7 +104,7 @@ def test_a_row_outside_every_unit_is_explained_by_the_nearest(model):
     assert not found.rest[outside].any()
     assert not found.intercept[outside].any()
     assert found.rest[1] != 0
-    np.testing.assert_array_equal(found.answers, model.predict(far))
+    np.testing.assert_array_equal(found.predictions, model.predict(far))
     is_classifier = isinstance(model, RBFClassifier)
     expected = np.ones(3) if is_classifier else model.predict(far)
     if is_classifier:
@@ -118,7 +118,7 @@ def test_of_a_given_layer_the_rows_are_not_known():
     found = model.explain(IRIS[:2])
     assert found.support is None
     assert found.targets is None
-    assert list(found.to_frame().columns) == ["row", "answer", "rank", "unit", "contribution"]
+    assert list(found.to_frame().columns) == ["row", "prediction", "rank", "unit", "contribution"]
 
 
 def test_tiles_and_memory(rng):
@@ -152,7 +152,7 @@ def test_table():
     first = table[(table.row == 1) & (table["rank"] == 0)].iloc[0]
     assert first.support == found.support[1, 0]
     assert first.target == pytest.approx(SPECIES[found.support[1, 0]])
-    assert first.answer == found.answers[1]
+    assert first.prediction == found.predictions[1]
 
 
 def test_bad_input():

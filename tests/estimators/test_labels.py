@@ -209,7 +209,7 @@ def test_score_needs_a_y_of_all_outputs(ridge, X):
     Y = labels(X)
     clf = ridge.fit(X, Y)
     for bad in (Y[:, :1], Y[:, 0], Y[:-1]):
-        with pytest.raises(ValueError, match=r"y has shape \(1\d\d.*answers have \(120, 3\)"):
+        with pytest.raises(ValueError, match=r"y has shape \(1\d\d.*predictions have \(120, 3\)"):
             clf.score(X, bad)
 
 

@@ -117,7 +117,7 @@ def test_numbers_into_out(rows, file, n_outputs):
         ([0, 1, 300], np.empty(N, "u1"), "out has dtype uint8, which cannot hold all of"),
         (["a", "b", "longer"], np.empty(N, "U3"), "cannot hold all of"),
         (["a", "b", "c"], np.empty(N, int), "out has dtype int64, which cannot hold all of"),
-        ([0, 1, 2], np.empty((N, 1), int), r"out has shape \(600, 1\), and the answers"),
+        ([0, 1, 2], np.empty((N, 1), int), r"out has shape \(600, 1\), and the result"),
     ],
 )
 def test_out_that_cannot_hold_the_classes(rows, labels, out, error):
@@ -129,7 +129,7 @@ def test_out_that_cannot_hold_the_classes(rows, labels, out, error):
 
 def test_out_of_another_shape(rows):
     X, y, _ = rows
-    with pytest.raises(ValueError, match=r"out has shape \(600, 5\), and the answers have"):
+    with pytest.raises(ValueError, match=r"out has shape \(600, 5\), and the result has"):
         TanhProjector(6, **SMALL).fit(X).transform(X, out=np.empty((N, 5)))
-    with pytest.raises(ValueError, match="out has dtype int64, and the answers are float64"):
+    with pytest.raises(ValueError, match="out has dtype int64, and the result is float64"):
         TanhRegressor(6, **SMALL).fit(X, y).predict(X, out=np.empty(N, int))

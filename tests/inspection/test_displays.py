@@ -83,7 +83,7 @@ class TestExplanations:
         model.fit(IRIS[:, :3], IRIS[:, 3])
         display = ExplanationDisplay.from_estimator(model, IRIS[:1, :3])
         answer = model.predict(IRIS[:1, :3])[0]
-        assert display.ax_[0].get_title() == f"answer {answer:.3g}"
+        assert display.ax_[0].get_title() == f"predicted {answer:.3g}"
         assert display.explanation.scores[0] == pytest.approx(answer)
 
     def test_of_a_given_layer_units_have_numbers(self, flowers):

@@ -42,11 +42,11 @@ def read_only(*shape):
     ("out", "error", "message"),
     [
         ([[0.0]], TypeError, "out is a list; give an array"),
-        (np.zeros((4, 3)), ValueError, r"out has shape \(4, 3\), and the answers have \(3, 3\)"),
-        (Slots(3), ValueError, r"out has shape \(3,\), and the answers have \(3, 3\)"),
+        (np.zeros((4, 3)), ValueError, r"out has shape \(4, 3\), and the result has \(3, 3\)"),
+        (Slots(3), ValueError, r"out has shape \(3,\), and the result has \(3, 3\)"),
         (read_only(3, 3), ValueError, "read-only"),
-        (np.zeros((3, 3), int), ValueError, "out has dtype int64, and the answers are float32"),
-        (Slots(3, 3, dtype="u1"), ValueError, "out has dtype uint8, and the answers are float32"),
+        (np.zeros((3, 3), int), ValueError, "out has dtype int64, and the result is float32"),
+        (Slots(3, 3, dtype="u1"), ValueError, "out has dtype uint8, and the result is float32"),
     ],
 )
 def test_what_cannot_be_written_into(out, error, message):

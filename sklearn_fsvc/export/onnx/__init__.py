@@ -56,8 +56,8 @@ def to_onnx(model, X, *, options=None, **more):
     """A fitted model as an ONNX model.
 
     `register`, and then ``skl2onnx.to_onnx`` without dictionaries in the place of
-    probabilities. Rows are taken and answered as ``model`` does it, but nothing is checked:
-    there is an answer for NaN, too.
+    probabilities. The model predicts as ``model`` does, but nothing is checked: rows with NaN
+    get a prediction, too.
 
     Parameters
     ----------
