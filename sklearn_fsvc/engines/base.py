@@ -128,9 +128,11 @@ class Engine(PatchSteps, ABC):
 
     def settings(self, layer):
         """The values to use for this layer: what was measured here, else the defaults."""
-        tuned = self.tuned.get(layer.kind, {})
-        settings = {}
-        for name, values in self.knobs(layer).items():
+        knobs, settings = self.knobs(layer), {}
+        tuned = self.tuned.get(layer.kind) if self.tuned else None
+        if not tuned:
+            return {name: values[0] for name, values in knobs.items()}
+        for name, values in knobs.items():
             settings[name] = tuned.get(name, values[0])
             if settings[name] not in values:
                 why = f"for {layer.kind}, {name}={settings[name]!r} is none of {values}"
@@ -150,6 +152,10 @@ class Engine(PatchSteps, ABC):
 
         `layer` is an `RBFLayer` or a `TanhLayer`. What comes back is opaque.
         """
+
+    def prepare_for_few(self, layer):
+        """`prepare` for few rows, where nobody limits memory: what is dear may be kept."""
+        return self.prepare(layer)
 
     @abstractmethod
     def prepared_bytes(self, layer):

@@ -63,6 +63,8 @@ def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
     if most_parts is not None:
         each = max(1, min(each, most_parts // n_threads))
     n_parts = each * n_threads
+    if n_parts == 1:
+        return function(slice(0, n_rows))
     step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
     parts = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
     share(function, parts, n_threads)

@@ -9,7 +9,7 @@ import numpy as np
 from ..formulas import EXP, finite
 from ..layers import RESPONSES
 from .host import HostEngine, far_away, host_identity, map_rows
-from .packing import by_panel, items_of_rows, pack, packed_bytes
+from .packing import by_panel, items_of_rows, laid_out, lay_out, packed_bytes
 from .sparse import SparsePlace
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
@@ -98,15 +98,20 @@ class JitEngine(HostEngine):
         )
 
     def prepare(self, layer):
+        return self._prepare(layer, lay_out)
+
+    def prepare_for_few(self, layer):
+        return self._prepare(layer, laid_out)
+
+    def _prepare(self, layer, lay_out):
         from .kernels import cpu
 
         item, settings = _item(layer), self.settings(layer)
-        panels = pack(layer.units, item, settings["block"][1])
         dtype = layer.hidden_dtype.type
         affine = layer.on_sums
-        offset = by_panel(np.broadcast_to(affine.offset, layer.n_units), panels, dtype)
         kernel, row_sums = _choose(cpu, layer, item, settings["block"])
-        unit_sums = tuple(by_panel(a, panels, a.dtype) for a in row_sums(layer.units))
+        panels, unit_sums = lay_out(layer.units, item, settings["block"][1], row_sums)
+        offset = by_panel(affine.offset, panels, dtype, layer.n_units)
         one = panels.dtype.type(1)
         is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
         scale = finite(affine.scale, layer.hidden_dtype)

@@ -2,6 +2,10 @@
 
 import numpy as np
 
+# Layers that are kept, and bytes of the units of one: three times that for each, 12 MB at most.
+_MOST, _SMALL = 16, 2**18
+_kept = {}
+
 
 def pack(units, item, vectors):
     """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
@@ -50,8 +54,40 @@ def items_of_rows(X, item):
     return X.view(item)
 
 
-def by_panel(values, panels, dtype):
-    """One value a unit as (n_panels, lanes), zero-padded."""
-    padded = np.zeros((panels.shape[0], panels.shape[2]), dtype)
-    padded.flat[: len(values)] = values
-    return padded
+def by_panel(values, panels, dtype, n_units):
+    """One value a unit, or one for all, as (n_panels, lanes), zero-padded."""
+    padded = np.zeros(panels.shape[0] * panels.shape[2], dtype)
+    padded[:n_units] = values
+    return padded.reshape(panels.shape[0], panels.shape[2])
+
+
+def laid_out(units, item, vectors, row_sums):
+    """`lay_out` for few rows.
+
+    Those of a few small layers are kept, for to make them takes longer than to answer one row.
+    They are found by the numbers of the units, all of which are compared: so units that somebody
+    has changed in place are laid out anew.
+    """
+    if not 0 < units.nbytes <= _SMALL:
+        return lay_out(units, item, vectors, row_sums)
+    key = units.shape, units.dtype.char, item.char, vectors, row_sums, units[0].tobytes()
+    known, found = _kept.get(key, (None, None))
+    if known is None or not np.array_equal(known, _bits(units)):
+        found = lay_out(units, item, vectors, row_sums)
+        _kept.pop(key, None)
+        _kept[key] = _bits(units).copy(), found
+        for oldest in list(_kept)[:-_MOST]:  # one step, whatever other threads do
+            _kept.pop(oldest, None)
+    return found
+
+
+def lay_out(units, item, vectors, row_sums):
+    """The panels of units, and by panel what ``row_sums(units)`` sums of each."""
+    panels = pack(units, item, vectors)
+    sums = (by_panel(a, panels, a.dtype, len(a)) for a in row_sums(units))
+    return panels, tuple(sums)
+
+
+def _bits(units):
+    """Numbers as integers: NaN is itself, and -0 is not 0."""
+    return units.view(f"u{units.itemsize}")

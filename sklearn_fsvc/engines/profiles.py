@@ -63,12 +63,12 @@ def path_of(identity):
     place = folder()
     if place is None:
         return None
-    return place / _name_of(*(identity[k] for k in ("engine", "device", "cores") if k in identity))
+    return _path_in(place, *(identity[k] for k in ("engine", "device", "cores") if k in identity))
 
 
 @lru_cache(maxsize=16)
-def _name_of(*parts):
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-") + ".json"
+def _path_in(place, *parts):
+    return place / (re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-") + ".json")
 
 
 def read(identity):

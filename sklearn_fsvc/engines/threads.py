@@ -38,7 +38,8 @@ def n_threads():
 
 def thread_choices():
     """Numbers of threads worth measuring, the physical cores first."""
-    cores, logical = n_cores(), _count_cores(False, *_what_cores_depend_on())
+    depends_on = _what_cores_depend_on()
+    cores, logical = (_count_cores(only, *depends_on) for only in (True, False))
     powers = (2**i for i in range(logical.bit_length()))
     return tuple(dict.fromkeys((cores, *powers, logical)))
 

@@ -144,6 +144,8 @@ class Labels:
 
     def split(self, scores):
         """The scores (rows, n_scores) of each output."""
+        if self.is_single:
+            return [scores]
         sizes = [1 if len(classes) == 2 else len(classes) for classes in self.each]
         return np.split(scores, np.cumsum(sizes)[:-1], axis=1)
 

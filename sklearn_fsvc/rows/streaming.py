@@ -18,6 +18,9 @@ from .sink import ConsumerSink, hand_over
 from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
+# Numbers of H and bytes of units that need no plan: a few MB, all in all.
+_SMALL_TILE, _SMALL_LAYER = 2**16, 2**20
+
 
 def compute_dtype(unit_dtype, X_dtype):
     """dtype in which a layer meets rows: uint8 only if both are, else the wider float."""
@@ -236,11 +239,11 @@ class _Flow:
 
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
-        engine, layer, limit = self.job.engine, self.layer, self.job.memory_limit
-        place = self.sparse_place or place_of(engine, layer, limit)
-        basic = basic_layer(engine, layer, self.sparse_place is not None)
-        tile = self._tile_rows(place, basic, sink.n_buffers, consumer, limit)
-        prepared = place.prepare(layer)
+        engine, layer = self.job.engine, self.layer
+        place = self.sparse_place or place_of(engine, layer, self._patch_bytes())
+        is_small = self._is_small(consumer.tile_rows)
+        basic, tile = self._plan(place, sink, consumer, is_small)
+        prepared = place.prepare_for_few(layer) if is_small else place.prepare(layer)
         progress = self.job.progress(self.n_rows, tile)
         start = 0
         while start < self.n_rows:
@@ -265,6 +268,36 @@ class _Flow:
                 sink.free()
         sink.close()
         progress.close()
+
+    def _patch_bytes(self):
+        """What patches of images may take: only they are to know it before a tile is planned."""
+        return self.job.memory_limit if isinstance(self.layer, PatchLayer) else 0
+
+    def _plan(self, place, sink, consumer, is_small):
+        """The basic layer, and the rows of a tile."""
+        if is_small:
+            return BasicLayer(self.n_rows, self.layer.n_units), self.n_rows
+        basic = basic_layer(self.job.engine, self.layer, self.sparse_place is not None)
+        limit = self.job.memory_limit
+        return basic, self._tile_rows(place, basic, sink.n_buffers, consumer, limit)
+
+    def _is_small(self, tile_rows):
+        """Whether the rows are one tile whatever was measured, and however little memory there is.
+
+        To plan takes longer than to answer one row. Where a BLAS multiplies, another tile might
+        round otherwise.
+        """
+        job, layer, n_rows = self.job, self.layer, self.n_rows
+        return (
+            n_rows * max(layer.n_units, layer.n_features) <= _SMALL_TILE
+            and layer.units.nbytes <= _SMALL_LAYER
+            and job.max_memory is None
+            and (tile_rows is None or n_rows <= tile_rows)
+            and isinstance(self.X, np.ndarray)
+            and not isinstance(layer, PatchLayer)
+            and job.engine.xp is np
+            and job.engine.is_tile_exact(layer)
+        )
 
     def _tile_rows(self, place, basic, n_buffers, consumer, memory_limit):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""

@@ -1,0 +1,42 @@
+"""Panels of units that are kept for the next row."""
+
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.packing import _MOST, _kept
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
+
+
+def hidden(layer, X):
+    with get_engine("jit") as engine:
+        return engine.hidden(engine.prepare_for_few(layer), X)
+
+
+def changed(units, value):
+    units[-1, -1] = value
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_units_changed_in_place_are_met_as_they_are_now(rng, dtype):
+    units, X = (rng.integers(0, 9, (n, 5)).astype(dtype) for n in (40, 3))
+    layer = RBFLayer(units, 30.0)
+    hidden(layer, X)
+    changed(units, 200)
+    np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-5)
+
+
+def test_layers_of_the_same_units_keep_their_own_formulas(rng):
+    units, X = rng.normal(size=(40, 5)), rng.normal(size=(3, 5))
+    bias = rng.normal(size=40)
+    layers = [RBFLayer(units, r, m) for r in (2.0, 9.0) for m in ("manhattan", "sqeuclidean")]
+    for layer in (*layers, TanhLayer(units, bias), TanhLayer(units, 2 * bias)):
+        np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-12)
+
+
+def test_few_are_kept(rng):
+    X = rng.normal(size=(1, 3))
+    for _ in range(2 * _MOST):
+        hidden(RBFLayer(rng.normal(size=(8, 3))), X)
+    assert len(_kept) == _MOST
