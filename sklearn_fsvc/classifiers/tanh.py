@@ -37,7 +37,7 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         How much each feature counts: the layer is one for rows that are multiplied by them,
         and they are part of `components_`. "learned" finds them as `RBFClassifier` does, by small
         networks of Laplacian units, and uses them if they lower the held-out error there.
-        "auto" learns them for floats of at most 1000 features, from 50 rows or more, and leaves
+        "auto" learns them for floats of at most 500 features, from 50 rows or more, and leaves
         bytes, images, and weights that are made of rows as they are.
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not

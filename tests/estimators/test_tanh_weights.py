@@ -52,7 +52,7 @@ def test_they_are_learned_where_they_help(cls, X, y, rng):
 def test_what_is_left_as_it_is():
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
-    wide = np.hstack([X] * 16)
+    wide = np.hstack([X] * 8)
     for rows, params in (
         (X.astype(np.uint8), {}),
         (X, {"image_shape": (8, 8)}),
