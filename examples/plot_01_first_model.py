@@ -3,7 +3,7 @@
 ================
 
 `RBFClassifier` learns handwritten digits without a single setting. Its hidden units are training
-images, so it can show which of them decided an answer.
+images, so it can show which of them decided a prediction.
 """
 
 import matplotlib.pyplot as plt
@@ -29,11 +29,11 @@ print(f"{len(model.centers_)} of {len(X_train)} training images are centres of h
 print(f"kernel {model.kernel_}, radius {model.radius_:.0f}, penalty {model.alpha_:.2g}")
 
 # %%
-# Why it answers so
-# -----------------
-# On the left a new digit and the answer. Then the training images that had the most to say,
-# what they show, and what they added: blue speaks for the answer, red against it.
+# Why it predicts so
+# ------------------
+# On the left a new digit and the prediction. Then the training images that had the most to say,
+# what they show, and what they added: blue speaks for the prediction, red against it.
 
 display = ExplanationDisplay.from_estimator(model, X_test[:3], n=6, image_shape=(8, 8))
-display.figure_.suptitle("Three new digits, and the training images behind each answer")
+display.figure_.suptitle("Three new digits, and the training images behind each prediction")
 plt.show()

@@ -43,7 +43,7 @@ for name, model in {"without weights": unweighted, "with learned weights": weigh
 # %%
 # The picture
 # -----------
-# A weight says how steeply the answer changes with a column, and not which way.
+# A weight says how steeply the prediction changes with a column, and not which way.
 
 display = FeatureWeightsDisplay.from_estimator(weighted, color="0.7")
 causes = {"heat", "pressure", "speed", "material_glass"}

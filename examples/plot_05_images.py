@@ -60,9 +60,9 @@ fig, axes = plt.subplots(len(networks), 7, figsize=(8, 4.2), layout="constrained
 for ax in axes.flat:
     ax.set(xticks=[], yticks=[], frame_on=False)
 for line, (name, network) in zip(axes, networks.items(), strict=True):
-    answers = network.predict(X_test)
+    predicted = network.predict(X_test)
     line[0].set_ylabel(f"{name}\n{results[name]['accuracy']:.1%}")
-    for ax, row in zip(line, (answers != y_test).nonzero()[0], strict=False):
+    for ax, row in zip(line, (predicted != y_test).nonzero()[0], strict=False):
         ax.imshow(X_test[row].reshape(shape), cmap="gray_r")
-        ax.set_title(f"{y_test[row]} as {answers[row]}", fontsize=10)
+        ax.set_title(f"{y_test[row]} as {predicted[row]}", fontsize=10)
 plt.show()

@@ -29,7 +29,7 @@ def rows_of(day):
 # %%
 # Three memories
 # --------------
-# Each day is answered before it is learned. The hidden layer is that of the first day, and stays;
+# Each day is predicted before it is learned. The hidden layer is that of the first day, and stays;
 # what changes is the readout.
 
 keeps, window, fades = (

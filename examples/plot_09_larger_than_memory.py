@@ -2,7 +2,7 @@
 9. A file larger than memory
 ============================
 
-A `TanhClassifier` learns from a file that it never has in memory, and its answers go into the
+A `TanhClassifier` learns from a file that it never has in memory, and its predictions go into the
 file again. The file is small here, and so is ``max_memory``; neither matters to the code.
 """
 
@@ -57,12 +57,12 @@ tracemalloc.stop()
 print(f"accuracy on other rows: {model.score(X_test, y_test):.1%}")
 
 # %%
-# The answers
-# -----------
+# The predictions
+# ---------------
 # They are as many as the rows, so they can go into the file as well.
 
-answers = model.predict(X, out=file.create_dataset("answers", N_ROWS, "u1"))
-print(f"{answers.shape[0]:,} answers are in the file")
+predicted = model.predict(X, out=file.create_dataset("predictions", N_ROWS, "u1"))
+print(f"{predicted.shape[0]:,} predictions are in the file")
 
 # %%
 # The picture

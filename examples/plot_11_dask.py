@@ -40,12 +40,12 @@ def main():
         table = da.concatenate(blocks)
         X, y = dask.persist(table[:, :2], table[:, 2].astype(np.uint8))
         model = TanhClassifier(300, alpha=1.0, random_state=0).fit(X, y)
-        # Nothing is computed until somebody asks; then blocks of answers are, side by side.
-        answers = model.predict(X)
-        accuracy = (answers == y).mean().compute()
-        print(f"{len(X):,} rows in {answers.npartitions} blocks: {accuracy:.1%} are right")
+        # Nothing is computed until somebody asks; then blocks of predictions are, side by side.
+        predicted = model.predict(X)
+        accuracy = (predicted == y).mean().compute()
+        print(f"{len(X):,} rows in {predicted.npartitions} blocks: {accuracy:.1%} are right")
 
-    # The model is an ordinary one: it answers here, without the workers.
+    # The model is an ordinary one: it predicts here, without the workers.
     points = make(N_BLOCKS)[:1000]
     display = DecisionBoundaryDisplay.from_estimator(
         model, points[:, :2], response_method="predict", cmap="RdBu", alpha=0.4
