@@ -79,6 +79,7 @@ def test_equal_spread_is_taken_where_it_alone_helps(rng):
     X = rng.normal(size=(900, 3)) * [1, 1, 1000]
     y = np.cos(np.linalg.norm(X / [1, 1, 1000], axis=1))
     found = learned(Samples(X, NumberTargets.of(y[:, None])))
+    found = found if found.ndim == 1 else found.diagonal()  # of a map that hardly turns anything
     np.testing.assert_allclose(found, [1, 1, 1e-3], rtol=0.2)
 
 
