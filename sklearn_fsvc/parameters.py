@@ -54,7 +54,7 @@ def penalties(alpha):
     return alphas, True
 
 
-def feature_weights(value, ways, n_features=None):
+def feature_weights(value, ways, n_features=None, may_be_map=False):
     """The numbers that `feature_weights` gives, in float64; None where it gives none.
 
     Parameters
@@ -63,6 +63,8 @@ def feature_weights(value, ways, n_features=None):
         The words that it may be.
     n_features : int, optional
         How many there must be.
+    may_be_map : bool
+        Whether it may be a matrix with a row for each feature.
     """
     if value is None:
         return None
@@ -75,16 +77,20 @@ def feature_weights(value, ways, n_features=None):
         raise TypeError(
             f"feature_weights={value!r} must be None, one of {ways}, or numbers."
         ) from error
-    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
+    is_map = may_be_map and weights.ndim == 2
+    is_wrong = weights.ndim != 1 or (weights < 0).any()
+    if not np.isfinite(weights).all() or (is_wrong and not is_map):
+        or_map = ", or a matrix with a row of finite numbers for each" if may_be_map else ""
         raise ValueError(
-            f"feature_weights={value!r} must be one finite number of 0 or more for each feature."
+            f"feature_weights={value!r} must be one finite number of 0 or more for each feature"
+            f"{or_map}."
         )
     if not weights.any():
         raise ValueError(f"feature_weights={value!r} leaves no feature a weight above 0.")
     if n_features is not None and len(weights) != n_features:
         raise ValueError(
-            f"feature_weights has {len(weights)} numbers, and X has {n_features} features; give "
-            "one for each."
+            f"feature_weights has {len(weights)} {'rows' if is_map else 'numbers'}, and X has "
+            f"{n_features} features; give one for each."
         )
     return weights
 

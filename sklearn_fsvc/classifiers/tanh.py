@@ -33,12 +33,16 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     bias : bool, default=True
         Biases are uniform, over the range that is in `TanhProjector`; without them, units
         bend at the mean row, or, where `scale` is a number, at 0.
-    feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
         How much each feature counts: the layer is one for rows that are multiplied by them,
         and they are part of `components_`. "learned" finds them as `RBFClassifier` does, by small
         networks of Laplacian units, and uses them if they lower the held-out error there.
         "auto" learns them for floats of at most 500 features, from 50 rows or more, and leaves
         bytes, images, and weights that are made of rows as they are.
+        "map" learns a linear map, of at most 500 features: the root of the average gradient
+        outer product [2]_ of small networks of Laplacian units of Euclidean distances, round
+        by round as long as that lowers the held-out error. An array of shape (n_features,) is
+        weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
         used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
@@ -80,6 +84,11 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         Biases of the hidden units.
     feature_weights_ : ndarray of shape (n_features,) or None
         None where all features count as they are. In one over the units of the features.
+        None, too, where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, where there is one. Of ``A @ A.T`` the diagonal says how much each
+        feature counts (its root is what a learned weight is), and the eigenvectors of the largest
+        eigenvalues are the combinations that count most. A learned map is square.
     readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
     alpha_ : float
@@ -103,6 +112,8 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     ----------
     .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
        applications", Neurocomputing 70 (2006).
+    .. [2] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+       backpropagation-free machine learning models", Science 383, 2024.
 
     Examples
     --------

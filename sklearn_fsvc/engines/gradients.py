@@ -47,6 +47,38 @@ def square(is_manhattan, X, units, slopes, W, out, xp):
         out[:, k] = (gradients * gradients) @ ones
 
 
+def outer(X, units, slopes, W, weight, algebra):
+    """The sum over rows and outputs of the outer product of the gradient with itself.
+
+    For steps ``x - c`` alone: Euclidean distances and their squares. All outputs are products
+    of matrices, which cancel where rows lie far from 0: let the mean of the rows be 0.
+
+    Parameters
+    ----------
+    X : array of shape (rows, n_features)
+    units : array of shape (n_units, n_features)
+    slopes : array of shape (rows, n_units)
+    W : array of shape (n_outputs, n_units)
+        All of one dtype, arrays of the algebra.
+    weight : array of shape (rows,) or None
+        Of the rows.
+
+    Returns
+    -------
+    array of shape (n_features, n_features), float64
+    """
+    xp, n = algebra.xp, X.shape[1]
+    total, pull = xp.zeros((n, n)), xp.empty_like(slopes)
+    for w in W:
+        xp.multiply(slopes, w, out=pull)
+        steps = X * pull.sum(axis=1)[:, None]
+        steps -= pull @ units
+        gradients = steps.astype(np.float64, copy=False)
+        weighted = gradients if weight is None else gradients * weight[:, None]
+        total += algebra.cross(weighted, gradients)
+    return total
+
+
 def row_bytes(layer, n_outputs):
     """Bytes that a row takes, at most: slopes and steps with what they are made of, and answers."""
     item = layer.hidden_dtype.itemsize

@@ -1,10 +1,13 @@
 """What classifier and transformer of tanh units share: parameters, and the choice."""
 
+import numpy as np
+
 from ..layers import TanhLayer
 from ..parameters import is_word
 from ..rows.streaming import suited
 from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from ..units.choice import better_weights
+from ..units.linear_map import learn as learn_map
 from ..units.tanh import TanhRequest, fit_layer
 from .given import check_features, lender_of
 from .weighing import WeighsFeatures
@@ -16,6 +19,7 @@ class TanhUnits(WeighsFeatures):
     layer = None  # where it is no parameter
     _unit_attributes = ("components_", "hidden_intercept_")
     _first_alpha = 10.0
+    _may_be_map = True
     _rows_may_be_outside = False
 
     @property
@@ -32,7 +36,14 @@ class TanhUnits(WeighsFeatures):
 
     def _check_layer(self):
         self._request.check(self._size_name)
-        self._given_weights()
+        given = self._given_weights()
+        is_map = np.ndim(given) == 2 or is_word(self.feature_weights, "map")
+        if is_map and self.image_shape is not None:
+            raise ValueError(
+                f"feature_weights={self.feature_weights!r} does not go with "
+                f"image_shape={self.image_shape!r}: combinations of all pixels have no place in "
+                'an image. Use None or "learned", or image_shape=None.'
+            )
         is_auto = self._may_be_auto and is_word(self.feature_weights, "auto")
         if self._request.needs_classes and not (self.feature_weights is None or is_auto):
             raise ValueError(
@@ -55,8 +66,9 @@ class TanhUnits(WeighsFeatures):
     def _why_classes(self):
         if self._request.needs_classes:
             return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
-        is_learned = is_word(self.feature_weights, "learned")
-        return ('feature_weights="learned"', "None") if is_learned else None
+        way = self.feature_weights
+        is_learned = is_word(way, "learned") or is_word(way, "map")
+        return (f'feature_weights="{way}"', "None") if is_learned else None
 
     @property
     def _lender(self):
@@ -68,6 +80,7 @@ class TanhUnits(WeighsFeatures):
         if lender is not None:
             self.components_, self.hidden_intercept_ = lender.components_, lender.hidden_intercept_
             self.feature_weights_ = lender.feature_weights_
+            self.feature_map_ = getattr(lender, "feature_map_", None)
             check_features(self.components_, samples.X)
             return suited(self._layer(), samples.X)
         needs_classes = self._request.needs_classes
@@ -77,13 +90,17 @@ class TanhUnits(WeighsFeatures):
                 f"weights={self.weights!r} needs one class for each row, and y has several "
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
-        self.feature_weights_ = weights = self._weights_for(job, samples)
+        weights = self._weights_for(job, samples)
+        is_map = np.ndim(weights) == 2
+        self.feature_weights_, self.feature_map_ = (None, weights) if is_map else (weights, None)
         layer = fit_layer(self._request, job, samples, codes, weights)
         self.components_, self.hidden_intercept_ = layer.units, layer.bias
         return layer
 
     def _weights_for(self, job, samples):
-        """The feature weights, or None."""
+        """The feature weights, a linear map of the features, or None."""
+        if is_word(self.feature_weights, "map"):
+            return learn_map(job, samples, self._random())
         n_features, learns = samples.X.shape[1], is_word(self.feature_weights, "learned")
         if not learns and self._learns(samples.X.dtype) and n_features <= MOST_LEARNED:
             learns = len(samples.present) >= FEWEST_ROWS

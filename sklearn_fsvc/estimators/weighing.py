@@ -10,11 +10,13 @@ class WeighsFeatures:
     ----------
     _may_be_auto : bool
         Whether they, and a kernel, may be "auto".
+    _may_be_map : bool
+        Whether they may be a linear map, or "map" for one that is learned.
     _is_tried : bool
         Whether what is "auto" is found by held-out error.
     """
 
-    _may_be_auto = False
+    _may_be_auto = _may_be_map = False
 
     def _learns(self, dtype):
         """Whether feature weights are learned from rows of a dtype."""
@@ -23,5 +25,5 @@ class WeighsFeatures:
 
     def _given_weights(self, n_features=None):
         """Those that are given as numbers, else None."""
-        ways = ("learned", "auto") if self._may_be_auto else ("learned",)
-        return feature_weights(self.feature_weights, ways, n_features)
+        ways = ("learned",) + ("map",) * self._may_be_map + ("auto",) * self._may_be_auto
+        return feature_weights(self.feature_weights, ways, n_features, self._may_be_map)

@@ -8,9 +8,10 @@ from .canvas import BLUE, axes_for, network_of
 
 
 class FeatureWeightsDisplay:
-    """Bars of the feature weights of an RBF network.
+    """Bars of the feature weights of a network.
 
-    Make it by `from_estimator`.
+    Of a linear map A, a feature counts as much as its row of A is long: with learned maps, that
+    is the root of its mean squared gradient, as learned weights are. Make it by `from_estimator`.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class FeatureWeightsDisplay:
 
         Parameters
         ----------
-        estimator : RBFClassifier, RBFRegressor, RBFProjector, or Pipeline that ends in one
+        estimator : network of RBF or tanh units, or Pipeline that ends in one
         feature_names : sequence of str, default=None
             None takes those that the steps of the pipeline or the fit know, else x0, x1 and
             so on; of a step's own prefix no more than is needed to tell them apart.
@@ -72,11 +73,13 @@ class FeatureWeightsDisplay:
         """
         steps, network = network_of(estimator)
         check_is_fitted(network)
-        weights = getattr(network, "feature_weights_", None)
+        weights, A = (getattr(network, f"feature_{kind}_", None) for kind in ("weights", "map"))
+        if A is not None:
+            weights = np.linalg.norm(A, axis=1)
         if weights is None:
             raise ValueError(
                 f"This {type(network).__name__} has no feature weights: it compares rows as they "
-                "are. Learned ones are kept where they lower the held-out error. Fit RBF units "
+                "are. Learned ones are kept where they lower the held-out error. Fit it "
                 'with feature_weights="learned", or give them as numbers.'
             )
         names = _names(steps, network) if feature_names is None else feature_names

@@ -39,10 +39,11 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         Uniform in [-1, 1], and with ``scale="auto"`` over 2.5 of the standard deviations
         above to either side, where that is more: units bend wherever rows lie. Without it,
         0, less what centres X.
-    feature_weights : "learned", array-like of float or None, default=None
+    feature_weights : {"learned", "map"}, array-like of float or None, default=None
         How much each feature counts: the layer is one for rows that are multiplied by them,
         and they are part of `components_`. "learned" needs the classes of the rows, and finds
-        them as `RBFClassifier` does.
+        them as `RBFClassifier` does; so does "map", which finds a linear map as `TanhClassifier`
+        does. An array of shape (n_features,) is weights, a matrix (n_features, n_inputs) a map.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same weights on every device.
     device : str, default="auto"
@@ -64,6 +65,11 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         b.
     feature_weights_ : ndarray of shape (n_features,) or None
         None where all features count as they are. In one over the units of the features.
+        None, too, where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, where there is one. Of ``A @ A.T`` the diagonal says how much each
+        feature counts (its root is what a learned weight is), and the eigenvectors of the largest
+        eigenvalues are the combinations that count most. A learned map is square.
     device_ : str
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

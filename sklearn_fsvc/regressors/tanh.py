@@ -35,12 +35,16 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     bias : bool, default=True
         Biases are uniform, over the range that is in `TanhProjector`; without them, units
         bend at the mean row, or, where `scale` is a number, at 0.
-    feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
         How much each feature counts: the layer is one for rows that are multiplied by them,
         and they are part of `components_`. "learned" finds them as `RBFRegressor` does, by small
         networks of Laplacian units, and uses them if they lower the held-out error there.
         "auto" learns them for floats of at most 500 features, from 50 rows or more, and leaves
         bytes, images, and weights that are made of rows as they are.
+        "map" learns a linear map, of at most 500 features: the root of the average gradient
+        outer product [1]_ of small networks of Laplacian units of Euclidean distances, round
+        by round as long as that lowers the held-out error. An array of shape (n_features,) is
+        weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
         used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
@@ -76,6 +80,11 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
         Biases of the hidden units.
     feature_weights_ : ndarray of shape (n_features,) or None
         None where all features count as they are. In one over the units of the features.
+        None, too, where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, where there is one. Of ``A @ A.T`` the diagonal says how much each
+        feature counts (its root is what a learned weight is), and the eigenvectors of the largest
+        eigenvalues are the combinations that count most. A learned map is square.
     readout_coef_ : ndarray of shape (n_outputs, n_hidden), float64
     readout_intercept_ : ndarray of shape (n_outputs,), float64
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
@@ -96,6 +105,11 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     RBFRegressor : Units on training rows, which can be named.
     HiddenSizeSearchCV : Finds the number of units.
 
+    References
+    ----------
+    .. [1] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+       backpropagation-free machine learning models", Science 383, 2024.
+
     Examples
     --------
     >>> import numpy as np
@@ -107,6 +121,16 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     (100, 2)
     >>> bool(model.score(X[400:], Y[400:]) > 0.99)
     True
+
+    What counts may be a combination of features, and a learned map finds it:
+
+    >>> X = np.random.default_rng(0).normal(size=(500, 10))
+    >>> y = np.tanh(X @ np.r_[1, 2, -2, np.zeros(7)])
+    >>> model = TanhRegressor(200, feature_weights="map", random_state=0).fit(X, y)
+    >>> A = model.feature_map_
+    >>> direction = np.linalg.eigh(A @ A.T)[1][:, -1]
+    >>> print((direction / direction[0]).round().astype(int) + 0)
+    [ 1  2 -2  0  0  0  0  0  0  0]
     """
 
     _may_be_auto = True

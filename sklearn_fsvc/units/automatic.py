@@ -11,6 +11,9 @@ N_PATCHES = 400
 # points less of 1000 units, and 0.2 of 4096. And rows from which they do, at least.
 MOST_LEARNED, FEWEST_ROWS = 500, 50
 
+# Features of which a linear map is learned, at most: it is a square of them.
+MOST_MAPPED = 500
+
 # Where None asks for as many centres as are worth their time: this part of the rows, and no
 # more than a readout solves in seconds. Of one radius that selects and shapes the units
 # alike, less.

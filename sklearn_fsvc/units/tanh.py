@@ -97,8 +97,9 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
     samples : Samples
     codes : ndarray of int of shape (n_rows,), optional
         Classes; read only where the weights need them.
-    feature_weights : ndarray of shape (n_features,), optional
-        Units are those for rows that are multiplied by them, and multiplied by them instead.
+    feature_weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
+        Weights, or a linear map. Units are those for rows that are multiplied by them, and are
+        multiplied by them instead.
 
     Returns
     -------
@@ -106,8 +107,10 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
     """
     X, dtype = samples.X, hidden_dtype(samples.X.dtype)
     algebra = job.algebra_of(X)
+    is_map = np.ndim(feature_weights) == 2
+    n_inputs = feature_weights.shape[1] if is_map else X.shape[1]
     xp = algebra.xp
-    _check_room(request, job, X.shape[1], dtype)
+    _check_room(request, job, max(n_inputs, X.shape[1]), dtype)
     random_state = check_random_state(request.random_state)
     # A stream each, so that none depends on how many numbers another one has drawn.
     directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
@@ -124,7 +127,7 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
             W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
         _bring_near_one(W, xp)
     else:
-        W = FROM_CHANCE[request.weights](request.n_units, X.shape[1], directions, dtype)
+        W = FROM_CHANCE[request.weights](request.n_units, n_inputs, directions, dtype)
         W = xp.asarray(W)
     if fields is not None:
         fields.mask(W, xp)
@@ -136,7 +139,9 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
     else:
         lengths = _lengths(W, xp) if request.needs_classes else _expected_lengths(W, fields)
         W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
-    if feature_weights is not None:
+    if is_map:
+        W = algebra.cross(W.T, xp.asarray(feature_weights.T, dtype))
+    elif feature_weights is not None:
         W *= xp.asarray(feature_weights, dtype)
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))

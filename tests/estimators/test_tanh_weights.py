@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from sklearn_fsvc import TanhClassifier, TanhProjector, TanhRegressor
+from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
 
 WEIGHTS = np.array([0.5, 2, 0, 1, 1])
 
@@ -71,6 +71,77 @@ def test_sparse_rows_have_those_of_dense_ones(X, y):
     np.testing.assert_allclose(ours.decision_function(X), dense.decision_function(X), atol=1e-5)
 
 
+MAPS = [np.arange(25).reshape(5, 5) / 12 - 1, np.array([[1.0, 0, 0, 2, -1], [0, 1, 3, 0, 0]]).T]
+
+
+@pytest.mark.parametrize("A", MAPS, ids=["square", "low rank"])
+@pytest.mark.parametrize("kind", ["gaussian", "orthogonal"])
+@pytest.mark.parametrize("scale", ["auto", 0.7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_layer_is_that_of_mapped_rows(X, A, kind, scale, dtype):
+    projector = TanhProjector(30, weights=kind, scale=scale, random_state=0)
+    X = X.astype(dtype)
+    mapped = (X @ A).astype(dtype)
+    expected = clone(projector).fit(mapped).transform(mapped)
+    ours = projector.set_params(feature_weights=A).fit(X)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(ours.transform(X), expected, atol=tolerance)
+    np.testing.assert_array_equal(ours.feature_map_, A)
+    assert ours.feature_weights_ is None
+    assert ours.components_.shape == (30, 5)
+    assert ours.components_.dtype == dtype
+
+
+@pytest.fixture(scope="module")
+def mapped_model():
+    """Of numbers that depend on one direction of ten."""
+    X = np.random.default_rng(0).normal(size=(900, 10))
+    direction = np.r_[1, 2, -2, np.zeros(7)] / 3
+    return TanhRegressor(200, feature_weights="map", random_state=0), X, X @ direction, direction
+
+
+def test_a_map_is_learned_where_it_helps(mapped_model):
+    model, X, at, direction = mapped_model
+    y = np.sin(3 * at)
+    ours, weighted = (
+        clone(model).set_params(feature_weights=way).fit(X[:700], y[:700])
+        for way in ("map", "learned")
+    )
+    assert ours.score(X[700:], y[700:]) > weighted.score(X[700:], y[700:]) + 0.1
+    found = np.linalg.eigh(ours.feature_map_ @ ours.feature_map_.T)[1][:, -1]
+    assert abs(found @ direction) > 0.99
+
+
+def test_what_has_no_map(mapped_model, rng):
+    """Where it does not help the attribute is None; and a later fit forgets the map."""
+    model, X, at, _ = mapped_model
+    model = clone(model).fit(X, np.sin(3 * at))
+    assert model.feature_map_ is not None
+    model.fit(X, rng.normal(size=900))
+    assert model.feature_map_ is None
+    assert TanhClassifier(20, alpha=1.0).fit(X, at > 0).feature_map_ is None
+
+
+def test_a_map_of_sparse_rows_labels_and_bytes(X, y):
+    X = np.where(np.abs(X) < 0.5, 0, X)
+    Y = np.column_stack([y, X @ [1, 2, -2, 0, 0] > 0]).astype(int)
+    model = TanhClassifier(50, feature_weights="map", alpha=1.0, random_state=0)
+    dense, ours = clone(model).fit(X, Y), clone(model).fit(sparse.csr_array(X), Y)
+    assert dense.feature_map_.shape == (5, 5)
+    np.testing.assert_allclose(ours.feature_map_, dense.feature_map_, atol=1e-6)
+    np.testing.assert_allclose(ours.decision_function(X), dense.decision_function(X), atol=1e-4)
+    X = (40 * X + 128).clip(0, 255).astype(np.uint8)
+    maps = [clone(model).fit(rows, Y).feature_map_ for rows in (X, X.astype(np.float32))]
+    np.testing.assert_array_equal(*maps)
+    assert maps[0].shape == (5, 5)
+
+
+def test_a_lent_layer_comes_with_its_map(X, y):
+    lender = TanhProjector(20, feature_weights=MAPS[1]).fit(X, y)
+    model = TanhClassifier(layer=lender, alpha=1.0).fit(X, y)
+    np.testing.assert_array_equal(model.feature_map_, MAPS[1])
+
+
 def test_a_lent_layer_comes_with_its_weights(X, y):
     lender = TanhProjector(20, feature_weights="learned", random_state=0).fit(X, y)
     model = TanhClassifier(layer=lender, alpha=1.0).fit(X, y)
@@ -86,10 +157,23 @@ def test_what_cannot_be_used(cls, X, y):
         ({"feature_weights": -WEIGHTS}, "0 or more"),
         ({"feature_weights": WEIGHTS, "weights": "constrained"}, "does not go with"),
         ({"feature_weights": "learned", "weights": "class_informed"}, "does not go with"),
+        ({"feature_weights": "map", "weights": "class_informed"}, "does not go with"),
+        ({"feature_weights": "map", "image_shape": (1, 5)}, "image_shape=.* have no place in"),
+        ({"feature_weights": np.eye(5), "image_shape": (1, 5)}, "image_shape=.* no place in"),
+        ({"feature_weights": np.eye(4)}, "feature_weights has 4 rows, and X has 5 features"),
+        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite numbers"),
+        ({"feature_weights": np.zeros((5, 2))}, "no feature a weight above 0"),
+        ({"feature_weights": np.zeros((5, 2, 2))}, "must be one finite number"),
     ):
         with pytest.raises(ValueError, match=match):
             cls(10, **params).fit(X, y)
     with pytest.raises(ValueError, match='feature_weights="learned" requires y'):
         TanhProjector(10, feature_weights="learned").fit(X)
+    with pytest.raises(ValueError, match='feature_weights="map" requires y'):
+        TanhProjector(10, feature_weights="map").fit(X)
+    with pytest.raises(ValueError, match="'learned'"):
+        RBFClassifier(10, feature_weights="map").fit(X, y)
+    with pytest.raises(ValueError, match="must be one finite number of 0 or more for each feature"):
+        RBFClassifier(10, feature_weights=np.eye(5)).fit(X, y)
     with pytest.raises(ValueError, match=r"learning feature weights needs .* feature_weights=None"):
         TanhClassifier(10, max_memory="1MiB").fit(X, y)

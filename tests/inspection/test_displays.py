@@ -132,6 +132,13 @@ class TestFeatureWeights:
         given = FeatureWeightsDisplay.from_estimator(model, feature_names="wxyz", color="red")
         assert list(self.drawn(given)) == ["y", "w", "z", "x"]
 
+    def test_of_a_linear_map(self):
+        """A feature counts as much as its row is long."""
+        A = np.array([[3.0, 4.0], [0.0, 0.0], [-1.0, 0.0], [0.0, 2.0]])
+        model = TanhProjector(5, feature_weights=A).fit(IRIS)
+        drawn = self.drawn(FeatureWeightsDisplay.from_estimator(model))
+        assert drawn == {"x0": 5.0, "x1": 0.0, "x2": 1.0, "x3": 2.0}
+
     def test_names_of_a_pipeline(self):
         table = pd.DataFrame({"size": IRIS[:, 0], "kind": WORDS})
         network = RBFClassifier(10, feature_weights=[0.1, 0.2, 0.3, 0.4], random_state=0)

@@ -69,14 +69,16 @@ class Sample:
     def draw(cls, algebra, X, rows, weight, random_state, feature_weights=None):
         """At most 1000 of `rows`, and of these the ones that are not far from all others.
 
-        Multiplied by feature weights, if there are any.
+        Multiplied by feature weights or a linear map, if there are any.
         """
         total = len(rows) if weight is None else weight[rows].sum()
         most = max(2, min(_ROWS, _NUMBERS // X.shape[1]))
         if len(rows) > most:
             rows = random_state.choice(rows, most, replace=False)
         block = take_rows(X, rows).astype(np.float64)
-        if feature_weights is not None:
+        if np.ndim(feature_weights) == 2:
+            block = algebra.cross(block.T, algebra.xp.asarray(feature_weights))
+        elif feature_weights is not None:
             block *= algebra.xp.asarray(feature_weights)
         share = np.ones(len(rows)) if weight is None else weight[rows]
         with np.errstate(over="ignore", invalid="ignore"):  # which `check` refuses

@@ -1,0 +1,176 @@
+"""A linear map of the features, learned from targets: combinations that matter count for more.
+
+As `feature_weights`, with all of the matrix in the place of its diagonal: the map is the root of
+the average gradient outer product (AGOP) of a small network, and the next network is made of
+mapped rows. This is the recursive feature machine of Radhakrishnan et al. (Science 383, 2024).
+Networks are Laplacian units of Euclidean distances, which a rotation leaves as they are.
+
+Of all rounds the one with the least held-out error is taken, and none where no map helps.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..engines.algebra import HOST
+from ..kernels import LAPLACIAN
+from ..layers import RBFLayer, hidden_dtype
+from ..readouts.held_out import hold_out, search_penalty
+from ..readouts.ridge import gather
+from ..readouts.statistics import RidgeStatistics
+from ..rows.job import Job
+from ..rows.samples import Samples
+from ..rows.tiling import check_fits
+from ..rows.validation import to_host
+from .automatic import MOST_MAPPED
+from .feature_weights import of_equal_spread
+from .gradients import mean_outer_product
+from .novelty import Presentation
+from .radius import typical_distance, typical_distance_bytes
+
+# Networks that are asked one after the other, the rows of them, and the most centres.
+_ROUNDS, _ROWS, _CENTERS = 4, 4800, 600
+# The penalty that is tried first.
+_ALPHA = 0.1
+# A round must lower the error to this part of it: each one follows the rows more closely.
+_GAIN = 0.99
+
+
+def learn(job, samples, random):
+    """The map of the features under which a network has the least held-out error.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+        With targets. Rows of weight 0 are as good as absent.
+    random : numpy.random.Generator
+        For the rows that are looked at.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features), float64
+        A: rows become ``x A``. It is a symmetric matrix without negative eigenvalues for
+        features of equal spread, whose weights its rows are multiplied by; its largest number
+        is 1. Where no map helps, these weights alone, of shape (n_features,), if they do, else
+        None.
+    """
+    _check_width(samples.X.shape[1])
+    probe = _Probe.draw(job.named(f"{job.what}, choice"), samples, random)
+    even, R = probe.even, np.eye(len(probe.even))
+    plain, network = probe.fit(_inverse(even)), probe.fit(R.diagonal())
+    least, best = (plain.error, None) if plain.error <= network.error else (network.error, even)
+    for _ in range(_ROUNDS):
+        M = R @ network.outer_product() @ R
+        if not 0 < np.abs(M).max() < np.inf:
+            break
+        R = _root(M)
+        network = probe.fit(R)
+        if not network.error < _GAIN * least:
+            break
+        A = even[:, None] * R
+        least, best = network.error, A / np.abs(A).max()
+    return best
+
+
+def _check_width(n_features):
+    if n_features > MOST_MAPPED:
+        raise ValueError(
+            f'feature_weights="map" learns a square of the features, and X has {n_features}, more '
+            f'than {MOST_MAPPED}; use "learned", or reduce X first, as by PCA.'
+        )
+
+
+def _inverse(weights):
+    """What takes weights back; 0 where they are."""
+    return np.divide(1, weights, out=np.zeros(len(weights)), where=weights > 0)
+
+
+def _root(M):
+    """The root of a symmetric matrix without negative eigenvalues, its largest number 1."""
+    values, vectors = HOST.eigh(np.asfortranarray(M / np.abs(M).max()))
+    R = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return (R + R.T) / (2 * R.diagonal().max())
+
+
+@dataclass(frozen=True, eq=False)
+class _Probe:
+    """The rows that small networks see.
+
+    Parameters
+    ----------
+    job : Job
+    samples : Samples
+        On the host, in float64, of equal spread and less their mean. In the order of
+        presentation, those that networks are trained on.
+    even : ndarray of shape (n_features,), float64
+        The weights that have given the features one spread; 0 for constant ones.
+    held : ndarray of int
+        Rows that are held out.
+    dtype : dtype
+        In which rows meet a network.
+    """
+
+    job: Job
+    samples: Samples
+    even: np.ndarray
+    held: np.ndarray
+    dtype: np.dtype
+
+    @classmethod
+    def draw(cls, job, samples, random):
+        rows = np.sort(random.permutation(samples.present)[:_ROWS])
+        kept, held = hold_out(np.arange(len(rows)), random)
+        # The rows, those that are mapped for one network and the next, what they are made of.
+        n, n_bytes = samples.X.shape[1], 8 * len(rows) * samples.X.shape[1]
+        needed = 6 * n_bytes + 40 * n * n
+        check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
+        drawn = samples.taken(rows)
+        X = to_host(drawn.X).astype(np.float64)
+        X /= np.abs(X).max() or 1  # sums and squares of what is huge or tiny are numbers
+        X -= X[0]  # what is constant is 0, without the rounding of a mean
+        drawn = replace(drawn, X=X, order=random.permutation(kept))
+        even = of_equal_spread(drawn, job.engine)
+        X *= even
+        X -= X.mean(axis=0)
+        X /= np.abs(X).max() or 1
+        job, dtype = job.reserving(4 * n_bytes), hidden_dtype(samples.X.dtype)
+        return cls(job, drawn, even, held, dtype)
+
+    def through(self, A):
+        """The samples with their rows times weights or a map, their largest number 1."""
+        X = self.samples.X
+        X = X * A if A.ndim == 1 else HOST.cross(X.T, A)
+        X /= np.abs(X).max() or 1
+        return replace(self.samples, X=np.ascontiguousarray(X, self.dtype))
+
+    def fit(self, A):
+        """The `_Network` of mapped rows."""
+        mapped, job = self.through(A).on_device(self.job)
+        needed = typical_distance_bytes(mapped.X)
+        check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
+        shown = Presentation(job.engine, mapped.X, mapped.order)
+        radius = float(LAPLACIAN.natural_radius(typical_distance(shown, "euclidean")))
+        n_units = max(1, min(_CENTERS, len(mapped.order) // 2))
+        layer = RBFLayer(shown.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
+        (held,) = gather(job, [layer], mapped, self.held)
+        job = job.reserving(RidgeStatistics.nbytes(n_units))
+        (kept,) = gather(job, [layer], mapped, np.sort(mapped.order))
+        found = search_penalty([(kept, held)], _ALPHA)
+        return _Network(self.job, mapped, layer, found.error, kept.solve(found.alpha).W)
+
+
+@dataclass(frozen=True, eq=False)
+class _Network:
+    """A small network on mapped rows."""
+
+    job: Job
+    samples: Samples
+    layer: RBFLayer
+    error: float
+    W: np.ndarray
+
+    def outer_product(self):
+        """The mean outer product of the gradients with respect to mapped rows."""
+        rows = np.sort(self.samples.order)
+        return mean_outer_product(self.job, self.layer, self.W, self.samples, rows)
