@@ -282,7 +282,8 @@ def _sums_and_limits(X):
     from .kernels import cpu
 
     sums, limits = np.empty((2, len(X)), X.dtype)
-    _call(getattr(cpu, f"sums_{X.dtype}"), _read_only(X), sums, limits)
+    _call(getattr(cpu, f"sums_{X.dtype}"), _read_only(X), sums)
+    _call(getattr(cpu, f"magnitudes_{X.dtype}"), _read_only(X), limits)
     limits *= X.dtype.type(CANCELLATION)
     return sums, limits
 

@@ -5,6 +5,7 @@ import warnings
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from types import FunctionType
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
@@ -14,13 +15,27 @@ from ..news import compiling
 _warned = False
 
 
-def jit(function):
+FLOATS = "float32", "float64"
+
+
+def named(function, name, **globals):
+    """A copy with a name, and more globals, of its own: compiled and kept apart from others.
+
+    A compiled function that only called another one of each dtype would take as long again to
+    compile as a short loop does.
+    """
+    copy = FunctionType(function.__code__, function.__globals__ | globals, name)
+    copy.__qualname__ = name
+    return copy
+
+
+def jit(function, **options):
     """Compile a function when it is first called; it will release the GIL.
 
     numba's ``cache=True`` would raise where no folder can be written: a container without a home,
     a read-only installation, a package in a zip. Compiled anew, the kernel is the same.
     """
-    dispatcher = njit(nogil=True)(function)
+    dispatcher = njit(nogil=True, **options)(function)
     try:
         dispatcher._cache = _Cache(function)
     except Exception as error:  # of the locators of folders, which a user may extend

@@ -11,12 +11,10 @@ run the other's code, and be wrong without a word.
 """
 
 from functools import cache
-from types import FunctionType
 
 import numpy as np
-from numba import njit
 
-from .compiling import jit
+from .compiling import FLOATS, jit, named
 from .simd import block
 from .target import CHUNK
 
@@ -56,10 +54,7 @@ def kernel(name, item, shape):
     would compare the block by its random number.
     """
     own = f"{name}_{item}_{shape[0]}x{shape[1]}"
-    names = {**globals(), "ROWS": shape[0], "BLOCK": block(name, shape)}
-    function = FunctionType(_walk.__code__, names, own)
-    function.__qualname__ = own
-    return jit(function)
+    return jit(named(_walk, own, ROWS=shape[0], BLOCK=block(name, shape)))
 
 
 @jit
@@ -90,21 +85,24 @@ def byte_sums(X, out):
         out[i] = total
 
 
-@njit(nogil=True)
 def _ordered_sums(X, out):
     """Sum of each row, rounded exactly as `simd` rounds sum min(x, x).
 
-    Four rows at a time: each sum is a chain of dependent additions.
+    Four rows at a time: each sum is a chain of dependent additions. Of a few rows left the last
+    is summed again.
     """
     zero = X.dtype.type(0)
     last = len(X) - 1
     for i in range(0, len(X), 4):
-        r0, r1, r2, r3 = i, min(i + 1, last), min(i + 2, last), min(i + 3, last)
+        r1 = i + 1 if i + 1 < last else last
+        r2 = i + 2 if i + 2 < last else last
+        r3 = i + 3 if i + 3 < last else last
         t0 = t1 = t2 = t3 = zero
         for start in range(0, X.shape[1], CHUNK):
+            stop = start + CHUNK if start + CHUNK < X.shape[1] else X.shape[1]
             s0 = s1 = s2 = s3 = zero
-            for k in range(start, min(start + CHUNK, X.shape[1])):
-                s0 += X[r0, k]
+            for k in range(start, stop):
+                s0 += X[i, k]
                 s1 += X[r1, k]
                 s2 += X[r2, k]
                 s3 += X[r3, k]
@@ -112,11 +110,9 @@ def _ordered_sums(X, out):
             t1 += s1
             t2 += s2
             t3 += s3
-        out[r0], out[r1], out[r2], out[r3] = t0, t1, t2, t3
+        out[i], out[r1], out[r2], out[r3] = t0, t1, t2, t3
 
 
-# fastmath lets LLVM reorder the sum, and so use vectors.
-@njit(nogil=True, fastmath=True)
 def _magnitudes(X, out):
     for i in range(len(X)):
         total = X.dtype.type(0)
@@ -125,14 +121,8 @@ def _magnitudes(X, out):
         out[i] = total
 
 
-@jit
-def sums_float32(X, sums, magnitudes):
-    """Sum of x and of |x| over each row."""
-    _ordered_sums(X, sums)
-    _magnitudes(X, magnitudes)
-
-
-@jit
-def sums_float64(X, sums, magnitudes):
-    _ordered_sums(X, sums)
-    _magnitudes(X, magnitudes)
+sums_float32, sums_float64 = (jit(named(_ordered_sums, f"sums_{t}")) for t in FLOATS)
+# fastmath lets LLVM reorder the sum, and so use vectors.
+magnitudes_float32, magnitudes_float64 = (
+    jit(named(_magnitudes, f"magnitudes_{t}"), fastmath=True) for t in FLOATS
+)
