@@ -13,7 +13,7 @@ import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc.bench import methods
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.tuning import example
 from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows
 
@@ -105,6 +105,17 @@ def test_settings(engine, dtype, few_kernels, monkeypatch):
         lambda layer: {k: v if k == "tile" else v[:1] for k, v in knobs(layer).items()},
     )  # fmt: skip
     contract.check_settings(engine, dtype, shape=(17, 3, 9))
+
+
+@pytest.mark.parametrize("n_units", [3, 8])  # a number at a time, and 16 bytes
+def test_what_is_no_number_stays_none(engine, n_units):
+    """So that whoever looks at H can refuse it: a largest of it and a number would be a number."""
+    bias = np.zeros(n_units, np.float32)
+    bias[1] = np.nan
+    layer, X = TanhLayer(np.ones((n_units, 2), np.float32), bias), np.ones((2, 2), np.float32)
+    with engine:
+        H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
+    np.testing.assert_array_equal(np.isnan(H), np.isnan(bias)[None].repeat(2, axis=0))
 
 
 def test_large_uint8_distances_are_exact(engine):

@@ -121,6 +121,13 @@ def test_equal_spread_of_rows_that_do_not_vary(rng):
     np.testing.assert_allclose(of_equal_spread(Samples(X), JIT), [1, 1e-300])
 
 
+def test_a_constant_column_has_no_spread(rng):
+    """The mean of so many equal numbers is rounded, and differs from each of them."""
+    X = np.column_stack([rng.normal(size=4000), np.full(4000, 0.1), np.full(4000, 1e3)])
+    for weight in (None, rng.random(4000)):
+        np.testing.assert_array_equal(of_equal_spread(Samples(X, weight=weight), JIT), [1, 0, 0])
+
+
 def test_rows_of_weight_0_are_as_good_as_absent(rng):
     samples = made()
     keep = rng.random(900) < 0.6

@@ -159,3 +159,12 @@ def test_rows_of_zeros_alone(layer):
 def test_work_is_what_is_multiplied(X):
     assert n_synapses(X, 7) == 7 * X.nnz
     assert n_synapses(X.toarray(), 7) == 7 * N * FEATURES
+
+
+def test_memory_does_not_grow_with_the_cores(monkeypatch):
+    """Many threads take fewer outputs each: a small `max_memory` is enough for any host."""
+    layer, needed = TanhLayer(np.zeros((50, 20)), np.zeros(50)), []
+    for n in (2, 64):
+        monkeypatch.setattr("sklearn_fsvc.engines.sparse.n_threads", lambda n=n: n)
+        needed.append(SparsePlace(np).prepared_bytes(layer))
+    assert needed[1] <= 2 * needed[0]

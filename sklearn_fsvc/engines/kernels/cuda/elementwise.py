@@ -45,7 +45,9 @@ def map_rows(name, is_squared, dtype, width):
 
     @device
     def function(h, b, scale, floor):
-        a = max(floor, scale * power(h) + b)
+        a = scale * power(h) + b
+        if a < floor:  # `max` would make it of a NaN, too, and nobody would see that there was one
+            a = floor
         if is_tanh:
             return dtype(math.tanh(a))
         if is_exp:
