@@ -1,3 +1,4 @@
+import re
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import naive
 from sklearn_fsvc import tuning
 from sklearn_fsvc.engines import get_engine, profiles
 from sklearn_fsvc.engines.jit import JitEngine
+from sklearn_fsvc.extras import install
 from sklearn_fsvc.tuning import KINDS, example, tune
 
 KIND = "manhattan triangular float32"
@@ -279,7 +281,7 @@ def test_a_profile_that_cannot_be_written_is_known_before_anything_is_measured(m
     monkeypatch.setattr(tuning, "rounds", broken)
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv(profiles.FOLDER)
-    with pytest.raises(RuntimeError, match=r"sklearn-fsvc\[tune\]"):
+    with pytest.raises(RuntimeError, match=re.escape(install("tune"))):
         tune_kind()
     with pytest.raises(MemoryError):
         tune_kind(save=False)

@@ -14,8 +14,9 @@ from .statistics import RidgeStatistics
 
 # One row in so many is held out, and no more rows than these.
 PARTS, _MOST_HELD = 6, 5000
-# The penalty over the rounding of float32 from which sums in float32 do.
-_COARSE = 25
+# The penalty over the rounding of float32 from which sums in float32 do, and units from which they
+# save time.
+_COARSE, _MANY = 25, 1000
 # Rows and units up to which all parts are held out, one after the other: it costs nothing.
 FEW = 1000
 # Penalties are powers of this.
@@ -255,4 +256,4 @@ def train_held_out(job, layer, samples, random, trials):
 def _may_be_coarse(layer, samples, alpha):
     """Whether products in float32 do: of many units, with a penalty far above their rounding."""
     n = len(samples) if samples.weight is None else samples.weight.sum()
-    return layer.n_units > FEW and alpha > _COARSE * _rounding(n)
+    return layer.n_units > _MANY and alpha > _COARSE * _rounding(n)
