@@ -97,7 +97,7 @@ def test_many_units_and_a_large_penalty_want_no_float64(
     data, monkeypatch, few, start, coarse, precisions
 ):
     X, y, layer, _ = data
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out.FEW", few)
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._MANY", few)
     monkeypatch.setattr("sklearn_fsvc.readouts.held_out._COARSE", coarse)
     seen = []
 
