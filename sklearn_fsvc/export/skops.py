@@ -1,11 +1,13 @@
 """Saving with skops, which builds only what its reader trusts."""
 
+from scipy.sparse import csr_array
+
 #: All that models of this package are made of, beside what skops trusts by itself. None of it
 #: does anything when it is loaded but take in its own attributes.
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
-    "scipy.sparse._csr.csr_array",
+    f"{csr_array.__module__}.csr_array",  # which SciPy has moved
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc.categories.LevelEncoder",
     "sklearn_fsvc.classifiers.patches.PatchClassifier",
