@@ -108,8 +108,10 @@ def test_demo_on_bundled_digits(tmp_path, monkeypatch, capsys):
     assert min(accuracies) > 98
     assert "ps" in said
     rows = [line.split() for line in said.splitlines() if "%" in line]
-    for _, _, _, _, seconds, rate, *_ in rows:
-        assert float(rate.replace(",", "")) == pytest.approx(450 / float(seconds[:-1]), rel=0.2)
+    for _, units, _, _, seconds, rate, t_syn, _ in rows:
+        rate = float(rate.replace(",", ""))
+        assert 450 / rate == pytest.approx(float(seconds[:-1]), abs=6e-4)  # of three digits
+        assert float(t_syn) == pytest.approx(1e12 / (rate * int(units) * 64), rel=0.01)
 
 
 @pytest.mark.parametrize(
