@@ -136,7 +136,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     @of_one_state
     @lazy_on_dask
     def decision_function(self, X):
-        """Scores of the classes.
+        """Compute the scores of the classes.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     @of_one_state
     @lazy_on_dask
     def predict(self, X, out=None):
-        """The class with the largest score, the first one of equals.
+        """Predict the class of each row: the one with the largest score, of equal ones the first.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             check_holds(out, classes)
 
     def score(self, X, y=None, sample_weight=None):
-        """The part of the rows that are predicted right, in all outputs if there are several.
+        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     @of_one_state
     @lazy_on_dask
     def predict_proba(self, X):
-        """Probabilities of the classes, calibrated on leave-one-out decision values.
+        """Predict probabilities of the classes, calibrated on leave-one-out decision values.
 
         Only with ``probability=True``.
 
@@ -260,7 +260,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
     @of_one_state
     @lazy_on_dask
     def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`.
+        """Predict the logarithms of the probabilities, see `predict_proba`.
 
         Parameters
         ----------

@@ -221,7 +221,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         return _Banded((values, self._answers(deviations))) if return_std else values
 
     def score(self, X, y=None, sample_weight=None):
-        """R^2 of the predictions, the mean over outputs: as of scikit-learn's regressors.
+        """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
 
         Parameters
         ----------

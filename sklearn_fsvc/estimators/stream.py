@@ -137,10 +137,10 @@ class StreamingPredictor(SummingPredictor):
             )
 
     def forget(self, X, y, sample_weight=None):
-        """Take rows out again that were learnt by `partial_fit`.
+        """Remove rows that were learnt by `partial_fit`.
 
-        The readout becomes what it would be without them, to rounding. The layer stays what it
-        is: a row that it was chosen by has been seen, and a centre keeps its unit.
+        The readout becomes what it would be without them, to rounding. The hidden layer stays as
+        it is, also where it was chosen by these rows: a centre keeps its unit.
 
         Parameters
         ----------
@@ -157,8 +157,8 @@ class StreamingPredictor(SummingPredictor):
         ------
         ValueError
             For rows that cannot have been learnt, such as more of a class than there are.
-            Other rows of the same kind are not told from those that were: keep a record of
-            what was learnt. The estimator is left as it was.
+            Rows that were never learnt are not always noticed: keep a record of what was
+            learnt. The estimator is left as it was.
 
         Examples
         --------
@@ -194,7 +194,7 @@ class StreamingPredictor(SummingPredictor):
             ) from None
 
     def merge(self, models):
-        """Take in what other models of the same layer have learnt.
+        """Add what other models with the same hidden layer have learnt.
 
         Parameters
         ----------

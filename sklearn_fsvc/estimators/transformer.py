@@ -74,7 +74,7 @@ class HiddenLayerTransformer(
     @of_one_state
     @lazy_on_dask
     def transform(self, X, out=None):
-        """The hidden layer's output for each row.
+        """Compute the outputs of the hidden layer for each row.
 
         Parameters
         ----------
