@@ -275,9 +275,9 @@ class Online:
 
     def _check_learning(self, parts, name=None):
         """Raise if there are no sums, or not those of the layer that the parameters mean."""
-        check_is_fitted(self)
         name = name or f"This {type(self).__name__}"
         if "_learning" not in vars(self):
+            check_is_fitted(self)
             raise ValueError(
                 f"{name} was trained by fit, which keeps no sums of its rows; use partial_fit in "
                 "its place."
@@ -291,7 +291,7 @@ class Online:
     def _go_on(self, parts, learning, sums_of, trials=None):
         """Have learnt this; the readout is that of the parts, where it has one."""
         if learning.solved_for is None:
-            parts = replace(parts, readout=parts.readout.knowing())
+            parts = Parts(parts.units, parts.task, parts.readout.knowing())
         more = {"device_": sums_of.device or self.device_}
         more["trials_"] = vars(self).get("trials_") if trials is None else trials
         self._keep(parts, _learning=learning, **more)
