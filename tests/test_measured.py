@@ -225,10 +225,18 @@ def of_selection():
     )
 
 
+def of_bands():
+    for name in ("RBFRegressor", "TanhRegressor"):
+        of = kept(f"uncertainty: {name}")
+        held = [v for key, v in of.items() if "coverage" in key and "mean" not in key]
+        yield f"{min(held):.1f} to {max(held):.1f} %"
+
+
 PAGES = {
     "paper.rst": (of_platforms, of_sizes, of_features, of_products_and_types, of_runs),
     "beyond.rst": (of_teams, of_clusters),
     "serving.rst": (of_headers,),
+    "regression.rst": (of_bands,),
     "engines.rst": (of_selection,),
 }
 
