@@ -3,10 +3,12 @@
 python benchmarks/blas.py [--json FILE]
 
 Each routine on matrices of many orders: one call in one thread, and parts that two threads share.
-A second thread is worth it where it saves a tenth.
+A second thread is worth it where it saves a tenth, at this size and at all larger ones; the last
+lines are these sizes, as powers of two of the multiplications. Times are the least of many turns,
+for what else the machine does is no part of them; where it is never idle, no time of two threads
+is to be had, and what one thread takes a third of a millisecond for stands in the table.
 """
 
-import statistics
 import time
 
 import numpy as np
@@ -16,29 +18,39 @@ from _report import arguments, report
 from sklearn_fsvc.engines import algebra
 from sklearn_fsvc.engines.algebra import HOST, _gemm, _syrk, _trsm
 
-ORDERS = (50, 100, 200, 400, 600, 1000, 2000)
-REPEATS = 9
+ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
+# Rows for each column of a tall matrix.
+TALL = 8
+# Turns of both at least, and seconds that they may take.
+TURNS, SECONDS = 9, 0.5
+# What a second thread is to save.
+SAVED = 0.1
 
 
 def cases(order, dtype):
     """routine -> (multiplications, in parts, in one call)."""
     rng = np.random.default_rng(0)
-    H = rng.standard_normal((4 * order, order)).astype(dtype)
-    C, L = np.zeros((order, order), dtype, order="F"), np.eye(order, dtype=dtype, order="F")
-    B = np.asfortranarray(H.T)
+    H = rng.standard_normal((TALL * order, order)).astype(dtype)
+    S, C = H[:order], np.zeros((order, order), dtype, order="F")
+    L, B = np.eye(order, dtype=dtype, order="F"), np.asfortranarray(S)
     return {
         "gemm": (
-            H.size * order,
-            lambda: HOST.gemm(C, H.T, H, keep=0.0),
-            lambda: _gemm(C, H.T, H, 1.0, 0.0),
+            order**3,
+            lambda: HOST.gemm(C, S.T, S, keep=0.0),
+            lambda: _gemm(C, S.T, S, 1.0, 0.0),
         ),
         "syrk": (
-            H.size * order // 2,
+            order**3 // 2,
+            lambda: HOST.syrk(C, S.T, keep=0.0),
+            lambda: _syrk(C, S.T, 1.0, 0.0),
+        ),
+        "sums": (
+            TALL * order**3 // 2,
             lambda: HOST.syrk(C, H.T, keep=0.0, has_room=True),
             lambda: _syrk(C, H.T, 1.0, 0.0),
         ),
         "trsm": (
-            H.size * order // 2,
+            order**3 // 2,
             lambda: HOST.solve_lower(L, B),
             lambda: _trsm(L, B, False, False),
         ),
@@ -46,14 +58,14 @@ def cases(order, dtype):
 
 
 def in_turn(*functions):
-    """Median seconds of each."""
-    times = [[] for _ in functions]
-    for _ in range(REPEATS):
+    """The least seconds of each."""
+    times, begun = [[] for _ in functions], time.perf_counter()
+    while len(times[0]) < TURNS or time.perf_counter() - begun < SECONDS:
         for function, found in zip(functions, times, strict=True):
             start = time.perf_counter()
             function()
             found.append(time.perf_counter() - start)
-    return [statistics.median(found) for found in times]
+    return [min(found) for found in times]
 
 
 def with_threads(n, function):
@@ -64,17 +76,31 @@ def with_threads(n, function):
     return run
 
 
+def least_worth(measured):
+    """log2 of the least work from which on all ratios save enough; None where the last does not."""
+    worth = None
+    for work, ratio in sorted(measured, reverse=True):
+        if ratio < 1 / (1 - SAVED):
+            break
+        worth = np.log2(work)
+    return worth
+
+
 def main(args):
-    rows, worth = [], algebra.WORTH
-    for dtype in (np.float32, np.float64):
+    rows, worth, found = [], algebra.WORTH, {}
+    for dtype in map(np.dtype, (np.float32, np.float64)):
         for order in ORDERS:
             for name, (work, ours, whole) in cases(order, dtype).items():
-                algebra.WORTH = dict.fromkeys(worth, 1)
+                algebra.WORTH = {routine: {dtype.itemsize: 1} for routine in worth}
                 alone, shared = in_turn(whole, with_threads(2, ours))
-                what = f"{name} {np.dtype(dtype).name} {order} (2^{np.log2(work):.1f})"
+                what = f"{name} {dtype.name} {order} (2^{np.log2(work):.1f})"
                 rows.append((f"{what}: one thread, ms", 1e3 * alone))
                 rows.append((f"{what}: one over two", alone / shared))
+                found.setdefault((name, dtype.name), []).append((work, alone / shared))
     algebra.WORTH = worth
+    for (name, dtype), measured in found.items():
+        least = least_worth(measured)
+        rows.append((f"{name} {dtype}: worth from 2^", np.inf if least is None else least))
     report(args, "what is worth a second thread", rows)
 
 

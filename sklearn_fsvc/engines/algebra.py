@@ -19,13 +19,22 @@ from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
 
-# Multiplications from which a second thread saves a tenth of the time or more, by routine
-# (benchmarks/blas.py): what takes a third of a millisecond.
-WORTH = {"gemm": 2**23, "syrk": 2**23, "trsm": 2**23}
-# Rows and columns of a part, about: those of the result, or columns that are solved for.
-EDGE = 512
+# Multiplications that are worth a second thread, by routine and by bytes of a number: what one
+# thread does in a third of a millisecond. Less than that, and two do not save a tenth of it
+# (benchmarks/blas.py). "sums" is syrk of many rows.
+WORTH = {
+    "gemm": {4: 2**24, 8: 2**23},
+    "syrk": {4: 2**23, 8: 2**22},
+    "sums": {4: 2**23, 8: 2**22},
+    "trsm": {4: 2**22, 8: 2**21},
+}
+# Rows and columns of a part: those of the result, or columns that are solved for; at most, about,
+# and at least.
+EDGE, _LEAST_EDGE = 512, 128
 # Multiplications that no BLAS gives to a second thread, by whoever it is called.
 _TINY = 2**13
+# Such products that take less time than to see to the threads of the libraries.
+_FEW_TINY = 8
 # Order up to which a factor is one call.
 _WHOLE = 512
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
@@ -39,7 +48,12 @@ def _cut(n, n_parts):
 
 
 def _cut_edge(n, is_worth):
-    return _cut(n, -(-n // EDGE) if is_worth else 1)
+    """Slices of an edge of the result: two or more where that is worth it."""
+    return _cut(n, min(max(2, -(-n // EDGE)), max(1, n // _LEAST_EDGE)) if is_worth else 1)
+
+
+def _is_worth(routine, work, dtype):
+    return work >= WORTH[routine][dtype.itemsize]
 
 
 def _share(function, parts):
@@ -69,9 +83,10 @@ class HostAlgebra:
     @staticmethod
     def multiply(A, B):
         """A B, a new array."""
-        if A.size * B.shape[1] <= _TINY:
+        n_tiny = -(-A.size * B.shape[1] // _TINY)
+        if n_tiny <= min(_FEW_TINY, len(B)):
             with np.errstate(over="ignore", invalid="ignore"):  # no BLAS warns of infinity, either
-                return np.matmul(A, B)
+                return _by_tiny(A, B, n_tiny)
         dtype = np.result_type(A, B)
         A, B = (_contiguous(array, dtype) for array in (A, B))
         C = np.zeros((len(A), B.shape[1]), dtype)
@@ -88,7 +103,7 @@ class HostAlgebra:
         """C = keep C + factor A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
-        is_worth = A.size * B.shape[1] >= WORTH["gemm"]
+        is_worth = _is_worth("gemm", A.size * B.shape[1], C.dtype)
         parts = product(*(_cut_edge(n, is_worth) for n in C.shape))
         _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
 
@@ -111,12 +126,12 @@ class HostAlgebra:
         has_room : bool
             Whether it may take `syrk_bytes`, with which it is faster.
         """
-        is_worth = A.size * len(C) // 2 >= WORTH["syrk"]
-        n_sums = min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
-        if has_room and is_worth and n_sums > 1:
+        work, n_sums = A.size * len(C) // 2, min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
+        if has_room and n_sums > 1 and _is_worth("sums", work, C.dtype):
             _syrk_by_sums(C, A, factor, keep, n_sums)
         else:
-            _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))
+            cuts = _cut_edge(len(C), _is_worth("syrk", work, C.dtype))
+            _syrk_by_blocks(C, A, factor, keep, cuts)
 
     @staticmethod
     def syrk_bytes(order, dtype):
@@ -164,7 +179,7 @@ class HostAlgebra:
         unit : bool
             Whether the diagonal of L is of ones, and not read.
         """
-        cuts = _cut_edge(B.shape[1], B.size * len(L) // 2 >= WORTH["trsm"])
+        cuts = _cut_edge(B.shape[1], _is_worth("trsm", B.size * len(L) // 2, B.dtype))
         _share(lambda part: _trsm(L, B[:, part], transposed, unit), cuts)
 
     @staticmethod
@@ -204,6 +219,15 @@ class HostAlgebra:
 
 
 HOST = HostAlgebra()
+
+
+def _by_tiny(A, B, n):
+    """A B as the sum of about `n` products, each of some columns of A."""
+    step = max(1, len(B) // max(1, n))
+    C = np.matmul(A[:, :step], B[:step])
+    for start in range(step, len(B), step):
+        C += np.matmul(A[:, start : start + step], B[start : start + step])
+    return C
 
 
 def _contiguous(A, dtype):

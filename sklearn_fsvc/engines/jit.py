@@ -27,6 +27,9 @@ _FINISH = 2**17
 # A distance under this part of sum |x| + sum |c| is summed again from the differences.
 # What cancellation costs above it is at most three bits.
 CANCELLATION = 0.125
+# Features whose sums NumPy makes in the same order: to compile the loop takes longer than a small
+# fit.
+_FEW_FEATURES = 64
 # Lanes of a vector, at most; and what a call takes whatever the layer.
 _MOST_LANES, _FEW_BYTES = 64, 2**13
 
@@ -37,7 +40,8 @@ class _Prepared:
     panels: np.ndarray  # (n_panels, items, lanes)
     kernel: object
     tile: tuple  # rows, panels, items
-    threads: int
+    waiting: tuple  # the shape of the sums that wait
+    threads: int  # at most
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
     epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
@@ -119,9 +123,11 @@ class JitEngine(HostEngine):
         epilogue = (one, scale, offset, dtype(affine.floor), int(is_exp))
         has_all = is_exp or not layer.has_finish
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
-        threads = allowed_threads(settings["threads"])
+        n_rows = settings["block"][0]
+        n_slots = 1 if panels.shape[1] <= settings["step"] else -(-tile[0] // n_rows)
         return _Prepared(
-            layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue, has_all
+            layer, panels, kernel, tile, (n_slots, n_rows, panels.shape[2]), settings["threads"],
+            row_sums, unit_sums, epilogue, has_all,
         )  # fmt: skip
 
     def hidden(self, prepared, X, out=None, units=None):
@@ -146,7 +152,7 @@ class JitEngine(HostEngine):
                         layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        threads = prepared.threads if work > _SERIAL else 1
+        threads = allowed_threads(prepared.threads) if work > _SERIAL else 1
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
@@ -225,7 +231,7 @@ def _run(prepared, X, out, units):
     _call(
         prepared.kernel, _read_only(items_of_rows(X, prepared.panels.dtype)), prepared.panels,
         units.start // lanes, -(-units.stop // lanes), prepared.row_sums(X), prepared.unit_sums,
-        prepared.epilogue, out, prepared.tile,
+        prepared.epilogue, out, prepared.tile, np.empty(prepared.waiting, prepared.panels.dtype),
     )  # fmt: skip
 
 
@@ -284,13 +290,28 @@ def _byte_sums(X):
 
 def _sums_and_limits(X):
     """Sum of each row, and its part of the distance under which cancellation shows."""
+    if X.shape[1] <= _FEW_FEATURES:
+        with far_away():
+            sums, limits = _last_sums(X), _last_sums(np.abs(X))
+            limits *= X.dtype.type(CANCELLATION)
+        return sums, limits
     from .kernels import cpu
 
     sums, limits = np.empty((2, len(X)), X.dtype)
-    _call(getattr(cpu, f"sums_{X.dtype}"), _read_only(X), sums)
-    _call(getattr(cpu, f"magnitudes_{X.dtype}"), _read_only(X), limits)
+    function = cpu.sums_float64 if X.dtype == np.float64 else cpu.sums_float32
+    _call(function, _read_only(X), sums, limits)
     limits *= X.dtype.type(CANCELLATION)
     return sums, limits
+
+
+def _last_sums(X):
+    """Sum of each row, added up in the order of the features."""
+    if len(X) <= X.shape[1]:
+        return np.add.accumulate(X, axis=1)[:, -1].copy()
+    sums = X[:, 0].copy()
+    for k in range(1, X.shape[1]):
+        sums += X[:, k]
+    return sums
 
 
 def _read_only(X):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..rows.narrow import narrowed
 from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
@@ -17,7 +18,9 @@ from .statistics import RidgeStatistics
 PARTS, _MOST_HELD = 6, 5000
 # The penalty over the rounding of float32 from which sums in float32 do, and units from which they
 # save time.
-_COARSE, _MANY = 25, 1000
+_COARSE, _MANY = 25, 500
+# Outputs for which it is worth to compile loops in float32, too.
+_NARROW = 2**22
 # Rows and units up to which all parts are held out, one after the other: it costs nothing.
 FEW = 1000
 # Penalties are powers of this.
@@ -239,10 +242,11 @@ def train_held_out(job, layer, samples, random, trials):
     found : Found
     statistics : RidgeStatistics
     """
-    may_be_coarse = partial(_may_be_coarse, layer, samples)
-    how = gather_coarse if may_be_coarse(trials.first_alpha) else gather
-    (statistics,) = how(job, [layer], samples)
-    judges = layer.part(slice(n_judges(layer.n_units)))
+    may_be_coarse, how, seen = partial(_may_be_coarse, layer, samples), gather, layer
+    if may_be_coarse(trials.first_alpha):
+        how, seen = gather_coarse, _narrowed(layer, samples)
+    (statistics,) = how(job, [seen], samples)
+    judges = seen.part(slice(n_judges(layer.n_units)))
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
     taken = RidgeStatistics.nbytes(layer.n_units)
     # The other sets of rows, the difference of each, and a factor.
@@ -255,6 +259,12 @@ def train_held_out(job, layer, samples, random, trials):
         del statistics, of_held
         (statistics,) = gather(job, [layer], samples)
     return found, statistics
+
+
+def _narrowed(layer, samples):
+    """The layer in float32 where its outputs are many, and the same."""
+    is_worth = len(samples) * layer.n_units >= _NARROW
+    return narrowed(layer, samples.X) if is_worth else layer
 
 
 def _may_be_coarse(layer, samples, alpha):

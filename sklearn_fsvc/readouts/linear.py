@@ -1,8 +1,13 @@
 """A linear readout at work: from tiles of H to outputs."""
 
+from functools import cached_property
+
 import numpy as np
 
 from ..rows.overflow import check_numbers
+
+# Rows of a tile in which it is looked up which are 0.
+_FEW = 8
 
 
 class LinearReadout:
@@ -28,9 +33,7 @@ class LinearReadout:
             unit = np.abs(W).max(axis=1)
             self._unit = np.where(unit > 0, unit, 1.0)
             W = W / self._unit[:, None]
-        # One more column sums the activities: 0 tells a row outside every unit.
-        columns = np.column_stack([W.T, np.ones(W.shape[1])]) if may_be_outside else W.T
-        self._engine, self._W = engine, engine.to_device(columns.astype(dtype, copy=False))
+        self._engine, self._W = engine, W.astype(dtype, copy=False)
         self._may_be_outside = may_be_outside
         self._outside = [np.empty(0, np.intp)]
 
@@ -38,6 +41,13 @@ class LinearReadout:
     def row_bytes(self):
         """Bytes that a row of H takes: its outputs, with room for copies in float64."""
         return 24 * (len(self._b) + 1)
+
+    @cached_property
+    def _columns(self):
+        """W' on the device; one more column sums the activities."""
+        ones = np.ones(self._W.shape[1], self._W.dtype)
+        columns = np.column_stack([self._W.T, ones]) if self._may_be_outside else self._W.T
+        return self._engine.to_device(columns)
 
     @property
     def outside(self):
@@ -49,10 +59,17 @@ class LinearReadout:
 
         Raises `NotNumbers` where the outputs of the units are none.
         """
-        columns = self._engine.to_host(self._engine.algebra.multiply(H, self._W))
+        columns, is_outside = self._products(H)
         if self._may_be_outside:
-            self._outside.append(part.start + np.flatnonzero(columns[:, -1] == 0))
-            columns = columns[:, :-1]
+            self._outside.append(part.start + np.flatnonzero(is_outside))
         scores = (columns if self._unit is None else columns * self._unit) + self._b
         check_numbers(scores)
         return scores
+
+    def _products(self, H):
+        """``H W'`` on the host, and where H is 0: by the sum of the activities, as one product."""
+        multiply = self._engine.algebra.multiply
+        if self._engine.xp is np and len(H) <= _FEW:  # to make the columns would take longer
+            return multiply(H, self._W.T), ~H.any(axis=1) if self._may_be_outside else None
+        columns = self._engine.to_host(multiply(H, self._columns))
+        return (columns[:, :-1], columns[:, -1] == 0) if self._may_be_outside else (columns, None)

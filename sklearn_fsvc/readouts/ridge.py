@@ -8,7 +8,6 @@ import numpy as np
 from ..engines.algebra import HOST
 from ..rows.dealt import Dealt
 from ..rows.fold import fold
-from ..rows.narrow import narrowed
 from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
 from ..rows.streaming import Consumer, row_blocks, stream, stream_all
 from .moments import ORIGIN_ROWS
@@ -21,8 +20,6 @@ _MOST_ELEMENTS = 2**31 - 1
 _PLENTY = 8
 # Statistics that take more than this part of the memory of one engine are dealt to its team.
 _MOST_OF_ONE = 0.8
-# Units for which it is worth to compile loops in float32, too.
-_NARROW = 1000
 # Numbers that are searched at a time for what has overflown.
 _LOOKED_AT = 2**20
 
@@ -59,14 +56,11 @@ def gather(job, layers, samples, rows=None, dtype=None):
 
 
 def gather_coarse(job, layers, samples, rows=None):
-    """`gather` for what is only compared: H is made and multiplied in float32, in half the time.
+    """`gather` for what is only compared: H in float64 is multiplied in float32, in half the time.
 
-    No penalty is tried that such rounding would rival, whatever the dtype of H. Where rows do not
-    do in float32, H is made in float64.
+    No penalty is tried that such rounding would rival, whatever the dtype of H.
     """
     is_wide = layers[0].hidden_dtype == np.float64
-    if is_wide and layers[0].n_units > _NARROW:
-        layers = [narrowed(layer, samples.X) for layer in layers]
     return gather(job, layers, samples, rows, np.float32 if is_wide else None)
 
 

@@ -29,7 +29,9 @@ def compute_dtype(unit_dtype, X_dtype):
 
 def suited(layer, X):
     """The layer in the dtype in which it meets rows X."""
-    return layer.astype(compute_dtype(layer.units.dtype, X.dtype))
+    dtype = compute_dtype(layer.units.dtype, X.dtype)
+    is_as_it_is = layer.units.dtype == dtype and layer.units.flags.c_contiguous
+    return layer if is_as_it_is else layer.astype(dtype)
 
 
 def n_synapses(X, n_units):
@@ -240,10 +242,14 @@ class _Flow:
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
         engine, layer = self.job.engine, self.layer
-        place = self.sparse_place or place_of(engine, layer, self._patch_bytes(consumer))
         is_small = self._is_small(consumer.tile_rows)
-        basic, tile = self._plan(place, sink, consumer, is_small)
-        prepared = place.prepare_for_few(layer) if is_small else place.prepare(layer)
+        if is_small and self._at_once(sink, consumer):
+            return
+        place = self.sparse_place or place_of(engine, layer, self._patch_bytes(consumer))
+        basic, tile = self._plan(place, sink, consumer)
+        if is_small:
+            tile = max(1, self.n_rows // 2)
+        prepared = place.prepare(layer)
         progress = self.job.progress(self.n_rows, tile)
         start = 0
         while start < self.n_rows:
@@ -269,16 +275,39 @@ class _Flow:
         sink.close()
         progress.close()
 
+    def _at_once(self, sink, consumer):
+        """Evaluate few rows as one tile; False where there is no memory for it."""
+        job, layer, n_rows = self.job, self.layer, self.n_rows
+        part = slice(0, n_rows)
+        job.check_stop()
+        progress = job.progress(n_rows, n_rows)
+        try:
+            picked = take_rows(self.X, part if self.rows is None else self.rows)
+            block, H = arriving(job.engine, layer, picked), sink.buffer(part)
+            progress.lap("copy in")
+            job.engine.hidden(job.engine.prepare_for_few(layer), block, out=H)
+            progress.lap("layer")
+            H = H if consumer.keeps_hidden else None
+            hand_over(job.engine, layer, sink, part, block, H, self.rows)
+        except TileIsLost:
+            raise
+        except MemoryError:
+            sink.free()
+            return False
+        progress.lap(sink.stage)
+        progress.advance(n_rows)
+        sink.close()
+        progress.close()
+        return True
+
     def _patch_bytes(self, consumer):
         """What patches of images may take: only they are to know it before a tile is planned."""
         if not isinstance(self.layer, PatchLayer):
             return 0
         return max(1, self.job.memory_limit - consumer.fixed_bytes)
 
-    def _plan(self, place, sink, consumer, is_small):
+    def _plan(self, place, sink, consumer):
         """The basic layer, and the rows of a tile."""
-        if is_small:
-            return BasicLayer(self.n_rows, self.layer.n_units), self.n_rows
         basic = basic_layer(self.job.engine, self.layer, self.sparse_place is not None)
         return basic, self._tile_rows(place, basic, sink.n_buffers, consumer)
 

@@ -49,8 +49,8 @@ def calls(monkeypatch):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Everything is worth more threads, in parts of a few numbers."""
-    monkeypatch.setattr(algebra, "WORTH", dict.fromkeys(algebra.WORTH, 1))
-    for name, value in {"EDGE": 16, "_WHOLE": 16, "_ROWS": 4}.items():
+    monkeypatch.setattr(algebra, "WORTH", {name: {4: 1, 8: 1} for name in algebra.WORTH})
+    for name, value in {"EDGE": 16, "_LEAST_EDGE": 8, "_WHOLE": 16, "_ROWS": 4}.items():
         monkeypatch.setattr(algebra, name, value)
 
 
@@ -116,11 +116,29 @@ def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
         return matmul(*args, **how)
 
     monkeypatch.setattr(blas.np, "matmul", recorded)
-    monkeypatch.setattr(algebra, "_TINY", 0)  # what is tiny has one without being told
+    monkeypatch.setattr(algebra, "_FEW_TINY", 0)  # what is tiny has one without being told
     X = rng.normal(size=(50, 3))
     TanhRegressor(20, alpha=1, device="blas").fit(X, X[:, 0]).predict(X)
     assert found
     assert all(numbers == {1} for numbers in found)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 2048, 11), (1, 3000, 21), (5, 1001, 3), (900, 2, 30)]
+)
+def test_few_rows_are_multiplied_in_parts_that_no_library_shares(monkeypatch, calls, rng, m, k, n):
+    sizes, matmul = [], np.matmul
+
+    def recorded(A, B):
+        sizes.append(A.size * B.shape[1])
+        return matmul(A, B)
+
+    monkeypatch.setattr(algebra.np, "matmul", recorded)
+    A, B = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    np.testing.assert_allclose(HOST.multiply(A, B), A @ B, rtol=1e-12, atol=1e-12)
+    assert max(sizes, default=0) <= algebra._TINY
+    assert bool(sizes) == (k > 2)  # else there are too few columns to cut
+    assert bool(calls) == (k == 2)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,21 @@ def test_each_kernel_has_one_signature():
     assert set(compiled.values()) <= {0, 1}, compiled
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (3, 64), (70, 64), (200, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_few_features_are_those_of_the_loop_which_is_not_compiled(
+    monkeypatch, rng, shape, dtype
+):
+    X = (rng.normal(size=shape) * 10 ** rng.uniform(-3, 3, shape)).astype(dtype)
+    sums, sizes = np.empty((2, len(X)), dtype)
+    name = f"sums_{np.dtype(dtype)}"
+    getattr(cpu, name)(jit._read_only(X), sums, sizes)
+    monkeypatch.delattr(cpu, name)
+    few, limits = jit._sums_and_limits(X)
+    np.testing.assert_array_equal(few, sums)
+    np.testing.assert_allclose(limits, jit.CANCELLATION * sizes, rtol=1e-5)
+
+
 def test_uint8_rows_may_lie_anywhere(rng):
     """Rows of an IDX file begin at byte 16, those of other files at odd bytes."""
     raw = rng.integers(0, 256, 3 + 20 * 8).astype(np.uint8)

@@ -144,16 +144,24 @@ def test_what_is_in_float32_is_gathered_once(data, monkeypatch):
 
 
 @pytest.mark.parametrize("far", [0, 1e7])
-def test_many_units_meet_rows_in_float32_where_these_do(data, monkeypatch, far):
+def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
     X, y, layer, _ = data
-    X, layer = X + far, replace(layer, units=layer.units + far)
-    monkeypatch.setattr("sklearn_fsvc.readouts.ridge._NARROW", 10)
+    X, layer, seen = X + far, replace(layer, units=layer.units + far), []
+
+    def recorded(job, layers, *rest):
+        seen.append(layers[0].units.dtype)
+        return gather_coarse(job, layers, *rest)
+
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out.gather_coarse", recorded)
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._MANY", 10)
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._NARROW", 10)
     with get_engine("jit") as engine:
-        (found,) = gather_coarse(Job(engine), [layer], samples_of(X, y))
-    H = naive.hidden(layer, X)
-    mean = found.mean
-    assert np.abs(mean - H.mean(axis=0)).max() < 1e-6  # in float32, 1e7 would move all outputs
-    assert np.array_equal(found.origin, found.origin.astype(np.float32)) == (far == 0)
+        _, statistics = train_held_out(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+        )
+    assert set(seen) == {np.dtype(np.float64 if far else np.float32)}
+    error = np.abs(statistics.mean - naive.hidden(layer, X).mean(axis=0)).max()
+    assert error < 1e-6  # in float32, 1e7 would move all outputs
 
 
 def test_folds_are_averaged_by_their_rows(data):

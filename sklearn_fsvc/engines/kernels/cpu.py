@@ -22,25 +22,28 @@ from .target import CHUNK
 ROWS, BLOCK = 1, None
 
 
-def _walk(X, panels, begin, end, rows, units, epilogue, out, tile):
+def _walk(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
     """Panels `begin` to `end`, tile by tile, each block by block.
 
     A tile is some rows that meet some panels before the next tile is begun, `step` items at
-    a time: so panels and rows are still in cache when they are met again.
+    a time: so panels and rows are still in cache when they are met again. In `totals` sums wait,
+    a slot for each block of the rows of a tile; it is made by who calls, and nothing is called
+    here but the block, for whatever is takes long to compile.
     """
     tile_rows, tile_panels, step = tile
     n_rows, n_items = X.shape
-    slots = 1 if n_items <= step else -(-tile_rows // ROWS)
-    totals = np.empty((slots, ROWS, panels.shape[2]), panels.dtype)
     for group in range(begin, end, tile_panels):
+        behind = group + tile_panels if group + tile_panels < end else end
         for first in range(0, n_rows, tile_rows):
-            last = min(first + tile_rows, n_rows)
-            for p in range(group, min(group + tile_panels, end)):
+            last = first + tile_rows if first + tile_rows < n_rows else n_rows
+            for p in range(group, behind):
                 for k in range(0, n_items, step):
+                    stop = k + step if k + step < n_items else n_items
                     for i in range(first, last, ROWS):
+                        valid = last - i if last - i < ROWS else ROWS
                         BLOCK(
-                            X, i, min(ROWS, last - i), panels, p, rows, units, epilogue, out,
-                            k, min(k + step, n_items), totals, (i - first) // ROWS,
+                            X, i, valid, panels, p, rows, units, epilogue, out, k, stop, totals,
+                            (i - first) // ROWS,
                         )  # fmt: skip
 
 
@@ -58,7 +61,7 @@ def kernel(name, item, shape):
 
 
 @jit
-def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile):
+def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
     """One byte an item, no special instruction: what LLVM makes of a plain loop."""
     _, scale, offset, floor, _ = epilogue
     lanes = panels.shape[2]
@@ -85,8 +88,8 @@ def byte_sums(X, out):
         out[i] = total
 
 
-def _ordered_sums(X, out):
-    """Sum of each row, rounded exactly as `simd` rounds sum min(x, x).
+def _sums(X, sums, sizes):
+    """Sum of each row, rounded exactly as `simd` rounds sum min(x, x), and that of all |x|.
 
     Four rows at a time: each sum is a chain of dependent additions. Of a few rows left the last
     is summed again.
@@ -98,31 +101,26 @@ def _ordered_sums(X, out):
         r2 = i + 2 if i + 2 < last else last
         r3 = i + 3 if i + 3 < last else last
         t0 = t1 = t2 = t3 = zero
+        a0 = a1 = a2 = a3 = zero
         for start in range(0, X.shape[1], CHUNK):
             stop = start + CHUNK if start + CHUNK < X.shape[1] else X.shape[1]
             s0 = s1 = s2 = s3 = zero
             for k in range(start, stop):
-                s0 += X[i, k]
-                s1 += X[r1, k]
-                s2 += X[r2, k]
-                s3 += X[r3, k]
+                x0, x1, x2, x3 = X[i, k], X[r1, k], X[r2, k], X[r3, k]
+                s0 += x0
+                s1 += x1
+                s2 += x2
+                s3 += x3
+                a0 += abs(x0)
+                a1 += abs(x1)
+                a2 += abs(x2)
+                a3 += abs(x3)
             t0 += s0
             t1 += s1
             t2 += s2
             t3 += s3
-        out[i], out[r1], out[r2], out[r3] = t0, t1, t2, t3
+        sums[i], sums[r1], sums[r2], sums[r3] = t0, t1, t2, t3
+        sizes[i], sizes[r1], sizes[r2], sizes[r3] = a0, a1, a2, a3
 
 
-def _magnitudes(X, out):
-    for i in range(len(X)):
-        total = X.dtype.type(0)
-        for k in range(X.shape[1]):
-            total += abs(X[i, k])
-        out[i] = total
-
-
-sums_float32, sums_float64 = (jit(named(_ordered_sums, f"sums_{t}")) for t in FLOATS)
-# fastmath lets LLVM reorder the sum, and so use vectors.
-magnitudes_float32, magnitudes_float64 = (
-    jit(named(_magnitudes, f"magnitudes_{t}"), fastmath=True) for t in FLOATS
-)
+sums_float32, sums_float64 = (jit(named(_sums, f"sums_{t}")) for t in FLOATS)

@@ -140,8 +140,8 @@ class _Block:
 
     def _row_index(self, r):
         """Row r of the block; past the last row, the last row again."""
-        last = self.b.sub(self.valid, I64(1))
-        row = self.b.select(self.b.icmp_signed("<", I64(r), last), I64(r), last)
+        r, last = _int64(r), self.b.sub(self.valid, I64(1))
+        row = self.b.select(self.b.icmp_signed("<", r, last), r, last)
         return self.b.add(self.i, row)
 
     def _row(self, r):
@@ -149,7 +149,7 @@ class _Block:
 
     def _lane(self, u):
         """Number of the first unit of vector u among all units."""
-        return self.b.add(self._of_panels(self.p), I64(u * self.lanes))
+        return self.b.add(self._of_panels(self.p), self.b.mul(_int64(u), I64(self.lanes)))
 
     def _of_panels(self, n):
         return self.b.mul(n, I64(self.n_vectors * self.lanes))
@@ -180,20 +180,49 @@ class _Block:
 
     def store(self, sums, may_be_exp=True):
         """out = max(floor, scale * sum + offset), or its exp, where rows and units exist."""
-        b, is_exp = self.b, self.b.icmp_signed("!=", self.is_exp, I64(0))
+        b = self.b
+        if not may_be_exp:
+            return self._store_all(sums, self._store_at)
+        with b.if_else(b.icmp_signed("!=", self.is_exp, I64(0)), likely=False) as (then, otherwise):
+            with then:
+                self._store_exp(sums)
+            with otherwise:
+                self._store_all(sums, self._store_at)
+
+    def _store_all(self, sums, store):
+        """``store(h, r, u)`` for the vectors of ``h = max(floor, scale * sum + offset)``."""
+        b = self.b
         scale, floor = (terms.splat(b, self.result, v) for v in (self.scale, self.floor))
         for u in range(self.n_vectors):
             offset = self.of_units(self.offset, u, self.result)
             for r in range(self.n_rows):
                 h = terms.multiply_add(b, scale, self._as_result(sums[r, u]), offset)
-                h = b.select(b.fcmp_ordered(">", floor, h), floor, h)
-                if may_be_exp:
-                    slot = cgutils.alloca_once_value(b, h)
-                    with b.if_then(is_exp, likely=False):
-                        b.store(exp(b, h), slot)
-                    h = b.load(slot)
-                with b.if_then(b.icmp_signed("<", I64(r), self.valid)):
-                    self._store_vector(h, r, u)
+                store(b.select(b.fcmp_ordered(">", floor, h), floor, h), r, u)
+
+    def _store_at(self, h, r, u):
+        """A vector of H, if there is such a row."""
+        with self.b.if_then(self.b.icmp_signed("<", _int64(r), self.valid)):
+            self._store_vector(h, r, u)
+
+    def _store_exp(self, sums):
+        """exp of what waits, in a loop over vectors, two of a row at a time.
+
+        All in a line, it would take most of the time in which the kernel is compiled.
+        """
+        b, waiting = self.b, cgutils.alloca_once(self.b, ir.ArrayType(self.result, len(self.grid)))
+
+        def place(r, u):
+            i = b.add(b.mul(_int64(r), I64(self.n_vectors)), _int64(u))
+            return b.gep(waiting, [I64(0), i])
+
+        self._store_all(sums, lambda h, r, u: b.store(h, place(r, u)))
+        pairs = I64(self.n_vectors // 2)
+        with cgutils.for_range(b, self.valid) as of_rows, cgutils.for_range(b, pairs) as of_pairs:
+            r, u = of_rows.index, b.mul(of_pairs.index, I64(2))
+            pair = [(r, b.add(u, I64(i))) for i in range(2)]
+            outputs = [exp(b, b.load(place(*each))) for each in pair]
+            for h, each in zip(outputs, pair, strict=True):
+                self._store_vector(h, *each)
 
     def _as_result(self, sums):
         if self.is_float:
@@ -214,6 +243,11 @@ class _Block:
                 lane = b.bitcast(lanes, self.result.element.as_pointer())
                 with cgutils.for_range(b, left) as loop:
                     b.store(b.load(b.gep(lane, [loop.index])), b.gep(target, [loop.index]))
+
+
+def _int64(number):
+    """A number that is known as the code is emitted, or one that is not."""
+    return number if isinstance(number, ir.Value) else I64(number)
 
 
 def _plain(term, may_be_exp=True):
