@@ -302,6 +302,6 @@ def _not_converged(max_iter, tol, gap):
 def _at_rounding(tol, gap, dtype):
     return (
         f"The softmax readout has not converged to tol={tol:g}: no step lowers its objective, "
-        f"which should fall by {gap:.1e} of itself. {dtype} rounds too much; raise tol or alpha, or give "
-        "X in float64."
+        f"which should fall by {gap:.1e} of itself. {dtype} rounds too much; raise tol or alpha, "
+        "or give X in float64."
     )
