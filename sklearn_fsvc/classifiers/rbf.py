@@ -61,8 +61,12 @@ class RBFClassifier(Explaining, NetworkClassifier):
         A hidden layer that is there: that of a fitted RBF estimator, with its kernel, radius
         and feature weights, or centres, for which those are found. Nothing is selected, and
         `metric` must be the same. Clones keep it fitted in a `sklearn.frozen.FrozenEstimator`.
-    readout : {"ridge", "lms", "none"}, default="ridge"
+    readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
+        "softmax" minimises ``sum w log-loss + alpha / 2 |W|^2``: multinomial logistic regression,
+        with a log-loss for each of several outputs or labels. Decision values are logits, and
+        there are probabilities without a flag. It meets the rows about 15 times where "ridge"
+        meets them once.
         "lms" starts from the untrained readout and corrects it row by row,
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activations of the centres of each class.
@@ -72,7 +76,8 @@ class RBFClassifier(Explaining, NetworkClassifier):
         1000 rows and units or fewer, each sixth is held out in its turn. Of several
         numbers, the one with the least leave-one-out error is taken, in one more pass over
         the rows; "loo" tries 17 from 1e-5 to 1e3,
-        and with more than 2000 units only those on the way downhill.
+        and with more than 2000 units only those on the way downhill. With "softmax" it is a number
+        above 0, or "auto", which minimises the log-loss of rows that are held out.
     forgetting : float, default=1.0
         In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
     probability : bool, default=False
@@ -225,7 +230,7 @@ class RBFClassifier(Explaining, NetworkClassifier):
 
     def _parts(self):
         readout = readout_of(self)
-        units = RBF.of(self, has_readout=True, may_try=readout.is_ridge)
+        units = RBF.of(self, has_readout=True, may_try=readout.fits_units)
         return Parts(units, Classes.of(self), readout)
 
     n_iter_ = Solved()

@@ -293,9 +293,9 @@ class Training:
 
 def _not_converged(max_iter, tol, gap):
     return (
-        f"The softmax readout has not converged in max_iter={max_iter} steps: its objective would "
-        f"fall by {gap:.1e} of itself, and tol={tol:g}. Raise max_iter or alpha, scale the "
-        "features of X, or give more memory, so that more rows are kept."
+        f"The softmax readout has not converged in {max_iter} steps: its objective would "
+        f"fall by {gap:.1e} of itself, and is to fall by {tol:g} at most. Raise alpha, or "
+        "max_memory, so that H of more rows is kept; or use fewer hidden units."
     )
 
 

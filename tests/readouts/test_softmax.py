@@ -183,7 +183,7 @@ def test_what_does_not_converge_says_so_and_what_to_do():
     with get_engine("jit") as engine:
         found = train_softmax(Job(engine), tanh_layer(), samples_of(X, y), 1e-3, 1e-9, max_iter=2)
     assert found.n_iter == 2
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 .* Raise max_iter or alpha"):
+    with pytest.warns(ConvergenceWarning, match=r"in 2 steps: .* Raise alpha, or"):
         warn_of(found.solution.problem)
 
 
