@@ -4,7 +4,7 @@ from ..estimators.classes import Classes
 from ..estimators.classifier import NetworkClassifier
 from ..estimators.parts import Parts
 from ..estimators.patches import Patches
-from ..estimators.readouts import Ridge
+from ..estimators.readouts import OF_ANY_UNITS, readout_of
 from ..units.automatic import N_PATCHES
 
 
@@ -56,6 +56,8 @@ default="soft_threshold"
     selection : {"random", "global"}, default="random"
         Units are random patches that are not flat, or those among them that are novel, as for
         `RBFProjector`.
+    readout : {"ridge", "softmax"}, default="ridge"
+        "softmax" is multinomial logistic regression: see `RBFClassifier`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
         Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
         held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
@@ -137,7 +139,7 @@ default="soft_threshold"
     def __init__(
         self, n_hidden=N_PATCHES, *, image_shape=None, patch_size=None, stride=1, pool=4,
         kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
-        contrast="auto", whitening=0.3, selection="random", alpha="auto",
+        contrast="auto", whitening=0.3, selection="random", readout="ridge", alpha="auto",
         forgetting=1.0, probability=False, class_weight=None, random_state=None, device="auto",
         max_memory=None, verbose=0,
     ):  # fmt: skip
@@ -153,6 +155,7 @@ default="soft_threshold"
         self.contrast = contrast
         self.whitening = whitening
         self.selection = selection
+        self.readout = readout
         self.alpha = alpha
         self.forgetting = forgetting
         self.probability = probability
@@ -163,4 +166,5 @@ default="soft_threshold"
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Patches.of(self), Classes.of(self), Ridge.of(self))
+        readout = readout_of(self, OF_ANY_UNITS)
+        return Parts(Patches.of(self), Classes.of(self), readout)

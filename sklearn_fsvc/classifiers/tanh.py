@@ -3,7 +3,7 @@
 from ..estimators.classes import Classes
 from ..estimators.classifier import NetworkClassifier
 from ..estimators.parts import Parts
-from ..estimators.readouts import Ridge
+from ..estimators.readouts import OF_ANY_UNITS, readout_of
 from ..estimators.tanh import Tanh
 from ..units.automatic import N_HIDDEN
 
@@ -50,6 +50,8 @@ class TanhClassifier(NetworkClassifier):
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
         used then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+    readout : {"ridge", "softmax"}, default="ridge"
+        "softmax" is multinomial logistic regression: see `RBFClassifier`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
         Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
         held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
@@ -100,6 +102,8 @@ class TanhClassifier(NetworkClassifier):
         combinations of features that count most. A learned map is square.
     readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
+    n_iter_ : int
+        Steps of the softmax readout.
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
     temperature_ : float or ndarray of shape (n_outputs,)
@@ -150,9 +154,9 @@ class TanhClassifier(NetworkClassifier):
 
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
-        forgetting=1.0, probability=False, class_weight=None, random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        patch_size=None, bias=True, feature_weights="auto", layer=None, readout="ridge",
+        alpha="auto", forgetting=1.0, probability=False, class_weight=None, random_state=None,
+        device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
@@ -162,6 +166,7 @@ class TanhClassifier(NetworkClassifier):
         self.bias = bias
         self.feature_weights = feature_weights
         self.layer = layer
+        self.readout = readout
         self.alpha = alpha
         self.forgetting = forgetting
         self.probability = probability
@@ -172,4 +177,5 @@ class TanhClassifier(NetworkClassifier):
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Tanh.of(self, has_readout=True), Classes.of(self), Ridge.of(self))
+        readout = readout_of(self, OF_ANY_UNITS)
+        return Parts(Tanh.of(self, has_readout=True), Classes.of(self), readout)

@@ -306,6 +306,8 @@ class Readout(Part, ABC):
     ----------
     is_ridge : bool
         Whether W minimises squared errors with a penalty, and so is solved from sums over rows.
+    fits_units : bool
+        Whether units that are chosen by the held-out error of ridge readouts suit it.
     has_probabilities : bool
         Whether scores are logits, so that they have probabilities without a calibration.
     """
@@ -315,6 +317,7 @@ class Readout(Part, ABC):
         "posterior_", "n_iter_",
     )  # fmt: skip
     is_ridge: ClassVar[bool] = False
+    fits_units: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
 
     @abstractmethod

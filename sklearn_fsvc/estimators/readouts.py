@@ -1,4 +1,4 @@
-"""The readouts: ridge, and those of FSVC beside it, LMS and one that is not trained."""
+"""The readouts: ridge, softmax, and those of FSVC, LMS and one that is not trained."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,8 @@ from ..readouts.held_out import train_held_out
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
+from ..readouts.softmax import train_softmax
+from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.solution import Solution, warn_of
 from ..rows.sources import Source
 from .parts import Readout, generator
@@ -66,8 +68,8 @@ class Linear(Readout):
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
         found["readout_coef_"], found["readout_intercept_"] = task.outputs(W, b, dtype)
-        if self.choices:
-            found["n_iter_"] = self.n_iter
+        if "lms" in self.choices:
+            found.setdefault("n_iter_", self.n_iter)
         return self.knowing(**found)
 
     def _solved(self, training, solution, **found):
@@ -82,7 +84,7 @@ class Linear(Readout):
 class Ridge(Linear):
     """Squared errors, with a penalty on W that is given or found."""
 
-    is_ridge = True
+    is_ridge = fits_units = True
 
     def train(self, training):
         job, layer, samples, task = training.job, training.layer, training.samples, training.task
@@ -128,6 +130,37 @@ class Ridge(Linear):
                 'with partial_fit give a number, or "auto".'
             )
         return None
+
+
+class Softmax(Linear):
+    """The log-loss, with a penalty on W that is given or found."""
+
+    has_probabilities = fits_units = True
+
+    def check(self, units, task):
+        super().check(units, task)
+        if not is_word(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
+            raise ValueError(
+                f'alpha={self.alpha!r} and readout="softmax" do not go together; give a number '
+                'above 0, or "auto", which minimises the log-loss of rows that are held out.'
+            )
+
+    def train(self, training):
+        job, layer, samples, alpha = training.job, training.layer, training.samples, self.alpha
+        if is_word(alpha, "auto"):
+            alpha = search_softmax_penalty(
+                job, layer, samples, generator(self.random_state)
+            ).alpha  # fmt: skip
+        found = train_softmax(job, layer, samples, alpha)
+        n_columns = training.task.n_columns
+        is_single = training.task.labels.is_single
+        return self._solved(
+            training, found.solution, alpha_=alpha, n_iter_=found.n_iter,
+            temperature_=1.0 if is_single else np.ones(n_columns),
+        )  # fmt: skip
+
+    def why_no_sums(self):
+        return 'readout="softmax" meets all rows again; with partial_fit use "ridge".'
 
 
 class Untrained(Linear):
@@ -193,14 +226,16 @@ class Lms(Untrained):
 
 
 # What the parameter `readout` may be.
-READOUTS = {"ridge": Ridge, "lms": Lms, "none": Untrained}
+READOUTS = {"ridge": Ridge, "softmax": Softmax, "lms": Lms, "none": Untrained}
+# Those that need no centres.
+OF_ANY_UNITS = ("ridge", "softmax")
 
 
-def readout_of(model):
+def readout_of(model, choices=tuple(READOUTS)):
     """The readout that an estimator's parameter of that name asks for.
 
     A word that is not known is refused by `check`.
     """
-    is_known = isinstance(model.readout, str) and model.readout in READOUTS
+    is_known = isinstance(model.readout, str) and model.readout in choices
     kind = READOUTS[model.readout] if is_known else Ridge
-    return kind.of(model, choices=tuple(READOUTS))
+    return kind.of(model, choices=choices)

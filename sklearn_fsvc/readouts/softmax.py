@@ -1,0 +1,307 @@
+"""Multinomial logistic regression on H, which is evaluated again in each pass and never stored.
+
+It minimises ``sum w log-loss + alpha / 2 |W|^2`` from the ridge's solution on. A pass over the rows
+is dear, for it evaluates the layer; so each tells the loss and its gradient at several points of a
+line. Between passes Newton's equations are solved by conjugate gradients (Newton-CG). Their
+Hessian is that of some rows, whose H is kept: those that the readout is least sure of, for the
+others have next to no curvature. What they leave out, the gradients of earlier passes tell
+(L-BFGS around that Hessian).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ..rows.streaming import Consumer, stream
+from .log_loss import LogLoss
+from .newton import Coordinates, History, Kept, Model
+from .ridge import gather
+from .solution import Solution
+from .statistics import RidgeStatistics
+from .tally import Sums, tally
+
+# Rows whose H is kept: so many for each unit, or so many numbers if that is more; and the part of
+# the memory that they may take.
+_KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
+# Rows by which the length of the first readout is found.
+_FIRST_ROWS = 4096
+# Steps along a direction that one pass tries, and shorter ones where none of them helps.
+_STEPS, _SHORT = (0.5, 1.0, 2.0), (1 / 64, 1 / 16, 1 / 4)
+# Steps after which other rows are kept, and gradients that are remembered.
+_KEEP_FOR, _MEMORY = 3, 10
+# What each row counts for, beside its own spread, as it is drawn: a part of the mean.
+_LEAST_SPREAD = 0.02
+# The curvature of rows that are not kept: this part of what they have.
+_OF_OTHERS = 0.01
+# The mean curvature that the first coordinates are made for, and how far from the truth it may be.
+_CURVATURE, _FAR = 1 / 16, 4.0
+# Readouts that are in memory at a time: steps, gradients, points of a line, conjugate gradients.
+_N_POINTS = 2 * _MEMORY + 4 * len(_STEPS) + 8
+
+
+class Found(NamedTuple):
+    """What `train_softmax` finds.
+
+    Attributes
+    ----------
+    solution : Solution
+        W and b with a row for each class; of two classes, they are opposite.
+    loss : float
+        The objective.
+    gap : float
+        By how much of itself it would still fall, by its model: half the squared length of the
+        gradient in coordinates that the Hessian whitens.
+    n_iter : int
+        Steps that were taken.
+    n_passes : int
+        How often H of all rows was evaluated, with the pass of the ridge.
+    """
+
+    solution: Any
+    loss: float
+    gap: float
+    n_iter: int
+    n_passes: int
+
+
+def train_softmax(job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None):
+    """A readout that minimises ``sum w log-loss + alpha / 2 |W|^2``.
+
+    Of two classes W is one vector, as it is in scikit-learn's `LogisticRegression`; several
+    outputs, or labels, have a log-loss each.
+
+    Parameters
+    ----------
+    job : Job
+    layer : RBFLayer or TanhLayer
+    samples : Samples
+        With targets that are classes.
+    alpha : float
+        Above 0; 1 / C of `LogisticRegression`.
+    tol : float
+        It ends where the objective would fall by no more than this part of itself.
+    max_iter : int
+        Steps at most, each of which is a pass over the rows.
+    statistics : RidgeStatistics, optional
+        Of the samples, where they are known.
+
+    Returns
+    -------
+    Found
+        With a `Solution.problem` where it did not converge.
+    """
+    return Training(job, layer, samples, statistics).run(alpha, tol, max_iter)
+
+
+def sampled(spread, n, random):
+    """Numbers of `n` rows, and the probability with which each was drawn.
+
+    It is proportional to the spread, and 1 for the largest: sums over the rows drawn, each over its
+    probability, are those over all rows, on average.
+    """
+    size = spread + _LEAST_SPREAD * spread.mean(dtype=float)
+    size = size.astype(float)
+    certain = np.zeros(len(size), bool)
+    while True:
+        share = (n - certain.sum()) / size[~certain].sum()
+        more = ~certain & (size * share >= 1)
+        if not more.any():
+            break
+        certain |= more
+    share = np.where(certain, 1.0, size * share)
+    ends = np.cumsum(share) * (n / share.sum())
+    rows = np.searchsorted(ends, np.arange(n) + random.random()).clip(max=len(size) - 1)
+    return rows, share[rows]
+
+
+class Training:
+    """`train_softmax` for one penalty after another.
+
+    Parameters
+    ----------
+    job, layer, samples, statistics
+        As of `train_softmax`.
+
+    Attributes
+    ----------
+    point : array of shape (n_units + 1, n_scores) or None
+        The readout so far, from which the next penalty begins; None to begin with.
+    """
+
+    def __init__(self, job, layer, samples, statistics=None):
+        self.n_passes, self.layer, self.samples, self.point = 0, layer, samples, None
+        self.log_loss = LogLoss.of(samples.targets)
+        self._weights = len(samples) if samples.weight is None else float(samples.weight.sum())
+        if statistics is None:
+            (statistics,) = gather(job, [layer], samples)
+            self.n_passes += 1
+        self.statistics, self.algebra = statistics, job.engine.algebra
+        self._take_memory(job.named(f"{job.what}, softmax"))
+        self._coordinates, self._random = None, np.random.default_rng(0)
+
+    def _take_memory(self, job):
+        """Reserve what is there beside each pass: two matrices, kept rows, and readouts."""
+        m, dtype = self.layer.n_units, self.layer.hidden_dtype
+        points = 8 * _N_POINTS * (m + 1) * self.log_loss.n_scores
+        job = job.reserving(2 * RidgeStatistics.nbytes(m) + points)
+        row_bytes = m * dtype.itemsize + 40 * self.log_loss.n_scores
+        room = max(1, int(_KEPT * job.memory_limit) // row_bytes)
+        wanted = max(_KEPT_PER_UNIT * m, _KEPT_NUMBERS // m)
+        self.n_kept = min(len(self.samples.present), wanted, room)
+        self.job = job.reserving(self.n_kept * row_bytes)
+
+    def _set_coordinates(self, curvature):
+        """Coordinates that suit rows of this mean curvature, if the present ones are too far."""
+        penalty = self.alpha / max(curvature, np.finfo(float).tiny)
+        now = self._coordinates and self._coordinates.penalty
+        if now is None or not 1 / _FAR < penalty / now < _FAR:
+            self._coordinates = None  # before there is another one
+            self._coordinates = Coordinates(self.statistics, penalty)
+
+    def run(self, alpha, tol, max_iter):
+        """`Found` for a penalty."""
+        self.alpha = alpha
+        T = self._first_point() if self.point is None else self.point
+        loss, G, spread = self._at([T])[0]
+        history, problem, n_iter = History(_MEMORY), "", 0
+        while True:
+            if n_iter % _KEEP_FOR == 0:
+                self._keep_the_unsure(spread)
+            D, gap = self._direction(T, G, spread, history)
+            if gap <= tol * loss:
+                break
+            if n_iter == max_iter:
+                problem = _not_converged(max_iter, tol, gap / loss)
+                break
+            found = self._best_step(T, D, loss)
+            if found is None and len(history):
+                history.clear()
+                continue
+            if found is None:
+                problem = _at_rounding(tol, gap / loss, self.layer.hidden_dtype)
+                break
+            new, (loss, slope, spread) = found
+            history.add(new - T, slope - G)
+            T, G, n_iter = new, slope, n_iter + 1
+        self.point = T
+        return Found(self._solution(T, problem), loss, gap / loss, n_iter, self.n_passes)
+
+    def _first_point(self):
+        """The ridge's solution, as long as the log-loss of some rows wants it."""
+        rows = self.samples.present
+        if self.n_kept < len(rows):
+            n = min(self.n_kept, _FIRST_ROWS)
+            rows = np.sort(self._random.choice(rows, n, replace=False))
+        self._keep(rows)
+        self._set_coordinates(_CURVATURE)
+        c, xp = self._coordinates, self.algebra.xp
+        right = xp.concatenate([self.statistics.right, xp.zeros((1, len(self.statistics.y)))])
+        z = c.gradient(right)
+        T = c.point(z)
+        T[-1] += self.statistics.y / self.statistics.n
+        T = xp.stack(self.log_loss.of_scores(T.T)).T
+        scores, squared = self.algebra.to_host(self._kept.scores(T)), float((T[:-1] ** 2).sum())
+        wanted = self.log_loss.wanted(self.samples.targets, rows, np)
+        weight = np.ones(len(rows)) if self.samples.weight is None else self.samples.weight[rows]
+        times = self._weights / weight.sum()
+
+        def objective(log_length):
+            length = np.exp(log_length)
+            S = length * scores
+            own = (S * wanted).sum(axis=1)
+            losses = self.log_loss.probabilities(S, np) - own
+            return times * (weight @ losses) + self.alpha / 2 * length**2 * squared
+
+        return float(np.exp(minimize_scalar(objective, bounds=(-5, 10), method="bounded").x)) * T
+
+    def _keep(self, rows, share=1.0):
+        """Keep H of some rows, each of which stands for 1 / `share` of them."""
+        self._kept = None
+        job, dtype = self.job, self.layer.hidden_dtype
+        H = job.engine.xp.empty((len(rows), self.layer.n_units), dtype)
+
+        def take(part, tile):
+            H[part] = tile
+
+        stream(job, self.layer, self.samples.X, Consumer(take), rows)
+        weight = 1.0 if self.samples.weight is None else self.samples.weight[rows]
+        self._kept = Kept(self.algebra, rows, H, weight / share * np.ones(len(rows)))
+
+    @property
+    def _keeps_all(self):
+        return len(self._kept.rows) == len(self.samples.present)
+
+    def _keep_the_unsure(self, spread):
+        """Keep the rows of the largest spread, and some that stand for the others."""
+        if not self._keeps_all:
+            self._keep(*sampled(spread, self.n_kept, self._random))
+
+    def _at(self, points):
+        """(objective, gradient, spread of each row) of each of some readouts."""
+        host = np.stack([self.algebra.to_host(T) for T in points])
+        found = self._tally_kept(host) if self._keeps_all else self._tally(host)
+        return [
+            self._with_penalty(T, *each)
+            for T, each in zip(points, zip(*found, strict=True), strict=True)
+        ]
+
+    def _tally(self, points):
+        self.n_passes += 1
+        return tally(self.job, self.layer, self.samples, self.log_loss, points)
+
+    def _tally_kept(self, points):
+        kept = self._kept
+        sums = Sums(self.algebra, self.log_loss, points, kept.H.dtype)
+        wanted = self.log_loss.wanted(self.samples.targets, kept.rows, self.algebra.xp)
+        sums.add(kept.H, wanted, kept.weight)
+        return sums.found()
+
+    def _with_penalty(self, T, loss, gradient, spread):
+        G = self.algebra.here(gradient).copy()
+        G[:-1] += self.alpha * T[:-1]
+        return float(loss) + self.alpha / 2 * float((T[:-1] ** 2).sum()), G, spread
+
+    def _direction(self, T, G, spread, history):
+        """Where to go, and by how much the objective should fall on the way."""
+        total = float(spread.sum(dtype=float))
+        self._set_coordinates(total / 2 / self._weights)
+        others = 0.0 if self._keeps_all else total - float(spread[self._kept.rows].sum(dtype=float))
+        of_others = _OF_OTHERS * max(0.0, others) / 2 / self._weights
+        model = Model(self._coordinates, self.log_loss, self._kept, T, self.alpha, of_others)
+        D = -history.times(G, model.solve)
+        gap = -float((G * D).sum()) / 2
+        if gap <= 0 and len(history):
+            history.clear()
+            return self._direction(T, G, spread, history)
+        return D, gap
+
+    def _best_step(self, T, D, loss):
+        """A lower point on the way and what is known there; None where none is found."""
+        for steps in (_STEPS, _SHORT):
+            points = [T + step * D for step in steps]
+            found = self._at(points)
+            best = min(range(len(steps)), key=lambda i: found[i][0])
+            if found[best][0] < loss:
+                return points[best], found[best]
+        return None
+
+    def _solution(self, T, problem):
+        W = self.algebra.xp.stack(self.log_loss.of_classes(T.T))
+        return Solution(W[:, :-1], W[:, -1], problem)
+
+
+def _not_converged(max_iter, tol, gap):
+    return (
+        f"The softmax readout has not converged in {max_iter} steps: its objective would "
+        f"fall by {gap:.1e} of itself, and is to fall by {tol:g} at most. Raise alpha, or "
+        "max_memory, so that H of more rows is kept; or use fewer hidden units."
+    )
+
+
+def _at_rounding(tol, gap, dtype):
+    return (
+        f"The softmax readout has not converged to tol={tol:g}: no step lowers its objective, "
+        f"which should fall by {gap:.1e} of itself. {dtype} rounds too much; raise tol or alpha, "
+        "or give X in float64."
+    )

@@ -1,0 +1,82 @@
+"""Penalties of softmax readouts by the log-loss of rows that are held out."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .held_out import STEP, Found, parts_to_hold_out, that_judge
+from .softmax import Training
+from .tally import tally
+
+# Penalties are powers of STEP between these; the first one that is tried.
+_LEAST, _MOST, _START = -10, 12, 0
+# Rows of each unit by which they are judged, and numbers of H, whichever is more.
+_PER_UNIT, _NUMBERS = 4, 2**24
+# How well and in how many steps each readout on the path is trained.
+_TOL, _MAX_ITER = 1e-3, 30
+
+
+def search_softmax_penalty(job, layer, samples, random):
+    """The penalty with the least log-loss on held-out rows.
+
+    Downhill from 1 on, by steps of STEP; each readout begins where its neighbour ended. Of many
+    rows a sample judges, whose H fits into the memory: a penalty on the sum of the losses is worth
+    as much whatever the number of rows, as the precision of a prior is.
+
+    Parameters
+    ----------
+    job : Job
+    layer : RBFLayer or TanhLayer
+    samples : Samples
+    random : numpy.random.Generator
+
+    Returns
+    -------
+    Found
+        With log-losses, of several outputs their sum, for errors.
+    """
+    rows = _sample(samples.present, layer.n_units, random)
+    some = replace(samples, X=samples.X) if len(rows) == len(samples) else samples.taken(rows)
+    parts = that_judge(parts_to_hold_out(np.arange(len(some)), random), layer.n_units)
+    folds = [_Fold(job, layer, some, held) for held in parts]
+    tried = {}
+
+    def error_at(power):
+        alpha = float(STEP**power)
+        if alpha not in tried:
+            tried[alpha] = float(np.mean([fold.log_loss(alpha) for fold in folds]))
+        return tried[alpha]
+
+    best = _START
+    for step in (1, -1):
+        first = best
+        while _LEAST <= best + step <= _MOST and error_at(best + step) < error_at(best):
+            best += step
+        if best != first:
+            break
+    return Found(float(STEP**best), error_at(best), layer.n_units, tried)
+
+
+def _sample(rows, n_units, random):
+    most = max(_PER_UNIT * n_units, _NUMBERS // n_units)
+    if len(rows) <= most:
+        return rows
+    return np.sort(random.choice(rows, most, replace=False))
+
+
+class _Fold:
+    """Rows that are trained on and rows that are held out."""
+
+    def __init__(self, job, layer, samples, held):
+        kept = np.setdiff1d(np.arange(len(samples)), held)
+        self._held = samples.taken(held)
+        self._training = Training(job.named(f"{job.what}, held out"), layer, samples.taken(kept))
+        self._job, self._layer = self._training.job, layer
+
+    def log_loss(self, alpha):
+        """Mean over the held-out rows, by the readout of a penalty."""
+        self._training.run(alpha, _TOL, _MAX_ITER)
+        point = self._training.algebra.to_host(self._training.point)
+        found = tally(self._job, self._layer, self._held, self._training.log_loss, point[None])
+        weight = self._held.weight
+        return float(found.losses[0]) / (len(self._held) if weight is None else weight.sum())

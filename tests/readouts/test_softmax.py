@@ -1,0 +1,320 @@
+"""Softmax readouts against scikit-learn's logistic regression on H in memory."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+import naive
+from allocated import peak
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.team import Team
+from sklearn_fsvc.estimators.targets import ClassTargets, SeveralTargets
+from sklearn_fsvc.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.readouts import softmax, softmax_penalty
+from sklearn_fsvc.readouts.log_loss import LogLoss
+from sklearn_fsvc.readouts.newton import History
+from sklearn_fsvc.readouts.softmax import sampled, train_softmax
+from sklearn_fsvc.readouts.softmax_penalty import search_softmax_penalty
+from sklearn_fsvc.readouts.solution import warn_of
+from sklearn_fsvc.rows.blocks import open_all
+from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc.rows.samples import Samples
+from teams import Half
+
+N, M, D = 600, 20, 5
+
+
+def tanh_layer(dtype=np.float64, n_units=M):
+    rng = np.random.default_rng(1)
+    return TanhLayer(
+        rng.normal(size=(n_units, D)).astype(dtype), rng.normal(size=n_units).astype(dtype)
+    )
+
+
+def table(n_classes, dtype=np.float64, n_rows=N):
+    """Rows of classes that overlap, of which the last has few rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, D))
+    scores = X @ rng.normal(size=(D, n_classes)) + rng.gumbel(size=(n_rows, n_classes))
+    scores[:, -1] -= 1
+    return X.astype(dtype), scores.argmax(axis=1)
+
+
+def some_weights(n_rows=N):
+    weight = np.random.default_rng(2).uniform(0.1, 3, n_rows)
+    weight[::7] = 0
+    return weight
+
+
+def objective(H, y, W, b, alpha, weight=None):
+    """As it stands on paper; of two classes half of |W|^2 counts, for W are opposite vectors."""
+    losses = -log_softmax(H @ W.T + b, axis=1)[np.arange(len(y)), y]
+    squared = (W**2).sum() if len(W) > 2 else ((W[1] - W[0]) ** 2).sum()
+    return (losses if weight is None else weight * losses).sum() + alpha / 2 * squared
+
+
+def oracle(H, y, alpha, weight=None):
+    """W and b of scikit-learn, a row for each class."""
+    model = LogisticRegression(C=1 / alpha, tol=1e-8, max_iter=10_000).fit(H, y, weight)
+    W, b = model.coef_, model.intercept_
+    return (W, b) if len(W) > 1 else (np.vstack([-W, W]) / 2, np.concatenate([-b, b]) / 2)
+
+
+def samples_of(X, y, weight=None):
+    return Samples(X, ClassTargets(y, y.max() + 1), weight)
+
+
+def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
+    """The objective is what is said, and that of scikit-learn."""
+    W, b, problem = found.solution
+    assert problem == ""
+    own = objective(H, y, np.asarray(W), np.asarray(b), alpha, weight)
+    np.testing.assert_allclose(found.loss, own, rtol=1e-5)
+    best = objective(H, y, *oracle(H, y, alpha, weight), alpha, weight)
+    assert best * (1 - 1e-6) < own < best * (1 + tolerance)
+
+
+@pytest.fixture(params=["kept", "sampled"])
+def few_are_kept(request, monkeypatch):
+    """H of all rows is kept where there are few; here also of some alone."""
+    if request.param == "sampled":
+        monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
+    return request.param == "sampled"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("alpha", [1e-2, 1.0, 100.0])
+def test_the_objective_is_that_of_scikit_learn(n_classes, alpha, weighted, few_are_kept):
+    X, y = table(n_classes)
+    weight, layer = some_weights() if weighted else None, tanh_layer()
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, samples_of(X, y, weight), alpha, tol=2e-5)
+    check_equal(found, naive.hidden(layer, X), y, alpha, weight)
+    assert (found.n_passes > 1) == few_are_kept
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_on_every_device(device, dtype, few_are_kept):
+    X, y = table(3, dtype)
+    for layer in (tanh_layer(dtype), RBFLayer(X[:M], 2.0)):
+        with get_engine(device) as engine:
+            there, job = samples_of(X, y).on_device(Job(engine))
+            found = train_softmax(job, layer, there, 1.0)
+            W, b = (engine.to_host(each) for each in found.solution[:2])
+        found = found._replace(solution=found.solution._replace(W=W, b=b))
+        check_equal(found, naive.hidden(layer, X), y, 1.0)
+
+
+def test_rows_of_weight_0_are_absent(few_are_kept):
+    X, y = table(3)
+    weight, layer = some_weights(), tanh_layer()
+    there = weight > 0
+    with get_engine("jit") as engine:
+        job = Job(engine)
+        found = train_softmax(job, layer, samples_of(X, y, weight), 1.0, tol=1e-9)
+        other = train_softmax(
+            job, layer, samples_of(X[there], y[there], weight[there]), 1.0, tol=1e-9
+        )
+    np.testing.assert_allclose(found.solution.W, other.solution.W, atol=1e-3)
+
+
+@pytest.mark.parametrize("are_labels", [True, False])
+def test_several_outputs_have_a_log_loss_each(are_labels, few_are_kept):
+    """Of labels one logistic each; else of as many classes as each has."""
+    X, first = table(2 if are_labels else 3)
+    ys = [first, (X[:, 0] > 0.3).astype(int), (X[:, 1] + X[:, 2] ** 2 > 1).astype(int)]
+    targets = SeveralTargets(tuple(ClassTargets(y, y.max() + 1) for y in ys), are_labels)
+    layer, alpha = tanh_layer(), 0.5
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, Samples(X, targets), alpha, tol=2e-5)
+    H, start, total = naive.hidden(layer, X), 0, 0.0
+    for y in ys:
+        own = slice(start, start := start + y.max() + 1)
+        total += objective(H, y, *oracle(H, y, alpha), alpha)
+        W, b = found.solution.W[own], found.solution.b[own]
+        best = objective(H, y, *oracle(H, y, alpha), alpha)
+        assert objective(H, y, W, b, alpha) < best * (1 + 1e-3)
+    np.testing.assert_allclose(found.loss, total, rtol=1e-4)
+
+
+def test_blocks_of_dask(few_are_kept):
+    da, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
+    X, y = table(3)
+    weight, layer = some_weights(), tanh_layer()
+    rows, _, _ = open_all(da.from_array(X, chunks=(130, D)), "jit", None)
+    with get_engine("jit") as engine, dask.config.set(scheduler="threads"):
+        job = Job(engine)
+        found = train_softmax(job, layer, samples_of(rows, y, weight), 1.0, tol=2e-5)
+        search_softmax_penalty(job, layer, samples_of(rows, y, weight), np.random.default_rng(0))
+    check_equal(found, naive.hidden(layer, X), y, 1.0, weight)
+
+
+def test_a_team_shares_the_passes(few_are_kept):
+    X, y = table(3)
+    with Team([Half(0), Half(1)]) as engine:
+        there, job = samples_of(X, y, some_weights()).on_device(Job(engine))
+        found = train_softmax(job, tanh_layer(), there, 1.0, tol=2e-5)
+    check_equal(found, naive.hidden(tanh_layer(), X), y, 1.0, some_weights())
+
+
+def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
+    monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
+    losses, passes, X_y = [], [], table(4)
+    step, tally = softmax.Training._best_step, softmax.tally
+
+    def watched(self, T, D, loss):
+        losses.append(loss)
+        return step(self, T, D, loss)
+
+    monkeypatch.setattr(softmax.Training, "_best_step", watched)
+    monkeypatch.setattr(softmax, "tally", lambda *args: passes.append(1) or tally(*args))
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), tanh_layer(), samples_of(*X_y), 0.1)
+    assert (np.diff([*losses, found.loss]) < 0).all()
+    assert found.n_passes == len(passes) + 1
+    assert found.n_iter <= 12
+
+
+def test_what_does_not_converge_says_so_and_what_to_do():
+    X, y = table(3)
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), tanh_layer(), samples_of(X, y), 1e-3, 1e-9, max_iter=2)
+    assert found.n_iter == 2
+    with pytest.warns(ConvergenceWarning, match=r"in 2 steps: .* Raise alpha, or"):
+        warn_of(found.solution.problem)
+
+
+def test_float32_that_rounds_too_much_says_so():
+    X, y = table(3, np.float32)
+    with get_engine("jit") as engine:
+        found = train_softmax(
+            Job(engine), tanh_layer(np.float32), samples_of(X, y), 1e-3, 1e-17, max_iter=1000
+        )
+    assert "float32 rounds too much" in found.solution.problem
+
+
+def test_memory_is_kept_to():
+    """With less memory fewer rows are kept, and the answer is the same."""
+    limit, layer = 6 * 2**20, tanh_layer(n_units=200)
+    X, y = table(3, n_rows=20_000)
+    samples = samples_of(X, y)
+    with get_engine("blas") as engine:
+        train_softmax(Job(engine), layer, samples_of(X[:500], y[:500]), 10.0)  # what is cached
+        found, bytes_ = peak(train_softmax, Job(engine, limit), layer, samples, 10.0)
+    assert found.n_passes > 1
+    assert bytes_ < limit
+    check_equal(found, naive.hidden(layer, X), y, 10.0, tolerance=3e-4)
+
+
+def test_a_layer_whose_units_are_equal_is_solved_all_the_same():
+    X, y = table(3)
+    layer = tanh_layer()
+    layer = TanhLayer(np.vstack([layer.units] * 2), np.concatenate([layer.bias] * 2))
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, samples_of(X, y), 1e-6, tol=1e-5)
+    check_equal(found, naive.hidden(layer, X), y, 1e-6, tolerance=1e-3)
+
+
+def test_rows_are_drawn_by_their_spread(rng):
+    """Each as often as it is said: sums over the drawn are right on average."""
+    spread = rng.exponential(size=500).astype(np.float32)
+    spread[:5] = 1000
+    total = np.zeros(500)
+    for _ in range(2000):
+        rows, share = sampled(spread, 60, rng)
+        assert len(np.unique(rows)) == 60
+        total[rows] += 1 / share
+    np.testing.assert_array_equal(total[:5], 2000)
+    assert abs(total.sum() / 2000 - 500) < 25
+    probable = np.argsort(spread)[100:]
+    np.testing.assert_allclose(total[probable].mean() / 2000, 1, atol=0.03)
+
+
+def test_the_history_is_that_of_a_quadratic(rng):
+    """With as many pairs as there are dimensions, the direction is Newton's, whatever the guess."""
+    A = rng.normal(size=(4, 4))
+    A = A @ A.T + np.eye(4)
+    history, pairs = History(4), []
+    for _ in range(4):  # conjugate steps
+        s = rng.normal(size=4)
+        for other in pairs:
+            s -= (s @ A @ other) / (other @ A @ other) * other
+        pairs.append(s)
+        history.add(s, A @ s)
+    G = rng.normal(size=4)
+    np.testing.assert_allclose(history.times(G, lambda g: 3 * g), np.linalg.solve(A, G), rtol=1e-8)
+    history.add(s, -s)  # not convex
+    assert len(history) == 4
+
+
+@pytest.mark.parametrize("sizes", [(3,), (2,), (2, 2), (2, 4, 2, 2), (3, 2)])
+def test_slopes_and_curvature_are_those_of_differences(sizes, rng):
+    log_loss = LogLoss(sizes)
+    S, U = rng.normal(size=(2, 6, log_loss.n_scores))
+    losses = np.zeros(S.shape)
+    P = S.copy()
+    log_loss.probabilities(P, np)
+    for k in range(log_loss.n_scores):
+        step = np.zeros(S.shape)
+        step[:, k] = 1e-6
+        both = [log_loss.probabilities(S + sign * step, np) for sign in (1, -1)]
+        losses[:, k] = (both[0] - both[1]) / 2e-6
+    np.testing.assert_allclose(P, losses, atol=1e-8)
+    ahead, back = S + 1e-6 * U, S - 1e-6 * U
+    for each in (ahead, back):
+        log_loss.probabilities(each, np)
+    np.testing.assert_allclose(log_loss.curve(P, U.copy()), (ahead - back) / 2e-6, atol=1e-8)
+    W = rng.normal(size=(log_loss.n_scores, 3))
+    of_classes = log_loss.of_classes(W)
+    assert len(of_classes) == sum(sizes)
+    np.testing.assert_allclose(log_loss.of_scores(of_classes), W)
+
+
+def test_scores_of_any_size_have_a_loss():
+    S = np.array([[800.0, -800.0], [-900.0, 0.0]])
+    for sizes, expected in [((2, 2), [800.0, np.log(2)])]:
+        P = S.copy()
+        np.testing.assert_allclose(LogLoss(sizes).probabilities(P, np), expected)
+        np.testing.assert_allclose(P, [[1, 0], [0, 0.5]])
+
+
+def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
+    """As scikit-learn finds it on the same rows; neighbours of the best are worse."""
+    X, y = table(3)
+    layer = tanh_layer()
+    held = np.arange(0, N, 3)
+    monkeypatch.setattr(softmax_penalty, "parts_to_hold_out", lambda *_: [held])
+    with get_engine("jit") as engine:
+        found = search_softmax_penalty(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0)
+        )
+    H, kept = naive.hidden(layer, X), np.setdiff1d(np.arange(N), held)
+    for alpha, error in found.tried.items():
+        W, b = oracle(H[kept], y[kept], alpha)
+        expected = objective(H[held], y[held], W, b, 0.0) / len(held)
+        np.testing.assert_allclose(error, expected, rtol=5e-3)
+    assert found.error == min(found.tried.values())
+    assert len(found.tried) >= 3
+    lowest, highest = min(found.tried), max(found.tried)
+    assert lowest < found.alpha < highest
+
+
+def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
+    monkeypatch.setattr(softmax_penalty, "_NUMBERS", 1)
+    X, y = table(3)
+    seen = []
+
+    def told(self, job, layer, samples, held):
+        seen.append(len(samples))
+        self.log_loss = lambda alpha: abs(np.log(alpha) - 1)
+
+    monkeypatch.setattr(softmax_penalty._Fold, "__init__", told)
+    with get_engine("jit") as engine:
+        found = search_softmax_penalty(
+            Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0)
+        )
+    assert set(seen) == {4 * M}
+    np.testing.assert_allclose(found.alpha, 10**0.5)
