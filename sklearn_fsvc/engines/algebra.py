@@ -15,6 +15,7 @@ import numpy as np
 
 from . import lapack
 from .blas_threads import at_most
+from .integers import add_gram_of_bytes, add_gram_of_floats, has_bytes
 from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
@@ -28,6 +29,8 @@ EDGE = 512
 _TINY = 2**13
 # Order up to which a factor is one call.
 _WHOLE = 512
+# Multiplications from which compiled loops for bytes are worth their way from the disk.
+_MANY_BYTES = 2**32
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
 _SUMS, _ROWS = 4, 256
 
@@ -117,6 +120,14 @@ class HostAlgebra:
             _syrk_by_sums(C, A, factor, keep, n_sums)
         else:
             _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))
+
+    @staticmethod
+    def add_exact_gram(blocks, H, steps):
+        """Add H'H to panels of a lower triangle, exactly: see `integers.add_gram`."""
+        if steps.bits == 8 and len(H) * H.shape[1] ** 2 >= _MANY_BYTES and has_bytes():
+            add_gram_of_bytes(blocks, H, steps)
+        else:
+            add_gram_of_floats(HOST, blocks, H, steps)
 
     @staticmethod
     def syrk_bytes(order, dtype):

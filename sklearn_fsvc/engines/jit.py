@@ -40,7 +40,7 @@ class _Prepared:
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
     epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
-    has_all: bool  # of the formula is done by the kernel
+    rest: object  # of the formula, which the kernel has not done: (A, xp) -> None; None for nothing
 
 
 class JitEngine(HostEngine):
@@ -116,11 +116,12 @@ class JitEngine(HostEngine):
         is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
         scale = finite(affine.scale, layer.hidden_dtype)
         epilogue = (one, scale, offset, dtype(affine.floor), int(is_exp))
-        has_all = is_exp or not layer.has_finish
+        is_done = is_exp or not layer.has_finish
+        rest = layer.finish if not is_done else layer.round if layer.steps else None
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         threads = allowed_threads(settings["threads"])
         return _Prepared(
-            layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue, has_all
+            layer, panels, kernel, tile, threads, row_sums, unit_sums, epilogue, rest
         )  # fmt: skip
 
     def hidden(self, prepared, X, out=None, units=None):
@@ -128,7 +129,7 @@ class JitEngine(HostEngine):
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
-        if not prepared.has_all:
+        if prepared.rest:
             step = max(64, _FINISH // layer.n_units)
         units = units or slice(0, layer.n_units)
 
@@ -136,9 +137,9 @@ class JitEngine(HostEngine):
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
-                if not prepared.has_all:
+                if prepared.rest:
                     with far_away():
-                        layer.finish(out[tile, units], np)
+                        prepared.rest(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
         threads = prepared.threads if work > _SERIAL else 1

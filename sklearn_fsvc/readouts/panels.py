@@ -107,11 +107,14 @@ class Panels:
             rows = self.algebra.here(v)[first:, None]
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
-    def add_gram(self, H):
+    def add_gram(self, H, steps=None):
         """Add H'H, in place; by products in the dtype of H. H has contiguous rows.
 
-        Where there is no memory for it, nothing has been added.
+        Where there is no memory for it, nothing has been added. Exactly where H is rounded to
+        `steps`.
         """
+        if steps is not None:
+            return self.algebra.add_exact_gram(list(self), H, steps)
         is_wide = H.dtype == np.float64
         spare = None if is_wide else self.algebra.xp.zeros(self._largest, H.dtype)
         for first, block in self:

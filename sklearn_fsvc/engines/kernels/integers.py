@@ -97,13 +97,13 @@ def _products(context, units, group, columns, other, first, out):
 
 
 @jit
-def add_products(units, columns, begin, end, of_units, of_columns, scale, out):
-    """Add ``scale * (products + of_units[i] + of_columns[j])`` to ``out[j, i]``.
+def add_products(units, columns, origin, begin, end, of_units, of_columns, scale, out):
+    """Add ``scale * (products + of_units[i] + of_columns[j])`` to a symmetric matrix.
 
-    For the columns `begin`, a multiple of `COLUMNS`, to `end`, and all units from the group of
-    the column on. `out` (columns, units) is a part of a larger array.
+    To ``out[j - origin, i - origin]``, for the columns j from `begin`, a multiple of `GROUP`, to
+    `end`, and all units i from the group of the column on.
     """
-    n_units = out.shape[1]
+    n_units = origin + out.shape[1]
     sums = np.empty((COLUMNS, GROUP), np.int32)
     for low in range(begin // GROUP, units.shape[0], _BLOCK):
         for j in range(begin, end, COLUMNS):
@@ -115,7 +115,7 @@ def add_products(units, columns, begin, end, of_units, of_columns, scale, out):
                     more = of_columns[j + c]
                     for u in range(min(GROUP, n_units - first)):
                         total = np.float64(sums[c, u]) + of_units[first + u] + more
-                        out[j + c, first + u] += scale * total
+                        out[j + c - origin, first + u - origin] += scale * total
 
 
 def _pack(H, steps, zero, begin, end, words, totals):

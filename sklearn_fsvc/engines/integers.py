@@ -1,0 +1,103 @@
+"""Exact sums of products of activations that are rounded to steps.
+
+Activations in steps of 2^-8 are integers of 8 bits times a number that changes no digit. Sums of
+their products are exact: in bytes, by an instruction for them; in floats, for as many rows as
+the digits of the float can hold.
+"""
+
+import numpy as np
+
+from .pool import share
+from .threads import n_threads
+
+# Rows whose products are added up in 32 bits: 255 * 255 * 16,384 < 2^31.
+MOST_ROWS = 16_384
+# Rows that are worth a product of their own.
+_FEW_ROWS = 64
+# Groups of units that a thread packs at a time, and columns that it adds up.
+_PACKED, _COLUMNS = 8, 64
+
+
+def exact_sums(steps, dtype):
+    """How many integers add up without rounding in a float type."""
+    return 2 ** (np.finfo(dtype).nmant + 1) // steps.most
+
+
+def add_gram_of_floats(algebra, blocks, H, steps):
+    """Add H'H to the lower triangle of a matrix, exactly and in place.
+
+    Parameters
+    ----------
+    algebra : HostAlgebra or its like
+    blocks : list of (int, array)
+        Panels as those of `readouts.panels`: number of the first column, which is a multiple
+        of 64, and the panel in float64.
+    H : array of shape (rows, units)
+        Rounded by `steps`.
+    steps : Steps
+    """
+    step = exact_sums(steps, H.dtype) // steps.most
+    if step < _FEW_ROWS:
+        H, step = H.astype(np.float64), exact_sums(steps, np.float64) // steps.most
+    for start in range(0, len(H), step):
+        rows = H[start : start + step]
+        for first, block in blocks:
+            n, left = block.shape[1], rows[:, first:].T
+            sums = algebra.xp.zeros(block.shape, H.dtype, order="F")
+            algebra.syrk(sums[:n], left[:n], keep=0.0)
+            algebra.gemm(sums[n:], left[n:], rows[:, first : first + n], keep=0.0)
+            block += sums
+
+
+def has_bytes():
+    """Whether this processor multiplies bytes, and compiled loops work here."""
+    from .jit import JitEngine, uint8_instruction
+
+    return JitEngine().why_unavailable() is None and uint8_instruction() == "vnni"
+
+
+def add_gram_of_bytes(blocks, H, steps):
+    """The same for activations of 8 bits on the host, where it `has_bytes`."""
+    for start in range(0, len(H), MOST_ROWS):
+        _add_bytes(blocks, H[start : start + MOST_ROWS], steps)
+
+
+def _add_bytes(blocks, H, steps):
+    from .kernels.integers import add_products
+
+    words, totals = _packed(H, steps)
+    # One side is read less 128: see `kernels.integers`.
+    lost, none = 128.0 * totals, np.zeros(len(totals))
+    of_units, of_columns = (-lost, none) if steps.is_signed else (none, lost)
+
+    def add(part):
+        begin, first, block = part
+        end = min(begin + _COLUMNS, first + block.shape[1])
+        add_products(
+            words, words, first, begin, end, of_units, of_columns, steps.scale**-2, block.T
+        )
+
+    parts = [
+        (begin, first, block)
+        for first, block in blocks
+        for begin in range(first, first + block.shape[1], _COLUMNS)
+    ]
+    share(add, parts, n_threads())
+
+
+def _packed(H, steps):
+    """(words, sums of the units): see `kernels.integers`."""
+    from .kernels import integers
+
+    n_rows, n_units = H.shape
+    n_groups = -(-n_units // integers.GROUP)
+    packed = np.empty((n_groups, -(-n_rows // 4), integers.GROUP, 4), np.uint8)
+    totals = np.zeros(n_units)
+    pack = getattr(integers, f"pack_{H.dtype}")
+
+    def fill(begin):
+        end = min(begin + _PACKED, n_groups)
+        pack(H, H.dtype.type(steps.scale), steps.zero, begin, end, packed, totals)
+
+    share(fill, range(0, n_groups, _PACKED), n_threads())
+    return packed.view(np.int32)[..., 0], totals
