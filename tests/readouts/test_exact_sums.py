@@ -1,4 +1,4 @@
-"""Sums of rounded activations: the same bits however rows are cut, ordered, added and taken away."""
+"""Sums of rounded activations: the same bits however rows are cut, ordered and put together."""
 
 import numpy as np
 import pytest
