@@ -147,6 +147,8 @@ class Gather:
             statistics[i].update(H, Y, samples.weight_of(part))
 
         widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
+        if layers[0].steps:  # what is exact may be in float64, H and the sums of a panel
+            widened, fixed = 8 * m, fixed + 2 * Panels.gram_bytes(m, np.float32)
         consumer = Consumer(
             add,
             fixed_bytes=fixed + room * has_room,
