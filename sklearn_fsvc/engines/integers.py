@@ -5,6 +5,8 @@ their products are exact: in bytes, by an instruction for them; in floats, for a
 the digits of the float can hold.
 """
 
+from functools import cache
+
 import numpy as np
 
 from .pool import share
@@ -49,11 +51,16 @@ def add_gram_of_floats(algebra, blocks, H, steps):
             block += sums
 
 
+@cache
 def has_bytes():
-    """Whether this processor multiplies bytes, and compiled loops work here."""
-    from .jit import JitEngine, uint8_instruction
+    """Whether this processor multiplies bytes, and numba compiles loops for it."""
+    try:
+        from numba import config
 
-    return JitEngine().why_unavailable() is None and uint8_instruction() == "vnni"
+        from .kernels.target import TARGET
+    except ImportError:
+        return False
+    return TARGET.uint8 == "vnni" and not config.DISABLE_JIT
 
 
 def add_gram_of_bytes(blocks, H, steps):
