@@ -15,7 +15,7 @@ import numpy as np
 
 from . import lapack
 from .blas_threads import at_most
-from .integers import add_gram_of_bytes, add_gram_of_floats, has_bytes
+from .integers import MOST_ROWS, add_gram_of_bytes, add_gram_of_floats, has_bytes
 from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
@@ -124,7 +124,8 @@ class HostAlgebra:
     @staticmethod
     def add_exact_gram(blocks, H, steps):
         """Add H'H to panels of a lower triangle, exactly: see `integers.add_gram`."""
-        if steps.bits == 8 and len(H) * H.shape[1] ** 2 >= _MANY_BYTES and has_bytes():
+        is_large = len(H) * H.shape[1] ** 2 >= _MANY_BYTES
+        if is_large and steps.bits == 8 and len(H) <= MOST_ROWS and has_bytes():
             add_gram_of_bytes(blocks, H, steps)
         else:
             add_gram_of_floats(HOST, blocks, H, steps)

@@ -12,8 +12,8 @@ import numpy as np
 from .pool import share
 from .threads import n_threads
 
-# Rows whose products are added up in 32 bits: 255 * 255 * 16,384 < 2^31.
-MOST_ROWS = 16_384
+# Rows whose products are added up in 32 bits: 255 * 128 * 65,536 < 2^31.
+MOST_ROWS = 65_536
 # Rows that are worth a product of their own.
 _FEW_ROWS = 64
 # Groups of units that a thread packs at a time, and columns that it adds up.
@@ -41,11 +41,13 @@ def add_gram_of_floats(algebra, blocks, H, steps):
     step = exact_sums(steps, H.dtype) // steps.most
     if step < _FEW_ROWS:
         H, step = H.astype(np.float64), exact_sums(steps, np.float64) // steps.most
+    # All memory is taken here: as soon as something is added, all will be.
+    spare = algebra.xp.zeros(max(block.size for _, block in blocks), H.dtype)
     for start in range(0, len(H), step):
         rows = H[start : start + step]
         for first, block in blocks:
             n, left = block.shape[1], rows[:, first:].T
-            sums = algebra.xp.zeros(block.shape, H.dtype, order="F")
+            sums = spare[: block.size].reshape(block.shape, order="F")
             algebra.syrk(sums[:n], left[:n], keep=0.0)
             algebra.gemm(sums[n:], left[n:], rows[:, first : first + n], keep=0.0)
             block += sums
@@ -64,12 +66,7 @@ def has_bytes():
 
 
 def add_gram_of_bytes(blocks, H, steps):
-    """The same for activations of 8 bits on the host, where it `has_bytes`."""
-    for start in range(0, len(H), MOST_ROWS):
-        _add_bytes(blocks, H[start : start + MOST_ROWS], steps)
-
-
-def _add_bytes(blocks, H, steps):
+    """The same for activations of 8 bits on the host, `MOST_ROWS` at most, where it `has_bytes`."""
     from .kernels.integers import add_products
 
     words, totals = _packed(H, steps)

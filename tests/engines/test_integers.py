@@ -45,7 +45,6 @@ def way(request, monkeypatch):
 @each_kind
 def test_products_are_those_of_integers(steps, shape, dtype, way, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc.readouts.panels.WIDTH", 64)
-    monkeypatch.setattr(integers, "MOST_ROWS", 1000)
     H, q = rounded(steps, *shape, dtype)
     gram = Panels(shape[1], HOST)
     for _ in range(2):
@@ -56,8 +55,8 @@ def test_products_are_those_of_integers(steps, shape, dtype, way, monkeypatch):
 
 @pytest.mark.parametrize("steps", [ALL_STEPS[0], ALL_STEPS[1]], ids=str)
 def test_the_largest_sums_fit(steps, way):
-    """All rows at the end of the range, in all that one part holds."""
-    H = np.full((integers.MOST_ROWS + 5, 3), steps.most / steps.scale, np.float32)
+    """All rows at the end of the range, as many as bytes take."""
+    H = np.full((integers.MOST_ROWS, 3), steps.most / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1
     gram = Panels(3, HOST)
     gram.add_gram(H, steps)
