@@ -19,6 +19,7 @@ from sklearn_fsvc.demo import load_images
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.engines.patches import parts, place_of
 from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.images import augmented
 from sklearn_fsvc.timing import medians
 
@@ -43,7 +44,7 @@ def features(args, X):
     images, rows = engine.to_device(X[:n].astype(np.float32)), []
     for name, params in WAYS.items():
         projector = PatchProjector(random_state=0, device=args.device, **params).fit(X[:5000])
-        layer = projector._layer().astype(np.float32)
+        layer = layer_of(projector).astype(np.float32)
         out = engine.xp.empty((n, layer.n_units), np.float32)
         functions = {
             "bound": _bare(engine, layer, images),

@@ -1,11 +1,14 @@
 """PatchClassifier: parameters and fitted attributes."""
 
-from ..estimators.classifier import HiddenLayerClassifier
-from ..estimators.patches import PatchUnits
+from ..estimators.classes import Classes
+from ..estimators.classifier import NetworkClassifier
+from ..estimators.parts import Parts
+from ..estimators.patches import Patches
+from ..estimators.readouts import Ridge
 from ..units.automatic import N_PATCHES
 
 
-class PatchClassifier(PatchUnits, HiddenLayerClassifier):
+class PatchClassifier(NetworkClassifier):
     """Classifier of images, with a hidden layer of units that are patches, and a ridge readout.
 
     Each unit is a small patch of the training images. It is compared with the patches in all
@@ -151,3 +154,6 @@ default="soft_threshold"
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def _parts(self):
+        return Parts(Patches.of(self), Classes.of(self), Ridge.of(self))

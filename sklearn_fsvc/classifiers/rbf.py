@@ -1,14 +1,17 @@
 """RBFClassifier: parameters, fitted attributes, and what is special."""
 
-import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.classifier import HiddenLayerClassifier
+from ..estimators.classes import Classes
+from ..estimators.classifier import NetworkClassifier
 from ..estimators.explaining import Explaining
-from ..estimators.published import PublishedReadouts
-from ..estimators.rbf import RBFUnits
+from ..estimators.parts import Parts
+from ..estimators.rbf import RBF
+from ..estimators.readouts import readout_of
+from ..estimators.solved import Solved
 
 
-class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifier):
+class RBFClassifier(Explaining, NetworkClassifier):
     """Classifier with a hidden layer of RBF units on selected training rows.
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
@@ -220,41 +223,17 @@ class RBFClassifier(PublishedReadouts, Explaining, RBFUnits, HiddenLayerClassifi
         self.max_memory = max_memory
         self.verbose = verbose
 
-    _unit_attributes = (*RBFUnits._unit_attributes, "center_labels_")
-    _may_be_auto = True
+    def _parts(self):
+        readout = readout_of(self)
+        units = RBF.of(self, has_readout=True, may_try=readout.is_ridge)
+        return Parts(units, Classes.of(self), readout)
 
-    @property
-    def _part_of_natural(self):
-        return 0.0  # with a ridge readout the radius is tried
-
-    def _choose_layer(self, job, samples, trials):
-        layer = super()._choose_layer(job, samples, trials)
-        if self.layer is None:
-            self.center_labels_ = self._labels.decode(samples.targets.all_codes[self.support_])
-        return layer
+    n_iter_ = Solved()
 
     @property
     def n_support_(self):
-        if not self._labels.is_single:
+        check_is_fitted(self)
+        parts = self._parts()
+        if not parts.task.labels.is_single:
             raise AttributeError("n_support_ counts the centres of each class of one output.")
-        return self._targets_of_labels().counts
-
-    def _targets_of_units(self):
-        return self._labels.scores_of(self._targets_of_labels().matrix())
-
-    def _decided(self, scores, output):
-        return self._labels.decided(scores, output)
-
-    @property
-    def _targets_of_centers(self):
-        return self.center_labels_
-
-    @property
-    def _n_outputs(self):
-        return len(self._labels.each)
-
-    def _targets_of_labels(self):
-        """Those of the units' own rows."""
-        columns = np.reshape(self.center_labels_, (len(self.center_labels_), -1)).T
-        pairs = zip(self._labels.each, columns, strict=True)
-        return self._labels.targets(np.column_stack([np.searchsorted(k, c) for k, c in pairs]))
+        return parts.task.targets_of(self.center_labels_).counts

@@ -1,11 +1,14 @@
 """TanhClassifier: parameters and fitted attributes."""
 
-from ..estimators.classifier import HiddenLayerClassifier
-from ..estimators.tanh import TanhUnits
+from ..estimators.classes import Classes
+from ..estimators.classifier import NetworkClassifier
+from ..estimators.parts import Parts
+from ..estimators.readouts import Ridge
+from ..estimators.tanh import Tanh
 from ..units.automatic import N_HIDDEN
 
 
-class TanhClassifier(TanhUnits, HiddenLayerClassifier):
+class TanhClassifier(NetworkClassifier):
     """Classifier with a hidden layer of random tanh units and a ridge readout.
 
     The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
@@ -139,8 +142,6 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
     animal machine
     """
 
-    _may_be_auto = True
-
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
@@ -163,3 +164,6 @@ class TanhClassifier(TanhUnits, HiddenLayerClassifier):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def _parts(self):
+        return Parts(Tanh.of(self, has_readout=True), Classes.of(self), Ridge.of(self))

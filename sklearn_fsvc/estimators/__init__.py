@@ -1,20 +1,23 @@
-"""What the estimators share.
+"""What the estimators are put together from.
 
-A face and a family make an estimator::
+A face, such as `RBFClassifier`, is its parameters, its docstring, and one method that names its
+parts, `_parts`::
 
-    state        which version saved a model
-    base         any face of a hidden layer: validate, choose the layer, stream
-      transformer    H itself
-      predictor      a linear readout of H, trained and applied
-        sums           the same from sums of rows, solved when it is needed
-          stream         rows that come and go: partial_fit, forget, merge
-            class_stream   the same with classes
-              classifier     all that is about classes
-            regressor      all that is about numbers
-    rbf, tanh, patches
-                 a family, as a mixin: the parameters of its layer, and its choice
+    parts        the contracts: units, task, readout
+      rbf, tanh, patches    units: where the hidden layer comes from
+      classes, numbers      the task: what y becomes, what scores become, the score
+      readouts              from H to scores: ridge, LMS, none that is trained
+    network      how parts are fitted, and how they answer: each once
+      answering    tiles of H to scores, and scores to what a method says
+      online       rows that come and go: partial_fit, forget, merge
+    classifier, regressor, transformer
+                 the public methods, and what they promise
+      explaining   which training rows decided a prediction
+      lazy         arrays of Dask
     turns        one model in several threads: who changes it, and what others see
+    state        which version saved a model
     solved       attributes that are there once a readout is solved
-    given        a layer that is there already
-    targets      what rows should be answered with, in numbers
+    given        a layer, or weights, that are there already
+    targets, labels, tails
+                 what rows should be answered with, in numbers
 """

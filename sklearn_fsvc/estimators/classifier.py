@@ -1,30 +1,21 @@
-"""A classifier: what its rows, labels and weights become, and what it answers."""
+"""What classifiers can be asked: their public methods. What they do is in `network`."""
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..availability import available_if
-from ..parameters import check_flag
-from ..rows.out import check_holds, check_out, write
-from .class_stream import ClassStream
-from .labels import Labels
+from .answering import as_list
 from .lazy import lazy_on_dask
+from .network import Network
+from .online import Online
 from .turns import of_one_state
 
-# Scores by which probabilities are calibrated, and rows: one number needs no more of them.
-_SCORED, _LEAST_SCORED = 2**21, 2**12
 _NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
 
 
-class HiddenLayerClassifier(ClassifierMixin, ClassStream):
-    """One hidden layer that is not trained, and a linear readout with a score a class."""
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_flag("probability", self.probability)
+class NetworkClassifier(ClassifierMixin, Online, Network):
+    """A network whose task is `Classes`."""
 
     def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
@@ -65,73 +56,60 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         """
         return self._fit(X, y, sample_weight)
 
-    def _prepare(self, engine, X, y, sample_weight):
-        """Clean `Samples`; sets `classes_`, `is_indicator_` and `device_`."""
-        X, y = self._clean(engine, X, y)
-        labels, codes = Labels.of(y)
-        self.classes_, self.is_indicator_ = labels.classes, labels.is_indicator
-        samples = self._of_codes(X, codes, sample_weight)
-        if not labels.is_indicator:
-            self._check_classes(codes, samples.weight)
-        self.device_ = engine.name
-        return self._present(samples)
+    @available_if(Online._may_stream)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from more rows.
 
-    def _check_classes(self, codes, weight):
-        for output, (classes, column) in enumerate(zip(self._labels.each, codes.T, strict=True)):
-            if weight is not None:
-                classes = classes[np.flatnonzero(np.bincount(column[weight > 0]))]
-            if len(classes) < 2:
-                where = "y" if self._labels.is_single else f"Column {output} of y"
-                raise ValueError(
-                    f"{where} holds one class, {classes[0]}, in rows of positive sample_weight; a "
-                    "classifier needs two or more."
-                )
+        The first call chooses the hidden layer by its rows, as `fit` does, or takes `layer`.
+        From then on the layer stays, and each call adds its rows to sums. The readout is
+        solved by `predict` and other methods that need it, or by `solve`, and is that of all rows
+        together, to rounding. Before, there is no `readout_coef_` and no `alpha_`.
+        `alpha` may be changed between calls; "auto" is found by the error on a part of all rows
+        so far, as soon as they are of two classes, and anew when a tenth of them came or went.
 
-    def _keep_readout(self, W, b, dtype):
-        """A score for each class, of two classes one; in the dtype of the layer."""
-        self.readout_coef_ = self._labels.scores_of(W, axis=0).astype(dtype)
-        self.readout_intercept_ = self._labels.scores_of(b, axis=0).astype(dtype)
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As of `fit`. Few rows are copied, and wait on the host until there are as many as
+            suit a product, or somebody asks.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Some of the classes.
+        classes : array-like of shape (n_classes,), or list of array-like, optional
+            All that y may ever hold; needed in the first call. Of several columns, a list with
+            the classes of each; not needed for an indicator.
+        sample_weight : array-like of shape (n_samples,), optional
 
-    @property
-    def _wants_press_scores(self):
-        return self.probability
+        Returns
+        -------
+        self
 
-    def _scored_rows(self, samples):
-        most = max(_LEAST_SCORED, _SCORED // samples.targets.n_outputs)
-        if len(samples) <= most:
-            return None
-        present = samples.present
-        most = min(most, len(present))
-        return np.sort(self._random().choice(present, most, replace=False, shuffle=False))
+        Raises
+        ------
+        AttributeError
+            If parameters need all rows again: `alpha` of several or "loo",
+            ``probability=True``, ``class_weight="balanced"``, another readout than "ridge".
+        ValueError
+            For input that cannot be used; the estimator is left as it was.
 
-    def _take_press_scores(self, job, layer, samples, chosen, rows):
-        scores, codes = self._labels.scores_of(chosen.scores), samples.targets.all_codes
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: its layer is kept, and its rows are forgotten.
+            In the first call, for centres that are of one class, or fewer than `n_hidden`.
 
-        def answer(numbers, answers):
-            scores[numbers if rows is None else np.searchsorted(rows, numbers)] = answers
-
-        self._answer_outside(job, layer, samples.X, chosen.outside, answer)
-        of = slice(None) if rows is None else rows
-        self.temperature_ = self._labels.temperatures(scores, codes[of], samples.weight_of(of))
-
-    def _scores(self, X):
-        with self._asked(X, "predict") as (job, layer, X):
-            scores = np.empty((len(X), len(self.readout_coef_)), layer.hidden_dtype)
-            self._stream_scores(job, layer, X, scores.__setitem__)
-        return scores
-
-    def _answers_to_none(self, name, dtype):
-        """What a method gives for no rows of a dtype."""
-        if name == "predict":
-            return self._answers_of_codes(0)
-        scores = np.empty((0, len(self.readout_coef_)), self._hidden_dtype(dtype))
-        if name == "decision_function":
-            return self._labels.told(scores)
-        return self._labels.probabilities(scores, self.temperature_)
-
-    def _answers_of_codes(self, n_rows):
-        """So many answers, all of the first class."""
-        return self._labels.decode(np.zeros((n_rows, len(self._labels.each)), np.intp))
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn_fsvc import TanhClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> clf = TanhClassifier(200, random_state=0)
+        >>> for rows in np.array_split(np.arange(1500), 10):
+        ...     clf = clf.partial_fit(X[rows], y[rows], classes=range(10))
+        >>> bool(clf.score(X[1500:], y[1500:]) > 0.9)
+        True
+        """
+        return self._partial_fit(X, y, sample_weight, classes)
 
     @of_one_state
     @lazy_on_dask
@@ -149,11 +127,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             y, (n_samples, n_labels): positive where the label is predicted. Of several
             outputs, a list with the scores of each.
         """
-        scores = self._scores(X)
-        return self._labels.told(scores)
-
-    def _answers(self, scores):
-        return self._labels.decode(self._labels.codes_of(scores))
+        return self._answer(X, "decision_function")
 
     @of_one_state
     @lazy_on_dask
@@ -172,22 +146,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
         """
-        with self._asked(X, "predict") as (job, layer, X):
-            if out is None:
-                out = _for_rows(len(X), self._answers_of_codes(0))
-            else:
-                self._check_labels_fit(out, len(X))
-            self._stream_scores(
-                job, layer, X, lambda part, scores: write(out, part, self._answers(scores))
-            )
-        return out
-
-    def _check_labels_fit(self, out, n_rows):
-        """Raise if `out` has no room for a class."""
-        some = self._answers_of_codes(1)
-        check_out(out, (n_rows, *some.shape[1:]))
-        for classes in self._labels.each:
-            check_holds(out, classes)
+        return self._answer(X, "predict", out)
 
     def score(self, X, y=None, sample_weight=None):
         """The part of the rows that are predicted right, in all outputs if there are several.
@@ -203,21 +162,10 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
         -------
         float
         """
-        return self._scored(X, y, sample_weight)
-
-    def _score_of(self, answers, y, sample_weight):
-        if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
-            y = y.toarray() if issparse(y) else np.asarray(y)
-            if y.shape != answers.shape:
-                raise ValueError(
-                    f"y has shape {y.shape}, and the predictions have {answers.shape}; give the "
-                    "classes of all outputs."
-                )
-            answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)
-        return accuracy_score(y, answers, sample_weight=sample_weight)
+        return self._score(X, y, sample_weight)
 
     def _check_calibrated(self):
-        if not self.probability:
+        if not (self.probability or self._parts().readout.has_probabilities):
             raise AttributeError(
                 f"probability={self.probability!r}: this {type(self).__name__} has no "
                 "predict_proba and predict_log_proba; fit it with probability=True."
@@ -244,17 +192,7 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             itself, `max_memory` bounds what is allocated where the layer is computed.
         """
         check_is_fitted(self, "temperature_", msg=_NOT_CALIBRATED)
-        with self._asked(X, "predict") as (job, layer, X):
-            empty = self._answers_to_none("predict_proba", X.dtype)
-            p = [_for_rows(len(X), each) for each in _as_list(empty)]
-
-            def calibrate(part, scores):
-                found = self._labels.probabilities(scores, self.temperature_)
-                for own, of_part in zip(p, _as_list(found), strict=True):
-                    own[part] = of_part
-
-            self._stream_scores(job, layer, X, calibrate)
-        return p if isinstance(empty, list) else p[0]
+        return self._answer(X, "predict_proba")
 
     @available_if(_check_calibrated)
     @of_one_state
@@ -272,21 +210,11 @@ class HiddenLayerClassifier(ClassifierMixin, ClassStream):
             Or a list of them, as of `predict_proba`.
         """
         p = self.predict_proba(X)
-        for each in _as_list(p):
+        for each in as_list(p):
             np.log(each, out=each)
         return p
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
-        return tags
-
-
-def _as_list(answers):
-    """Of several outputs there is a list already."""
-    return answers if isinstance(answers, list) else [answers]
-
-
-def _for_rows(n_rows, empty):
-    """An array for the answers to so many rows, like that for none."""
-    return np.empty((n_rows, *empty.shape[1:]), empty.dtype)
+        return self._parts().units.tagged(tags)

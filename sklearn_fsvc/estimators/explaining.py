@@ -1,43 +1,17 @@
 """Which training rows decided a prediction: the units of RBF networks are training rows."""
 
-from abc import abstractmethod
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_count
-from ..readouts.linear import LinearReadout
 from ..rows.streaming import Consumer, stream
+from .answering import stream_nearest
 from .explanation import Explanation
 from .turns import of_one_state
 
 
 class Explaining:
-    """A mixin: a linear readout of units, each of which stands on a training row."""
-
-    @abstractmethod
-    def _decided(self, scores, output):
-        """How an output is answered, by scores (rows, n_scores).
-
-        Returns
-        -------
-        answers : ndarray of shape (rows,)
-        columns : ndarray of int of shape (rows,)
-            Which of the scores says so.
-        signs : ndarray of shape (rows,)
-            1, or -1 where the answer is the first of two classes, whose score is the other's
-            less than 0.
-        """
-
-    @property
-    @abstractmethod
-    def _targets_of_centers(self):
-        """What the rows behind the units were taught: (n_units,) or (n_units, n_outputs)."""
-
-    @property
-    @abstractmethod
-    def _n_outputs(self):
-        """How many columns y has."""
+    """A mixin: a network of units that stand on training rows, with a readout."""
 
     @of_one_state
     def explain(self, X, n=5, output=0):
@@ -81,38 +55,49 @@ class Explaining:
         """
         check_is_fitted(self)
         n = check_count("n", n)
-        if not 0 <= output < self._n_outputs:
+        n_columns = self._parts().task.n_columns
+        if not 0 <= output < n_columns:
             raise ValueError(
-                f"output={output!r}: y has {self._n_outputs} column(s); give one of their numbers, "
+                f"output={output!r}: y has {n_columns} column(s); give one of their numbers, "
                 "from 0."
             )
-        with self._asked(X, "explain") as (job, layer, X):
-            return _Explainer(self, job, layer, min(n, layer.n_units), output).of(X)
+        with self._asked(X, "explain") as question:
+            return _Explainer(question, n, output).explanation()
 
 
 class _Explainer:
     """Takes tiles of H, and keeps of each row what its largest contributions are."""
 
-    def __init__(self, model, job, layer, n, output):
-        self._model, self._job, self._layer = model, job, layer
-        self._n, self._output = n, output
-        W, b = model.readout_coef_, model.readout_intercept_
-        self._intercept, engine, dtype = b, job.engine, layer.hidden_dtype
-        self._readout = LinearReadout(engine, W, b, dtype, model._rows_may_be_outside)
+    def __init__(self, question, n, output):
+        self._parts, self._job, self._layer = question.parts, question.job, question.layer
+        self._X, self._n, self._output = question.X, min(n, question.layer.n_units), output
+        readout, engine = self._parts.readout, self._job.engine
+        W, dtype = readout.coef, self._layer.hidden_dtype
+        self._intercept = readout.intercept
+        self._readout = readout.at_work(engine, dtype, self._parts.units.rows is not None)
         # In units of their own: coefficients of any size are multiplied in the dtype of H.
         self._unit = np.abs(W).max(axis=1).astype(np.float64)
         self._unit[self._unit == 0] = 1.0
         self._W = engine.to_device((W / self._unit[:, None]).astype(dtype))
-
-    def of(self, X):
-        n_rows, shape = len(X), (len(X), self._n)
+        n_rows, shape = len(self._X), (len(self._X), self._n)
         self._units, self._contributions = np.empty(shape, np.intp), np.empty(shape)
         self._rest, self._of_intercept = np.empty(n_rows), np.empty(n_rows)
         self._answers = None
-        stream(self._job, self._layer, X, self._consumer())
+
+    def explanation(self):
+        stream(self._job, self._layer, self._X, self._consumer())
         outside = self._readout.outside
-        self._model._stream_nearest(self._job, self._layer, X, outside, self._take_nearest)
-        return self._explanation()
+        stream_nearest(self._job, self._layer, self._X, outside, self._take_nearest)
+        units, of_rows = self._units, self._parts.units.rows
+        support = targets = None
+        if of_rows is not None:
+            own, _ = self._parts.task.of_units(self._parts.units)
+            of_centers = np.reshape(own, (len(own), -1))
+            support, targets = of_rows[units], of_centers[:, self._output][units]
+        return Explanation(
+            self._answers, units, support, targets, self._contributions, self._rest,
+            self._of_intercept,
+        )  # fmt: skip
 
     def _consumer(self):
         (n_scores, m), itemsize = self._W.shape, self._layer.hidden_dtype.itemsize
@@ -138,7 +123,7 @@ class _Explainer:
         self._of_intercept[part] = signs * self._intercept[columns]
 
     def _decide(self, rows, scores):
-        answers, columns, signs = self._model._decided(scores, self._output)
+        answers, columns, signs = self._parts.task.decided(scores, self._output)
         if self._answers is None:
             self._answers = np.empty(len(self._rest), answers.dtype)
         self._answers[rows] = answers
@@ -146,20 +131,9 @@ class _Explainer:
 
     def _take_nearest(self, rows, units):
         """Rows that no unit is active for: all is said by the nearest one."""
-        scores = self._model._targets_of_units()[units]
+        scores = self._parts.targets_of_units[units]
         columns, signs = self._decide(rows, scores)
         self._units[rows, 0] = units
         for what in (self._contributions, self._rest, self._of_intercept):
             what[rows] = 0.0
         self._contributions[rows, 0] = signs * scores[np.arange(len(rows)), columns]
-
-    def _explanation(self):
-        model, units = self._model, self._units
-        support = targets = None
-        if "support_" in vars(model):
-            of_centers = np.reshape(model._targets_of_centers, (len(model.centers_), -1))
-            support, targets = model.support_[units], of_centers[:, self._output][units]
-        return Explanation(
-            self._answers, units, support, targets, self._contributions, self._rest,
-            self._of_intercept,
-        )  # fmt: skip

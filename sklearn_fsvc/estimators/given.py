@@ -1,4 +1,6 @@
-"""A hidden layer that is given, in the place of one that is chosen."""
+"""What is given of a hidden layer: all of it, in the place of one that is chosen, or weights."""
+
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -7,23 +9,28 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..layers import DTYPES
+from ..parameters import feature_weights, is_word
+from .parts import Units, parts_of
 
 
-def lender_of(layer, units):
+def lender_of(layer: Any, kind: type[Units], lenders: str) -> Any:
     """The fitted estimator that lends its layer; None where `layer` is an array of centres.
 
     Parameters
     ----------
     layer : estimator, FrozenEstimator or array-like
-    units : type
-        The mixin that the estimator must have.
+    kind : type
+        The `Units` that the estimator must have.
+    lenders : str
+        The names of the estimators that have them, for people to read.
     """
-    if not isinstance(layer, (FrozenEstimator, units)) and not hasattr(layer, "fit"):
+    if not isinstance(layer, FrozenEstimator) and not hasattr(layer, "fit"):
         return None
     lender = layer.estimator if isinstance(layer, FrozenEstimator) else layer
-    if not isinstance(lender, units):
+    parts = parts_of(lender)
+    if parts is None or not isinstance(parts.units, kind):
         raise TypeError(
-            f"layer={lender!r} has no units of this kind; give one of {_kinds(units)}, fitted."
+            f"layer={lender!r} has no units of this kind; give one of {lenders}, fitted."
         )
     try:
         check_is_fitted(lender)
@@ -35,16 +42,6 @@ def lender_of(layer, units):
             "sklearn.frozen."
         ) from error
     return lender
-
-
-def _kinds(units):
-    """The names of the estimators that have these units."""
-    classes, names = [units], set()
-    while classes:
-        each = classes.pop()
-        classes += each.__subclasses__()
-        names.add(each.__name__)
-    return ", ".join(sorted(names - {units.__name__}))
 
 
 def centers_of(layer, X):
@@ -62,3 +59,18 @@ def check_features(units, X):
             f"The units of layer have {units.shape[1]} features, and X has {X.shape[1]}; give a "
             "layer of the same features."
         )
+
+
+def given_weights(value, may_be_auto, n_features=None, may_be_map=False):
+    """The feature weights that are given as numbers, else None."""
+    ways = ("learned",) + ("map",) * may_be_map + ("auto",) * may_be_auto
+    return feature_weights(value, ways, n_features, may_be_map)
+
+
+def learns_weights(value, is_tried, dtype):
+    """Whether feature weights are learned from rows of a dtype.
+
+    `is_tried` says whether what is "auto" is found by held-out error.
+    """
+    is_auto = is_word(value, "auto") and is_tried and dtype.kind == "f"
+    return is_auto or is_word(value, "learned")

@@ -1,4 +1,8 @@
-"""What estimators on patches of images share: parameters, and the choice."""
+"""Units that are patches of images, averaged over the cells of a grid: parameters and choice."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -6,59 +10,74 @@ from ..images import PatchGrid
 from ..layers import TWO_SIDED, LinearLayer, PatchLayer, RBFLayer
 from ..units.patches.fit import fit_layer
 from ..units.patches.request import PatchRequest
+from .parts import Sharing, Units
 
 
-class PatchUnits:
-    """A mixin: the layer is units on patches of images, averaged over the cells of a grid."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Patches(Units):
+    """Units on patches; all fields are parameters of `PatchProjector`."""
 
-    layer = _lender = None  # none is given
-    _unit_attributes = ("components_", "patches_")
-    _first_alpha = 1.0
-    _rows_may_be_outside = False
-    _layer_needs_rows, _meets_rows_again = True, False
+    image_shape: Any
+    patch_size: Any
+    stride: Any
+    pool: Any
+    kernel: Any
+    metric: Any
+    radius: Any
+    threshold: Any
+    contrast: Any
+    whitening: Any
+    selection: Any
+    random_state: Any
+    first_alpha = 1.0
+    of_units = ("components_", "patches_")
+    attributes = (
+        *of_units, "image_shape_", "pool_", "radius_", "threshold_", "floor_", "whitening_",
+        "shift_",
+    )  # fmt: skip
 
     @property
-    def _shared_parameters(self):
-        return {"n_hidden", "alpha"} if self._request.is_prefix else {"alpha"}
-
-    @property
-    def _width(self):
-        return self._size * self._request.n_columns_of_unit
-
-    @property
-    def _request(self):
+    def request(self):
         return PatchRequest(
-            self._size_name, self._size, self.image_shape, self.patch_size, self.stride, self.pool,
-            self.kernel, self.metric, self.radius, self.threshold, self.contrast, self.whitening,
-            self.selection, self.random_state,
+            self.size_name, self.n_units, self.image_shape, self.patch_size, self.stride,
+            self.pool, self.kernel, self.metric, self.radius, self.threshold, self.contrast,
+            self.whitening, self.selection, self.random_state,
         )  # fmt: skip
 
-    def _check_layer(self):
-        self._request.check()
+    def check(self):
+        self.request.check()
 
-    def _why_classes(self):
-        return None
+    @property
+    def width(self):
+        return self.n_units * self.request.n_columns_of_unit
 
-    def _choose_layer(self, job, samples, trials):
-        layer, self.patches_ = fit_layer(self._request, job, samples)
+    def fit(self, job, samples, trials):
+        layer, patches = fit_layer(self.request, job, samples)
         inner, grid = layer.inner, layer.grid
-        self.components_, self.image_shape_, self.pool_ = inner.units, grid.image, grid.pool
-        self.radius_ = getattr(inner, "radius", None)
-        self.threshold_ = layer.threshold if layer.response == TWO_SIDED else None
-        self.floor_, self.whitening_, self.shift_ = layer.floor, layer.whitening, layer.shift
-        return layer
+        threshold = layer.threshold if layer.response == TWO_SIDED else None
+        return self.knowing(
+            components_=inner.units, patches_=patches, image_shape_=grid.image, pool_=grid.pool,
+            radius_=getattr(inner, "radius", None), threshold_=threshold, floor_=layer.floor,
+            whitening_=layer.whitening, shift_=layer.shift,
+        )  # fmt: skip
 
-    def _layer(self):
-        grid = PatchGrid(self.image_shape_, self.patches_.shape[1:3], self.stride, self.pool_)
-        units, response = self.components_, self._request.response
-        if response == TWO_SIDED:
+    @cached_property
+    def layer(self):
+        found, request = self.found, self.request
+        units, size = found["components_"], found["patches_"].shape[1:3]
+        if request.response == TWO_SIDED:
             inner = LinearLayer(units, np.zeros(len(units), units.dtype))
         else:
-            inner = RBFLayer(units, self.radius_, self.metric, self._request.inner_kernel)
+            inner = RBFLayer(units, found["radius_"], self.metric, request.inner_kernel)
         return PatchLayer(
-            grid, inner, response, self.threshold_ or 0.0, self.floor_, self.whitening_, self.shift_
-        )
+            PatchGrid(found["image_shape_"], size, self.stride, found["pool_"]), inner,
+            request.response, found["threshold_"] or 0.0, found["floor_"], found["whitening_"],
+            found["shift_"],
+        )  # fmt: skip
 
-    def _leading(self, n_columns):
-        """A copy with the first columns of the layer, for another readout."""
-        return super()._leading(n_columns // self._layer().n_columns_of_unit)
+    def leading(self, n_columns):
+        return super().leading(n_columns // self.layer.n_columns_of_unit)
+
+    @property
+    def sharing(self):
+        return Sharing(frozenset({"n_hidden", "alpha"} if self.request.is_prefix else {"alpha"}))

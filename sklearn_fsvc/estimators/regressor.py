@@ -1,33 +1,22 @@
-"""All that is about numbers: targets of one or several outputs, answers, their deviations."""
+"""What regressors can be asked: their public methods. What they do is in `network`."""
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..availability import available_if
 from ..parameters import check_flag
 from ..readouts.posterior import Deviations
-from ..rows.out import check_out, write
-from ..rows.samples import Samples
 from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
 from .lazy import lazy_on_dask
-from .stream import StreamingPredictor
-from .tails import caution_of_tails
-from .targets import NumberTargets, as_numbers
+from .network import Network
+from .online import Online
 from .turns import of_one_state
 
-# Standard deviations; squares of what is farther away are not finite.
-_FARTHEST = 1e100
 
-
-class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor):
-    """One hidden layer that is not trained, and a linear readout for each output."""
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_flag("uncertainty", self.uncertainty)
+class NetworkRegressor(MultiOutputMixin, RegressorMixin, Online, Network):
+    """A network whose task is `Numbers`."""
 
     def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
@@ -73,7 +62,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if(StreamingPredictor._may_stream)
+    @available_if(Online._may_stream)
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from more rows.
 
@@ -105,80 +94,6 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def _know_targets(self, X, y, sample_weight, classes, is_first):
-        y = as_numbers(y)
-        lender = self._lender
-        if isinstance(lender, HiddenLayerRegressor) and lender.target_mean_.shape == y.shape[1:]:
-            self.target_mean_, self.target_scale_ = lender.target_mean_, lender.target_scale_
-            return
-        targets = NumberTargets.of(y.reshape(len(y), -1), self._row_weights(X, sample_weight))
-        vars(self).update(_moments(targets, y.shape[1:]))
-
-    def _samples_of(self, X, y, sample_weight):
-        y, mean, scale = as_numbers(y), self.target_mean_, self.target_scale_
-        if y.shape[1:] != mean.shape:
-            raise ValueError(
-                f"y has shape {y.shape}, and in the first call to partial_fit a row of it had "
-                f"{mean.shape}."
-            )
-        weight = self._row_weights(X, sample_weight)
-        values = ((y - mean) / scale).reshape(len(y), -1)
-        if not (np.abs(values) < _FARTHEST).all():
-            raise ValueError(
-                f"y holds numbers more than {_FARTHEST:g} standard deviations from the first rows."
-            )
-        return Samples(X, NumberTargets(values, mean, scale), weight)
-
-    def _check_same_targets(self, other, name):
-        for moment in ("target_mean_", "target_scale_"):
-            there, here = getattr(other, moment), getattr(self, moment)
-            if not np.array_equal(there, here):
-                raise ValueError(
-                    f"{name} has {moment}={there!r}, and this model {here!r}: sums of y in other "
-                    "units do not add up. Lend all models layer=FrozenEstimator(regressor), whose "
-                    "units they take."
-                )
-
-    def _name_of_output(self, k):
-        return f"column {k} of y"
-
-    def _prepare(self, engine, X, y, sample_weight):
-        """Clean `Samples`; sets `target_mean_`, `target_scale_` and `device_`."""
-        X, y = self._clean(engine, X, y)
-        y, weight = as_numbers(y), self._row_weights(X, sample_weight)
-        targets = NumberTargets.of(y.reshape(len(y), -1), weight)
-        caution_of_tails(type(self).__name__, targets, weight)
-        vars(self).update(_moments(targets, y.shape[1:]))
-        self.device_ = engine.name
-        return self._present(Samples(X, targets, weight))
-
-    def _of_rows_alone(self, samples, rows):
-        targets = NumberTargets.of(samples.targets.numbers(rows), samples.weight_of(rows))
-        return _moments(targets, self.target_mean_.shape)
-
-    def _keep_readout(self, W, b, dtype):
-        """In float64, for y may be of any size."""
-        scale, mean = np.atleast_1d(self.target_scale_), np.atleast_1d(self.target_mean_)
-        self.readout_coef_ = W * scale[:, None]
-        self.readout_intercept_ = b * scale + mean
-
-    @property
-    def _wants_posterior(self):
-        return self.uncertainty
-
-    def _take_posterior(self, engine, posterior, samples):
-        root, mean, noise = map(engine.to_host, (posterior.root, posterior.mean, posterior.noise))
-        noise = noise * samples.targets.scale
-        self.posterior_ = posterior._replace(root=root, mean=mean, noise=noise)
-
-    def _answers(self, scores):
-        return scores.reshape(len(scores), *self.target_mean_.shape)
-
-    def _answers_to_none(self, name, dtype, return_std=False):
-        """What a method gives for no rows."""
-        empty = self._answers(np.empty((0, len(self.readout_coef_))))
-        return (empty, empty) if return_std else empty
-
     @of_one_state
     @lazy_on_dask
     def predict(self, X, return_std=False, out=None):
@@ -203,22 +118,19 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
             residuals have. Only if `return_std`.
         """
         check_flag("return_std", return_std)
-        if return_std and not hasattr(self, "posterior_"):
+        if not return_std:
+            return self._answer(X, "predict", out)
+        if not hasattr(self, "posterior_"):
             self._refuse_deviations()
-        with self._asked(X, "predict") as (job, layer, X):
-            shape = len(X), *self.target_mean_.shape
-            values = np.empty(shape) if out is None else out
-            check_out(values, shape, np.float64)
-            deviations = np.empty((len(X), len(self.readout_coef_))) if return_std else None
+        with self._asked(X, "predict") as question:
+            found = np.empty((len(question.X), len(self.readout_coef_)))
+            meter = _Meter(self.posterior_, question.layer.hidden_dtype, found)
+            values = question.answers("predict", out, meter)
+            return _Banded((values, question.parts.task.says("predict", found, None)))
 
-            def meter(job):
-                return self._meter(job, layer, deviations)
-
-            def take(part, scores):
-                write(values, part, self._answers(scores))
-
-            self._stream_scores(job, layer, X, take, meter if return_std else None)
-        return _Banded((values, self._answers(deviations))) if return_std else values
+    def _nothing(self, method, dtype, return_std=False):
+        empty = super()._nothing(method, dtype)
+        return (empty, empty) if return_std else empty
 
     def score(self, X, y=None, sample_weight=None):
         """R^2 of the predictions, the mean over outputs: as of scikit-learn's regressors.
@@ -234,20 +146,7 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
         -------
         float
         """
-        return self._scored(X, y, sample_weight)
-
-    def _score_of(self, answers, y, sample_weight):
-        return r2_score(y, answers, sample_weight=sample_weight)
-
-    def _meter(self, job, layer, deviations):
-        """The `Consumer` that fills in standard deviations."""
-        readout = Deviations(job.engine, self.posterior_, layer.hidden_dtype)
-        check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
-
-        def take(part, H):
-            deviations[part] = readout.of(H)
-
-        return Consumer(take, readout.fixed_bytes, readout.row_bytes)
+        return self._score(X, y, sample_weight)
 
     def _refuse_deviations(self):
         check_is_fitted(self)
@@ -255,6 +154,25 @@ class HiddenLayerRegressor(MultiOutputMixin, RegressorMixin, StreamingPredictor)
             f"return_std=True needs a fit with uncertainty=True, and this {type(self).__name__} "
             f"was fitted without; set uncertainty=True (it is {self.uncertainty!r}) and fit again."
         )
+
+    def __sklearn_tags__(self):
+        return self._parts().units.tagged(super().__sklearn_tags__())
+
+
+class _Meter:
+    """Makes, for a job, the `Consumer` that fills in standard deviations."""
+
+    def __init__(self, posterior, dtype, deviations):
+        self._posterior, self._dtype, self._deviations = posterior, dtype, deviations
+
+    def __call__(self, job):
+        readout = Deviations(job.engine, self._posterior, self._dtype)
+        check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
+
+        def take(part, H):
+            self._deviations[part] = readout.of(H)
+
+        return Consumer(take, readout.fixed_bytes, readout.row_bytes)
 
 
 class _Banded(tuple):
@@ -270,9 +188,3 @@ class _Banded(tuple):
             "return_std=True), and transform the ends of the interval, y - 2 * y_std and "
             "y + 2 * y_std, back."
         )
-
-
-def _moments(targets, shape):
-    """Fitted attributes that say what y was divided by, in the shape of one answer."""
-    mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
-    return {"target_mean_": mean, "target_scale_": scale}

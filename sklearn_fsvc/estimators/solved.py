@@ -15,7 +15,7 @@ class Solved:
         if model is None:
             return self
         why = f"{type(model).__name__!r} object has no attribute {self._name!r}"
-        if "_stream" in vars(model):
+        if "_learning" in vars(model):
             why += (
                 " until its readout is solved, for rows have come or gone: call solve(), or predict"
             )

@@ -6,7 +6,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
 
+from ..rows.validation import to_host
+
+# Sums of weights that the sums of a readout can be multiplied by in float32.
+_LEAST_SUM, _MOST_SUM = 1e-30, 1e30
 # Rows that vary less than this, where all vary by 1, are not served by sums over all.
 _LEAST_SPREAD = 0.1
 
@@ -202,3 +207,29 @@ def class_targets(y, n_rows, why, otherwise):
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     return ClassTargets(codes, len(classes))
+
+
+def row_weights(X, sample_weight, factors=None):
+    """The weights of the rows, multiplied by factors if there are any; None for equal ones."""
+    if sample_weight is None and factors is None:
+        return None
+    weight = _check_sample_weight(
+        to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
+    )
+    if factors is not None:
+        weight *= factors
+    if not weight.any():
+        which = "leaves" if factors is None else "and class_weight leave"
+        raise ValueError(f"sample_weight {which} no row a weight above 0.")
+    given = {"sample_weight": sample_weight, "class_weight": factors}
+    _check_sum(weight.sum(), [name for name, value in given.items() if value is not None])
+    return weight
+
+
+def _check_sum(total, names):
+    """Raise for weights so large or so small that sums of rows with them are no numbers."""
+    if not _LEAST_SUM <= total <= _MOST_SUM:
+        raise ValueError(
+            f"The weights of the rows, by {' and '.join(names)}, add up to {total:g}, and must add "
+            f"up to {_LEAST_SUM:g} or more and {_MOST_SUM:g} at most; divide all by their mean."
+        )

@@ -1,41 +1,24 @@
 """A hidden layer as a transformer: rows of X to rows of H."""
 
-from abc import abstractmethod
 from functools import wraps
 from threading import Lock
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..readouts.held_out import Trials
 from ..rows.blocks import is_dask
 from ..rows.fold import part_of, shares_of, side_by_side
 from ..rows.out import check_out, write
-from ..rows.samples import Samples
-from ..rows.streaming import Consumer, stream, stream_into
-from ..rows.validation import check_rows, to_host
-from .base import HiddenLayerEstimator
+from ..rows.sources.base import as_taken
+from ..rows.streaming import Consumer, stream, stream_into, suited
 from .lazy import lazy_on_dask
-from .targets import class_targets
+from .network import Network
+from .parts import layer_of
 from .turns import of_one_state
 
 
-class HiddenLayerTransformer(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, HiddenLayerEstimator
-):  # fmt: skip
-    """A hidden layer whose outputs are the answer.
-
-    Attributes
-    ----------
-    _meets_rows_again : bool
-        Whether the choice of the layer takes several passes over the rows.
-    """
-
-    _size_name = "n_components"
-
-    @abstractmethod
-    def _why_classes(self):
-        """What needs classes, and what does not; None where nothing does."""
+class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Network):
+    """A network of units alone, whose outputs are the answer."""
 
     def fit(self, X, y=None):
         """Choose the hidden layer.
@@ -56,20 +39,9 @@ class HiddenLayerTransformer(
         """
         return self._fit(X, y)
 
-    def _fit_on(self, job, X, y, sample_weight):
-        X, y, why = check_rows(self, job.engine, X, reset=True), to_host(y), self._why_classes()
-        targets = class_targets(y, len(X), *why) if why else None
-        samples = self._present(Samples(X, targets))
-        if self._meets_rows_again:
-            samples, job = samples.on_device(job)
-        trials = Trials(self._first_alpha)
-        self._choose_layer(job, samples, trials)
-        trials.leave(self)
-        self.device_ = job.engine.name
-
-    def _answers_to_none(self, name, dtype):
-        """What `transform` gives for no rows of a dtype."""
-        return np.empty((0, self._layer().n_units), self._hidden_dtype(dtype))
+    def _nothing(self, method, dtype):
+        layer = suited(layer_of(self), np.empty((0, 0), as_taken(dtype, "X")))
+        return np.empty((0, layer.n_units), layer.hidden_dtype)
 
     @of_one_state
     @lazy_on_dask
@@ -92,7 +64,8 @@ class HiddenLayerTransformer(
             else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
             where H is computed.
         """
-        with self._asked(X, "transform") as (job, layer, X):
+        with self._asked(X, "transform") as question:
+            job, layer, X = question.job, question.layer, question.X
             shape, dtype = (len(X), layer.n_units), layer.hidden_dtype
             if out is None:
                 out = job.engine.algebra_of(X).xp.empty(shape, dtype)
@@ -122,12 +95,12 @@ class HiddenLayerTransformer(
 
     @property
     def _n_features_out(self):
-        return self._layer().n_units
+        return layer_of(self).n_units
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return self._parts().units.tagged(tags)
 
 
 def _is_written_to_directly(out, dtype):
@@ -151,4 +124,4 @@ def _bare_with_out(wrapped):
 
 
 # scikit-learn wraps methods as their class is made; it would read all of a file into a table.
-HiddenLayerTransformer.transform = _bare_with_out(HiddenLayerTransformer.transform)
+NetworkTransformer.transform = _bare_with_out(NetworkTransformer.transform)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import is_classifier
 
+from ..estimators.parts import layer_of, parts_of
 from ..formulas import EXP, IDENTITY, TANH
 from ..version import __version__
 from .opened import opened
@@ -90,14 +91,15 @@ class _Writer:
     """Puts the parts of a header together, by what the model has of each."""
 
     def __init__(self, name, network, arrival):
-        layer, self._is_classifier = network._layer(), is_classifier(network)
+        layer, self._is_classifier = layer_of(network), is_classifier(network)
         self._check(network, layer)
         rows = getattr(network, "centers_", layer.units).dtype
         if layer.accumulation != "manhattan" and layer.units.dtype == np.uint8:
             layer = layer.astype(np.float32)
         self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
         self._real = layer.hidden_dtype
-        self._is_watching = network._rows_may_be_outside
+        self._parts = parts_of(network)
+        self._is_watching = self._parts.units.rows is not None
         self._tables = []
         self._words = {
             "name": name, "guard": name.upper(), "version": __version__,
@@ -115,7 +117,7 @@ class _Writer:
                 'not known in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
                 "function is IDENTITY, EXP or TANH of sklearn_fsvc.formulas."
             )
-        if self._is_classifier and not network._labels.is_single:
+        if self._is_classifier and not parts_of(network).task.labels.is_single:
             raise ValueError(
                 f"model={network!r} has several outputs, and a function in C has one answer; fit "
                 "a classifier to each column of y, and export each by a name of its own."
@@ -231,7 +233,7 @@ class _Writer:
         """What a row is answered with where no unit does."""
         network = self._network
         if not self._is_classifier:
-            target = f"{self._table('targets', network._targets_of_units())}[{{}}]"
+            target = f"{self._table('targets', self._parts.targets_of_units)}[{{}}]"
             at = "nearest" if self._words["n_outputs"] == 1 else "nearest * {n_outputs} + o"
             target = target.format(at.format_map(self._words))
         else:

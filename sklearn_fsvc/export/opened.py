@@ -7,9 +7,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.patches import PatchUnits
-from ..estimators.predictor import HiddenLayerPredictor
-from ..estimators.rbf import RBFUnits
+from ..estimators.parts import layer_of, parts_of
+from ..layers import PatchLayer
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ def opened(model):
 
     Returns
     -------
-    network : HiddenLayerPredictor
+    network : Network
         As it stands, its readout solved.
     arrival : Arrival
 
@@ -57,7 +56,8 @@ def opened(model):
     model = getattr(model, "best_estimator_", model)
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
     *before, network = (step for step in steps if step not in (None, "passthrough"))
-    if not isinstance(network, HiddenLayerPredictor) or isinstance(network, PatchUnits):
+    parts = parts_of(network)
+    if parts is None or parts.readout is None or isinstance(parts.units.layer, PatchLayer):
         raise TypeError(
             f"model={network!r} has no readout that is written; give a fitted RBFClassifier, "
             "TanhClassifier, RBFRegressor or TanhRegressor, a Pipeline that ends in one, or a "
@@ -92,5 +92,5 @@ def _refused(step):
 
 
 def _with_feature_weights(arrival, network):
-    weights = network._layer().weights if isinstance(network, RBFUnits) else None
+    weights = layer_of(network).weights
     return arrival if weights is None else arrival.then_times(np.asarray(weights, np.float64))

@@ -14,6 +14,7 @@ TRUSTED = (
     "sklearn_fsvc.classifiers.rbf.RBFClassifier",
     "sklearn_fsvc.classifiers.tanh.TanhClassifier",
     "sklearn_fsvc.engines.algebra.HostAlgebra",
+    "sklearn_fsvc.estimators.online.Learning",
     "sklearn_fsvc.kernels.Gaussian",
     "sklearn_fsvc.kernels.Laplacian",
     "sklearn_fsvc.kernels.Triangular",

@@ -1,11 +1,12 @@
 """PatchProjector: parameters and fitted attributes."""
 
-from ..estimators.patches import PatchUnits
-from ..estimators.transformer import HiddenLayerTransformer
+from ..estimators.parts import Parts
+from ..estimators.patches import Patches
+from ..estimators.transformer import NetworkTransformer
 from ..units.automatic import N_COMPONENTS
 
 
-class PatchProjector(PatchUnits, HiddenLayerTransformer):
+class PatchProjector(NetworkTransformer):
     """Images to the activations of small patches of training images, averaged over a grid.
 
     Each unit is a patch of the training images. It is compared with the patches in all places
@@ -124,3 +125,6 @@ default="soft_threshold"
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def _parts(self):
+        return Parts(Patches.of(self))

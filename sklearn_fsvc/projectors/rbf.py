@@ -1,11 +1,12 @@
 """RBFProjector: parameters and fitted attributes."""
 
-from ..estimators.rbf import RBFUnits
-from ..estimators.transformer import HiddenLayerTransformer
+from ..estimators.parts import Parts
+from ..estimators.rbf import RBF
+from ..estimators.transformer import NetworkTransformer
 from ..units.automatic import N_COMPONENTS
 
 
-class RBFProjector(RBFUnits, HiddenLayerTransformer):
+class RBFProjector(NetworkTransformer):
     """The hidden layer of `RBFClassifier` as a transformer.
 
     ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units on novel rows of the
@@ -105,3 +106,6 @@ class RBFProjector(RBFUnits, HiddenLayerTransformer):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def _parts(self):
+        return Parts(RBF.of(self))

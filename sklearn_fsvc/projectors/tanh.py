@@ -1,11 +1,12 @@
 """TanhProjector: parameters and fitted attributes."""
 
-from ..estimators.tanh import TanhUnits
-from ..estimators.transformer import HiddenLayerTransformer
+from ..estimators.parts import Parts
+from ..estimators.tanh import Tanh
+from ..estimators.transformer import NetworkTransformer
 from ..units.automatic import N_COMPONENTS
 
 
-class TanhProjector(TanhUnits, HiddenLayerTransformer):
+class TanhProjector(NetworkTransformer):
     """Random tanh features, ``H = tanh(X W' + b)``.
 
     Parameters
@@ -121,3 +122,6 @@ class TanhProjector(TanhUnits, HiddenLayerTransformer):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def _parts(self):
+        return Parts(Tanh.of(self))

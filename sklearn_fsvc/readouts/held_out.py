@@ -75,13 +75,14 @@ class Trials:
         """The penalty to begin with for a whole layer, whose units want no less than few do."""
         return max(self.best_alpha, self.start)
 
-    def leave(self, estimator):
-        """Set ``trials_``, a structured array with a row for each readout, if there are any."""
-        vars(estimator).pop("trials_", None)
-        if self.rows:
-            kinds = [(name, np.array(value).dtype) for name, value in self.rows[0].items()]
-            kinds = [(name, "U32" if kind.kind == "U" else kind) for name, kind in kinds]
-            estimator.trials_ = np.array([tuple(row.values()) for row in self.rows], kinds)
+    @property
+    def table(self):
+        """What is in ``trials_``: a structured array with a row for each readout, None for none."""
+        if not self.rows:
+            return None
+        kinds = [(name, np.array(value).dtype) for name, value in self.rows[0].items()]
+        kinds = [(name, "U32" if kind.kind == "U" else kind) for name, kind in kinds]
+        return np.array([tuple(row.values()) for row in self.rows], kinds)
 
 
 def hold_out(rows, random):

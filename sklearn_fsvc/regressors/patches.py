@@ -1,11 +1,14 @@
 """PatchRegressor: parameters and fitted attributes."""
 
-from ..estimators.patches import PatchUnits
-from ..estimators.regressor import HiddenLayerRegressor
+from ..estimators.numbers import Numbers
+from ..estimators.parts import Parts
+from ..estimators.patches import Patches
+from ..estimators.readouts import Ridge
+from ..estimators.regressor import NetworkRegressor
 from ..units.automatic import N_PATCHES
 
 
-class PatchRegressor(PatchUnits, HiddenLayerRegressor):
+class PatchRegressor(NetworkRegressor):
     """Regressor of images, with a hidden layer of units that are patches, and a ridge readout.
 
     The layer is that of `PatchClassifier`. The readout minimises
@@ -133,3 +136,6 @@ default="soft_threshold"
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    def _parts(self):
+        return Parts(Patches.of(self), Numbers.of(self), Ridge.of(self))

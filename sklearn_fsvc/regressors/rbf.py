@@ -1,16 +1,14 @@
 """RBFRegressor: parameters, fitted attributes, and what is special."""
 
-import numpy as np
-
 from ..estimators.explaining import Explaining
-from ..estimators.rbf import RBFUnits
-from ..estimators.regressor import HiddenLayerRegressor
-from ..parameters import check_choice
+from ..estimators.numbers import Numbers
+from ..estimators.parts import Parts
+from ..estimators.rbf import RBF
+from ..estimators.readouts import Ridge
+from ..estimators.regressor import NetworkRegressor
 
-SELECTIONS = ("global", "random")
 
-
-class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
+class RBFRegressor(Explaining, NetworkRegressor):
     """Regressor with a hidden layer of RBF units on selected training rows.
 
     The layer is that of `RBFClassifier`, on rows that are chosen without a look at y. The
@@ -169,31 +167,6 @@ class RBFRegressor(Explaining, RBFUnits, HiddenLayerRegressor):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    _unit_attributes = (*RBFUnits._unit_attributes, "center_targets_")
-    _may_be_auto = _is_tried = True
-    _part_of_natural = 0.0  # the radius is tried
-
-    def _check_layer(self):
-        check_choice("selection", self.selection, SELECTIONS)
-        super()._check_layer()
-
-    def _choose_layer(self, job, samples, trials):
-        layer = super()._choose_layer(job, samples, trials)
-        if self.layer is None:
-            self.center_targets_ = self._answers(samples.targets.numbers(self.support_))
-        return layer
-
-    def _decided(self, scores, output):
-        columns = np.full(len(scores), output)
-        return scores[:, output], columns, np.ones(len(scores))
-
-    @property
-    def _targets_of_centers(self):
-        return self.center_targets_
-
-    @property
-    def _n_outputs(self):
-        return np.size(self.target_mean_)
-
-    def _targets_of_units(self):
-        return np.reshape(self.center_targets_, (len(self.center_targets_), -1))
+    def _parts(self):
+        units = RBF.of(self, has_readout=True, may_try=True, selections=("global", "random"))
+        return Parts(units, Numbers.of(self), Ridge.of(self))

@@ -1,14 +1,15 @@
 """TanhRegressor: parameters and fitted attributes."""
 
-from ..estimators.regressor import HiddenLayerRegressor
-from ..estimators.tanh import TanhUnits
-from ..parameters import check_choice
+from ..estimators.numbers import Numbers
+from ..estimators.parts import Parts
+from ..estimators.readouts import Ridge
+from ..estimators.regressor import NetworkRegressor
+from ..estimators.tanh import Tanh
 from ..units.automatic import N_HIDDEN
+from ..units.tanh import FROM_CHANCE
 
-WEIGHTS = ("gaussian", "orthogonal")
 
-
-class TanhRegressor(TanhUnits, HiddenLayerRegressor):
+class TanhRegressor(NetworkRegressor):
     """Regressor with a hidden layer of random tanh units and a ridge readout.
 
     The layer is that of `TanhClassifier`. The readout minimises
@@ -133,8 +134,6 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
     [ 1  2 -2  0  0  0  0  0  0  0]
     """
 
-    _may_be_auto = True
-
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
@@ -157,6 +156,6 @@ class TanhRegressor(TanhUnits, HiddenLayerRegressor):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def _check_layer(self):
-        check_choice("weights", self.weights, WEIGHTS)
-        super()._check_layer()
+    def _parts(self):
+        units = Tanh.of(self, has_readout=True, ways=tuple(FROM_CHANCE))
+        return Parts(units, Numbers.of(self), Ridge.of(self))

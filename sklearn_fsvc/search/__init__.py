@@ -27,7 +27,7 @@ from ..estimators.turns import changed
 from ..rows.blocks import open_all
 from ..rows.sources import Source
 from .around import last_step
-from .groups import NETWORKS, group_candidates
+from .groups import group_candidates, is_network
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .parts import parts_of
 from .reports import summary, warn_of
@@ -175,7 +175,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         return self
 
     def _fit(self, X, y, params):
-        if not isinstance(last_step(self.estimator), NETWORKS):
+        if not is_network(last_step(self.estimator)):
             raise TypeError(
                 f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
                 "one in a Pipeline or TransformedTargetRegressor; use scikit-learn's GridSearchCV."

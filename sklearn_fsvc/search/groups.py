@@ -7,18 +7,13 @@ long as smaller networks are prefixes of larger, on the same centres.
 """
 
 from dataclasses import dataclass, field
-from inspect import getattr_static
 
 from sklearn.base import clone
 
-from ..classifiers import PatchClassifier, RBFClassifier, TanhClassifier
-from ..parameters import AUTO, is_word, penalties
-from ..regressors import PatchRegressor, RBFRegressor, TanhRegressor
+from ..estimators.online import Online
+from ..estimators.parts import parts_of
+from ..parameters import is_word
 from .around import last_step, prefix_of
-
-NETWORKS = (
-    RBFClassifier, TanhClassifier, PatchClassifier, RBFRegressor, TanhRegressor, PatchRegressor,
-)  # fmt: skip
 
 
 @dataclass
@@ -95,41 +90,43 @@ def group_candidates(base, candidates):
         network = last_step(estimator)
         if not _has_one_ridge(network):
             continue
-        shared = frozenset(prefix + name for name in network._shared_parameters)
+        sharing = parts_of(network).units.sharing
+        shared = frozenset(prefix + name for name in sharing.parameters)
         fixed = (name for name in sorted(parameters) if name not in shared)
         values = ((name, _identity(parameters[name])) for name in fixed)
-        key = shared, network._choice_depends_on, *values
+        key = shared, sharing.key, *values
         if key not in groups:
             groups[key] = Group(clone(estimator))
         groups[key].add(number, estimator)
     return list(groups.values())
 
 
+def is_network(estimator):
+    """Whether it is a classifier or regressor that is put together from parts."""
+    return isinstance(estimator, Online)
+
+
 def _has_one_ridge(network):
     """Whether to fit the network is to solve one ridge problem of one layer."""
     if is_changed(type(network)):
         return False  # what it does is its own
+    parts = parts_of(network)
     try:
-        network._check_parameters()
+        parts.check()
     except (TypeError, ValueError):
         return False  # its own fit will say so
-    if network.layer is not None:
+    if parts.units.given is not None:
         return False  # its size is not that of the parameters
-    alphas, is_chosen = penalties(network.alpha)
-    is_wanted = network._wants_press_scores or network._wants_posterior
-    leaves_one_out = is_wanted or (is_chosen and alphas != AUTO)
-    return getattr(network, "readout", "ridge") == "ridge" and not leaves_one_out
+    return parts.readout.is_ridge and not parts.readout.leaves_one_out(parts.task)
 
 
 def is_changed(kind):
-    """Whether a class is none of ours, or does anything that ours do in another way."""
-    if kind in NETWORKS:
-        return False
-    base = next((c for c in kind.__mro__ if c in NETWORKS), object)
+    """Whether a class does anything in another way than the one that names its parts."""
+    own = next((c for c in kind.__mro__ if "_parts" in vars(c)), object)
+    above = kind.__mro__[: kind.__mro__.index(own)]
     # scikit-learn gives each class set_..._request of its own.
-    names = (n for n in dir(base) if not n.startswith(("__", "_abc_", "set_")))
-    is_same = all(getattr_static(kind, n) is getattr_static(base, n) for n in names)
-    return base is object or not is_same
+    names = (n for c in above for n in vars(c) if not n.startswith(("__", "_abc_", "set_")))
+    return not issubclass(own, Online) or any(hasattr(own, name) for name in names)
 
 
 def _identity(value):

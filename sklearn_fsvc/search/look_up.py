@@ -18,6 +18,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
 from ..callbacks import Observable, with_callbacks
+from ..estimators.parts import parts_of
 from ..rows.sources import InMemory, Source, some_rows
 from .around import last_step, told
 from .groups import is_changed
@@ -194,18 +195,22 @@ class Candidate(Observable, BaseEstimator):
     def _known_scores(self, rows):
         return self.found_ and self.found_.scores.get((self.number, key_of(rows)))
 
+    def _says(self, method, scores):
+        parts = parts_of(self._network)
+        return parts.task.says(method, scores, parts.readout)
+
     @_has("decision_function")
     def decision_function(self, rows):
         scores = self._known_scores(rows)
         if scores is None:
             return self.estimator_.decision_function(self.findings.rows(rows))
-        return self._network._labels.told(scores)
+        return self._says("decision_function", scores)
 
     def predict(self, rows):
         scores = self._known_scores(rows)
         if scores is None:
             return self.estimator_.predict(self.findings.rows(rows))
-        return told(self.estimator_, self._network._answers(scores))
+        return told(self.estimator_, self._says("predict", scores))
 
     @_has("predict_proba")
     def predict_proba(self, rows):
@@ -216,7 +221,7 @@ class Candidate(Observable, BaseEstimator):
             weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
             return self.estimator_.score(self.findings.rows(rows), y, **weighted, **params)
         # By the answers of the candidate, which looks them up.
-        return self._network._score_of(self.predict(rows), y, sample_weight)
+        return parts_of(self._network).task.score(self.predict(rows), y, sample_weight)
 
 
 class _OfUser:

@@ -1,14 +1,16 @@
 """The networks of a group from their statistics, and their scores, all at once."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import kernel_of, named
-from ..layers import RBFLayer
+from ..estimators.answering import answer_outside
+from ..estimators.parts import Parts, Task, parts_of
+from ..kernels import kernel_of
 from ..parameters import is_word
 from ..readouts.held_out import (
     Found,
@@ -90,14 +92,64 @@ class Sums(NamedTuple):
     held: Sequence = ()
 
 
-def solve(engine, group, network, layers, sums, trials):
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What the networks of a group have in common.
+
+    Attributes
+    ----------
+    network : classifier or regressor
+        Not fitted.
+    parts : Parts
+        With the units of the largest, and the task that the sums are of.
+    task : Task
+        What each network knows of y.
+    engine : Engine
+    trials : Trials
+        What was tried for the layer.
+    """
+
+    network: object
+    parts: Parts
+    task: Task
+    engine: object
+    trials: Trials
+
+    def with_readout(self, layer, solution, found, parameters):
+        """The network with the first units of a layer and a readout; None if that is not finite.
+
+        Parameters
+        ----------
+        found : float or Found
+            The penalty, or how it was found.
+        parameters : dict
+            Those of the candidate.
+        """
+        units, task = self.parts.units.leading(solution.W.shape[1]), self.parts.task
+        units = units.shaped(layer)
+        trials = Trials(self.trials.start, list(self.trials.rows))
+        if isinstance(found, Found):
+            trials.add(units.layer, found)
+            found = found.alpha
+        readout, dtype = self.parts.readout, layer.hidden_dtype
+        try:
+            readout = readout.solved(self.engine, solution, task, dtype, alpha_=found)
+        except ValueError:
+            return None
+        model = copy(self.network)
+        vars(model).update(parameters)
+        parts = Parts(units, self.task, readout)
+        model._keep(parts, trials_=trials.table, device_=self.engine.name)
+        return model
+
+
+def solve(common, group, layers, sums):
     """The networks that the `Sums` of each layer give, and their problems.
 
     Parameters
     ----------
+    common : Common
     sums : iterable of Sums
-    trials : Trials
-        What was tried for the layer.
 
     Returns
     -------
@@ -107,12 +159,10 @@ def solve(engine, group, network, layers, sums, trials):
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
         members = group.of_shape(shape, layer)
-        for candidate, solution, found in _solutions(of_layer, members, trials.first_alpha):
-            model = _network(engine, network, layer, solution)
+        for candidate, solution, found in _solutions(of_layer, members, common.trials.first_alpha):
+            model = common.with_readout(layer, solution, found, group.members[candidate])
             if model is None:
                 continue  # its own fit will say why
-            vars(model).update(group.members[candidate])
-            _note(model, found, trials)
             networks[candidate] = model
             if solution.problem:
                 problems[candidate] = solution.problem
@@ -141,28 +191,6 @@ def _found(sums, size, start):
     held = that_judge(sums.held, size)
     found = search_penalty(folds_of(sums.all, held, n_judges(size)), start)
     return sums.all.leading(size).solve(found.alpha), found
-
-
-def _note(model, found, trials):
-    """Set what its own fit would have said of the penalty, and of what was tried."""
-    own = Trials(trials.start, list(trials.rows))
-    if isinstance(found, Found):
-        own.add(model._layer(), found)
-        found = found.alpha
-    model.alpha_ = found
-    own.leave(model)
-
-
-def _network(engine, network, layer, solution):
-    """The network with the first units of the layer and that readout; None if not finite."""
-    model = network._leading(solution.W.shape[1])
-    if isinstance(layer, RBFLayer):
-        model.kernel_, model.radius_ = named(layer.kernel), layer.radius
-    try:
-        model._set_readout(engine, solution, layer.hidden_dtype)
-    except ValueError:
-        return None
-    return model
 
 
 def score(job, group, layers, X, networks):
@@ -226,11 +254,11 @@ class _Readout:
     """
 
     def __init__(self, engine, networks, dtype, n_rows):
-        models = list(networks.values())
+        models, self._parts = list(networks.values()), parts_of(next(iter(networks.values())))
         W = np.concatenate([model.readout_coef_ for model in models])
         b = np.concatenate([model.readout_intercept_ for model in models])
         self._size, self._networks = W.shape[1], networks
-        self._readout = LinearReadout(engine, W, b, dtype, models[0]._rows_may_be_outside)
+        self._readout = LinearReadout(engine, W, b, dtype, self._parts.units.rows is not None)
         self._scores = np.empty((n_rows, len(b)), max(b.dtype, dtype))
 
     @property
@@ -243,13 +271,14 @@ class _Readout:
 
     def answer_outside(self, job, layer, X):
         """Rows that no unit answers are answered by the nearest, at every penalty."""
-        network = next(iter(self._networks.values()))
 
         def answer(rows, targets):
             self._scores[rows] = np.tile(targets, len(self._networks))
 
         first = layer.part(slice(self._size))
-        network._answer_outside(job, first, X, self._readout.outside, answer)
+        outside = self._readout.outside
+        if len(outside):
+            answer_outside(job, first, X, outside, self._parts.targets_of_units, answer)
 
     def by_candidate(self):
         """(candidate, scores) of each network."""

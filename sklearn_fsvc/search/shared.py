@@ -8,17 +8,19 @@ from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
 from ..engines import get_engine
+from ..estimators.network import with_rows
+from ..estimators.parts import Parts, generator, parts_of
 from ..parameters import is_word
 from ..readouts.held_out import FEW, Trials, parts_to_hold_out
 from ..readouts.ridge import gather
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
 from ..rows.sources import some_rows
-from ..rows.streaming import n_synapses
+from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 from .around import last_step, without_targets
 from .groups import Group
-from .networks import Fitted, Sums, key_of, layers_of, score, solve
+from .networks import Common, Fitted, Sums, key_of, layers_of, score, solve
 from .steps import arrive, sample_weight_of
 from .task import Task
 
@@ -30,34 +32,40 @@ class _Pass:
     Attributes
     ----------
     network : classifier or regressor
-        Not fitted, but with its layer.
+        Not fitted.
+    parts : Parts
+        Its own, with units and a task that know the rows.
     layers : list
         One for each shape of the group.
     trials : Trials
         What was tried for the layer.
     job : Job
+    device : str or None
+        The engine of the job, once there is no job.
     """
 
     group: Group
     task: Task
     network: object
+    parts: Parts
     layers: list
     trials: Trials
     job: Job
+    device: str | None = None
 
     @classmethod
-    def begin(cls, group, task, network, job, samples, part):
+    def begin(cls, group, task, network, parts, job, samples, part):
         """Choose the layer; `part`, a `FitTask`, begins."""
-        job = replace(job, task=part.begin())
-        trials = Trials(network._first_alpha)
-        layer = network._choose_layer(job, samples, trials)
-        return cls(group, task, network, layers_of(group, layer), trials, job)
+        job, trials = replace(job, task=part.begin()), Trials(parts.units.first_alpha)
+        units = with_rows(parts.units.fit(job, samples, trials), parts.task, samples)
+        layers = layers_of(group, suited(units.layer, samples.X))
+        return cls(group, task, network, replace(parts, units=units), layers, trials, job)
 
     def sums(self, samples, what):
         """`Sums` of each layer over the samples, one after the other."""
         if not self.group.has_auto:
             return map(Sums, self.statistics(samples, what))
-        parts = parts_to_hold_out(samples.present, self.network._random())
+        parts = parts_to_hold_out(samples.present, generator(self.network.random_state))
         few = replace(self, layers=[layer.part(slice(FEW)) for layer in self.layers])
         # While one is gathered there are the others, and later the differences for one layer.
         # All reserve it, so that what is too large is refused before a row is met.
@@ -91,10 +99,14 @@ class _Pass:
         standard = self.job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 
-    def solved(self, sums, start, pipeline=None):
-        """What the `Sums` of the layers give, which took from `start` till now."""
+    def solved(self, sums, start, pipeline=None, alone=None):
+        """What the `Sums` of the layers give, which took from `start` till now.
+
+        `alone` is the task as a fit to the training rows alone would know it.
+        """
         engine, layers = self.job.engine, self.layers
-        networks, problems = solve(engine, self.group, self.network, layers, sums, self.trials)
+        common = Common(self.network, self.parts, alone or self.parts.task, engine, self.trials)
+        networks, problems = solve(common, self.group, layers, sums)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
@@ -108,7 +120,7 @@ class _Pass:
         score_time = fitted.score_time + (perf_counter() - start) / len(self.group.members)
         for rows in more:
             scores |= self._scores(split, rows, fitted, networks)
-        work = replace(self, job=None)
+        work = replace(self, job=None, device=self.job.engine.name)
         return replace(fitted, scores=scores, score_time=score_time, work=work, split=split)
 
     def _scores(self, split, rows, fitted, networks):
@@ -132,11 +144,12 @@ def fit_split(group, task, split, number):
     start = perf_counter()
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)
-    with get_engine(network.device, n_synapses(X, network._width)) as engine:
-        samples = network._prepare(engine, X, y, sample_weight)
+    parts = parts_of(network)
+    with get_engine(network.device, n_synapses(X, parts.units.width)) as engine:
+        parts, samples = network._read(parts, engine, X, y, sample_weight)
         samples, job = samples.on_device(task.job(network, engine))
         part = task.passes.part(task.name(split), None, number)
-        work = _Pass.begin(group, task, network, job, samples, part)
+        work = _Pass.begin(group, task, network, parts, job, samples, part)
         # In one expression: the statistics are forgotten before the rows are scored.
         fitted = work.solved(work.sums(samples, f"{task.name(split)}, statistics"), start, pipeline)
         fitted = work.scored(split, fitted, task.part)
@@ -147,7 +160,7 @@ def fit_split(group, task, split, number):
 def score_again(fitted, part):
     """The networks with the decision values of another part of the candidates."""
     work, task = fitted.work, fitted.work.task
-    with get_engine(work.network.device_) as engine:
+    with get_engine(work.device) as engine:
         job = replace(task, n_jobs=1).job(work.network, engine)
         return replace(work, job=job).scored(fitted.split, fitted, part)
 
@@ -169,24 +182,25 @@ def fit_splits(group, task, number):
     if held_out is None:
         return None
     network = clone(group.estimator)
+    parts = parts_of(network)
     with get_engine(network.device, n_synapses(task.X, network.n_hidden)) as engine:
-        samples = network._prepare(engine, task.X, task.y, sample_weight_of(**task.fit_params))
+        weight = sample_weight_of(**task.fit_params)
+        parts, samples = network._read(parts, engine, task.X, task.y, weight)
         samples, job = samples.on_device(task.job(network, engine))
         kept_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         has_room = kept_bytes <= job.memory_limit // 2
         if not (has_room and _targets_hold(task, samples)):
             return None
         part = task.passes.part("all splits", None, number)
-        work = _Pass.begin(group, task, network, job, samples, part)
+        work = _Pass.begin(group, task, network, parts, job, samples, part)
         work = replace(work, job=work.job.reserving(kept_bytes))
         folds, total = _statistics_of_folds(work, samples, held_out)
         shared_time = (perf_counter() - start) / len(folds)
 
         def of_split(split, fold):
-            fitted = work.solved([Sums(total - fold)], perf_counter() - shared_time)
-            own = network._of_rows_alone(samples, task.splits[split][0])
-            for model in fitted.networks.values():
-                vars(model).update(own)
+            alone = work.parts.task.alone(samples, task.splits[split][0])
+            start = perf_counter() - shared_time
+            fitted = work.solved([Sums(total - fold)], start, alone=alone)
             return work.scored(split, fitted, task.part)
 
         found = [of_split(split, fold) for split, fold in enumerate(folds)]
@@ -199,7 +213,7 @@ def _has_one_layer(estimator):
     if last_step(estimator) is not estimator:
         return False
     is_balanced = is_word(getattr(estimator, "class_weight", None), "balanced")
-    return not (estimator._layer_needs_rows or is_balanced)
+    return not (parts_of(estimator).units.sharing.needs_rows or is_balanced)
 
 
 def _statistics_of_folds(work, samples, held_out):

@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.rows import progress
 
 CLASSIFIERS = [RBFClassifier(40, random_state=0), TanhClassifier(40, random_state=0)]
@@ -30,7 +31,7 @@ def classifier(request):
 
 
 def hidden_of(clf, X):
-    return naive.of_rows(clf._layer(), X)
+    return naive.of_rows(layer_of(clf), X)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -382,7 +383,7 @@ def test_the_readout_tells_nothing_of_features(selector, classifier):
         selector(classifier).fit(X, y).transform(X)
     fitted = classifier.fit(X, y)
     assert not {"coef_", "intercept_", "feature_importances_"} & set(dir(fitted))
-    assert fitted.readout_coef_.shape == (3, len(fitted._layer().units))
+    assert fitted.readout_coef_.shape == (3, len(layer_of(fitted).units))
     state = {name for name, value in vars(fitted).items() if name.endswith("_")
              and not isinstance(value, (np.ndarray, int, float, str, type(None)))}  # fmt: skip
     assert not state  # a model is arrays, numbers and strings

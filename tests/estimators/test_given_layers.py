@@ -16,6 +16,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc.estimators.parts import layer_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))
@@ -40,7 +41,7 @@ def test_the_layer_is_the_lender_s(lender, cls, y, frozen, monkeypatch):
         monkeypatch.setattr(f"sklearn_fsvc.estimators.{family}.fit_layer", None)
     layer = FrozenEstimator(lender) if frozen else lender
     model = cls(3, layer=layer, alpha=1.0, random_state=0).fit(X, y)
-    theirs, ours = lender._layer(), model._layer()
+    theirs, ours = layer_of(lender), layer_of(model)
     np.testing.assert_array_equal(theirs.units, ours.units)
     assert theirs.traits == ours.traits
     assert theirs.kind == ours.kind

@@ -125,7 +125,7 @@ def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
 @pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0, 10.0]], ids=str)
 def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twins, monkeypatch):
     """Scores of all rows would take twice of it, and each copy in float64 four times."""
-    monkeypatch.setattr("sklearn_fsvc.estimators.classifier._SCORED", 2**18)
+    monkeypatch.setattr("sklearn_fsvc.estimators.classes._SCORED", 2**18)
     X, y = rows_of_many_classes
     if with_twins:
         X = X[np.arange(N) // 2]

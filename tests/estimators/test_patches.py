@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 import naive
 from sklearn_fsvc import PatchClassifier, PatchProjector, PatchRegressor
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.rows.streaming import suited
 
 RNG = np.random.default_rng(0)
@@ -30,7 +31,7 @@ def test_transform_is_the_formula(device, digits, kernel, dtype):
     p = PatchProjector(9, kernel=kernel, random_state=0, device=device).fit(X)
     H = p.transform(X[:20])
     assert H.dtype == (np.float64 if dtype == np.float64 else np.float32)
-    expected = naive.patches(suited(p._layer(), X), X[:20])
+    expected = naive.patches(suited(layer_of(p), X), X[:20])
     np.testing.assert_allclose(H, expected, atol=3e-4 if H.dtype == np.float32 else 1e-10)
 
 
@@ -39,7 +40,7 @@ def test_colours_strides_and_rectangles(device):
     p = PatchProjector(7, metric="manhattan", kernel="laplacian", **how, device=device).fit(COLOURS)
     assert p.patches_.shape == (7, 2, 3, 3)
     assert p.pool_ == (3, 1)
-    expected = naive.patches(suited(p._layer(), COLOURS), COLOURS)
+    expected = naive.patches(suited(layer_of(p), COLOURS), COLOURS)
     np.testing.assert_allclose(p.transform(COLOURS), expected, atol=1e-4)
 
 
@@ -51,7 +52,7 @@ def test_units_are_patches_of_the_images():
     assert {patch.tobytes() for patch in p.patches_} <= there
     assert len({patch.tobytes() for patch in p.patches_}) == 30
     met = [
-        naive.patch(p._layer(), patch.reshape(3, 3, 3), 0, 0) for patch in p.patches_
+        naive.patch(layer_of(p), patch.reshape(3, 3, 3), 0, 0) for patch in p.patches_
     ]  # fmt: skip
     met /= np.linalg.norm(met, axis=1, keepdims=True)
     np.testing.assert_allclose(p.components_, met, atol=1e-4)
@@ -59,7 +60,7 @@ def test_units_are_patches_of_the_images():
 
 def test_whitened_patches_are_not_correlated(digits):
     X = digits[0].astype(float)
-    layer = PatchProjector(5, whitening=1e-6, random_state=0).fit(X)._layer()
+    layer = layer_of(PatchProjector(5, whitening=1e-6, random_state=0).fit(X))
     P = np.array([
         naive.patch(layer, image, y, x)
         for image in X[:300].reshape(-1, 8, 8) for y in range(6) for x in range(6)
@@ -178,7 +179,7 @@ def test_rows_that_come_one_after_the_other(digits):
         model.partial_fit(X[rows], y[rows])
     model.forget(X[:300], y[:300])
     np.testing.assert_array_equal(model.patches_, layer)
-    H = naive.patches(model._layer(), X)
+    H = naive.patches(layer_of(model), X)
     W, b = naive.ridge(H[300:], np.eye(10)[y[300:]], 1.0)
     np.testing.assert_allclose(model.decision_function(X), H @ W.T + b, atol=2e-3)
     # Whether or not somebody has asked for an answer, it is one layer.

@@ -8,8 +8,9 @@ from sklearn.base import clone
 
 import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc.estimators.predictor import LinearReadout
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.estimators.targets import NumberTargets
+from sklearn_fsvc.readouts.linear import LinearReadout
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [
@@ -49,7 +50,7 @@ def expected(model, X, Y, alpha, weight=None):
     """The ridge readout of y in units of its deviation, of the model's own layer."""
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    H = naive.of_rows(model._layer(), X)
+    H = naive.of_rows(layer_of(model), X)
     W, b = naive.ridge(H, (Y - mean) / scale, alpha, weight)
     return (H @ W.T + b) * scale + mean
 
@@ -64,7 +65,7 @@ def test_answers_are_the_formula(device, regressor, X, k, weighted):
     assert answers.shape == (Y.shape if k else (N,))
     found = (answers.reshape(Y.shape) - expected(model, X, Y, 0.1, weight)) / Y.std(axis=0)
     np.testing.assert_allclose(found, 0, atol=1e-9)
-    assert model.readout_coef_.shape == (max(k, 1), len(model._layer().units))
+    assert model.readout_coef_.shape == (max(k, 1), len(layer_of(model).units))
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
     for known, right in ((model.target_mean_, mean), (model.target_scale_, scale)):
@@ -220,7 +221,7 @@ def test_several_penalties(regressor, X):
     """The one of the least leave-one-out error, in units of the outputs."""
     Y, alphas = outputs(X), [1e-3, 0.1, 10.0]
     model = regressor.set_params(alpha=alphas).fit(X, Y)
-    H, Z = naive.of_rows(model._layer(), X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    H, Z = naive.of_rows(layer_of(model), X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
     errors = []
     for alpha in alphas:
         W, b = naive.ridge(H, Z, alpha)
@@ -333,7 +334,7 @@ def test_little_memory_makes_small_tiles_and_changes_nothing(regressor, monkeypa
             sizes.append(len(H))
             return super().scores(part, H)
 
-    monkeypatch.setattr("sklearn_fsvc.estimators.predictor.LinearReadout", Counting)
+    monkeypatch.setattr("sklearn_fsvc.estimators.parts.LinearReadout", Counting)
     regressor.set_params(max_memory="1MiB").fit(X, outputs(X))
     tight = regressor.predict(X, return_std=True)
     np.testing.assert_allclose(tight, free, rtol=0, atol=1e-9)

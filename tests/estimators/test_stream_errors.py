@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
+from sklearn_fsvc.estimators.parts import layer_of
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -194,7 +195,7 @@ def test_no_memory_half_way(model, method, monkeypatch):
 
     model.solve()  # its rows are summed
     with refuses(model, MemoryError, "none left"), monkeypatch.context() as patch:
-        patch.setattr("sklearn_fsvc.estimators.sums.gather", fail)
+        patch.setattr("sklearn_fsvc.estimators.online.gather", fail)
         calls[method]()
 
 
@@ -245,7 +246,7 @@ def test_the_order_of_merging_makes_no_difference(model):
     backwards = parts[3].merge([*parts[2::-1], model])
     coefs = [each.solve().readout_coef_ for each in (forwards, backwards)]
     np.testing.assert_allclose(*coefs, atol=1e-10)
-    assert forwards._stream.total.n == 60 + N
+    assert forwards._learning.stream.total.n == 60 + N
 
 
 @pytest.mark.parametrize("method", ["forget", "merge"])
@@ -259,13 +260,13 @@ def test_fit_keeps_no_sums(method):
 def test_after_fit_learning_begins_anew_in_its_layer(cls):
     y = Z if cls.__name__.endswith("Regressor") else Y
     model = cls(12, alpha=0.1, random_state=0).fit(X[:60], y[:60])
-    layer = model._layer()
+    layer = layer_of(model)
     with pytest.warns(UserWarning, match="trained by fit.*call partial_fit for the first rows"):
         model.partial_fit(X[60:100], y[60:100])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(X[100:], y[100:])
-    np.testing.assert_array_equal(model._layer().units, layer.units)
+    np.testing.assert_array_equal(layer_of(model).units, layer.units)
     fresh = cls(layer=FrozenEstimator(model), alpha=0.1).fit(X[60:], y[60:])
     np.testing.assert_allclose(model.solve().readout_coef_, fresh.readout_coef_, atol=1e-9)
     again = clone(model).fit(X, y)

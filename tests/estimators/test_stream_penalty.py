@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
-from sklearn_fsvc.estimators import sums
+from sklearn_fsvc.estimators import online
 from sklearn_fsvc.readouts.held_out import FEW
 from sklearn_fsvc.readouts.sums import held_rows
 from sklearn_fsvc.rows.hashes import row_hashes
@@ -34,7 +34,7 @@ def learnt(rows, model=MODEL, n_calls=1):
 
 def statistics(model):
     """Of all rows and of each part, as arrays."""
-    stream = model.solve()._stream
+    stream = model.solve()._learning.stream
     each = [stream.total, *stream.held]
     return [(s.n, s.seen_from(np.zeros(len(s.h))).gram.full()) for s in each]
 
@@ -98,29 +98,29 @@ def test_what_is_held_out_adds_up_and_goes_again():
 
 def test_of_many_rows_one_part_judges():
     model = learnt(np.arange(FEW - 1))
-    assert len(model.solve()._stream.held) == 6
+    assert len(model.solve()._learning.stream.held) == 6
     model.partial_fit(DIGITS[FEW - 1 : FEW + 1], Y[FEW - 1 : FEW + 1])
-    assert len(model.solve()._stream.held) == 1
+    assert len(model.solve()._learning.stream.held) == 1
     other = learnt(np.arange(FEW + 1), n_calls=1)
     assert_same_statistics(model, other)
     small = learnt(np.arange(FEW + 1, N))
-    assert len(small.solve()._stream.held) == 6
+    assert len(small.solve()._learning.stream.held) == 6
     assert_same_statistics(small.merge([model]), learnt(np.arange(N)))
 
 
 def test_they_fade_together():
     model = learnt(np.arange(500), clone(MODEL).set_params(forgetting=0.99), n_calls=5).solve()
-    held = sum(part.n for part in model._stream.held)
-    assert model._stream.total.n == pytest.approx(held)
+    held = sum(part.n for part in model._learning.stream.held)
+    assert model._learning.stream.total.n == pytest.approx(held)
     assert held == pytest.approx((1 - 0.99**500) / 0.01)
 
 
 def test_it_is_found_anew_as_rows_come_and_not_as_somebody_asks(monkeypatch):
-    calls, search = [], sums.search_penalty
-    monkeypatch.setattr(sums, "search_penalty", lambda *args: calls.append(1) or search(*args))
+    calls, search = [], online.search_penalty
+    monkeypatch.setattr(online, "search_penalty", lambda *args: calls.append(1) or search(*args))
     model = learnt(np.arange(500))
     for n_calls, more in [(1, 500), (1, 555), (2, 556), (2, 600), (3, 700)]:
-        have = int(model._stream.n_came)
+        have = int(model._learning.stream.n_came)
         if more > have:
             model.partial_fit(DIGITS[have:more], Y[have:more])
         model.predict(DIGITS[:3])

@@ -17,7 +17,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
-from sklearn_fsvc.estimators import sums
+from sklearn_fsvc.estimators import online
+from sklearn_fsvc.estimators.parts import layer_of
 
 N, PARTS = 240, 12
 RNG = np.random.default_rng(0)
@@ -90,8 +91,8 @@ OPERATIONS = st.tuples(
 @given(operations=st.lists(OPERATIONS, max_size=40), most=st.integers(1, 100), data=st.data())
 def test_a_stream_is_a_fit_to_the_rows_that_are_there(case, operations, most, data, monkeypatch):
     """Part 0 stays, for a fit needs all classes; the others come and go."""
-    monkeypatch.setattr(sums, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(sums, "_LEAST_ROWS", most)
+    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(online, "_LEAST_ROWS", most)
     is_weighted = data.draw(st.booleans())
     weight = np.random.default_rng(1).random(N) + 0.1 if is_weighted else np.ones(N)
     parts = np.array_split(np.arange(N), PARTS)
@@ -152,13 +153,13 @@ def test_rows_in_single_precision_are_forgotten_as_exactly(dtype):
 @pytest.fixture
 def gathered(monkeypatch):
     """The rows of each pass: (how many, their dtype)."""
-    passes, plain = [], sums.gather
+    passes, plain = [], online.gather
 
     def gather(job, layers, samples, **params):
         passes.append((len(samples), samples.X.dtype.char))
         return plain(job, layers, samples, **params)
 
-    monkeypatch.setattr(sums, "gather", gather)
+    monkeypatch.setattr(online, "gather", gather)
     return passes
 
 
@@ -179,7 +180,7 @@ def test_the_first_rows_choose_what_fit_would(case):
     if chosen.get_params().get("weights"):  # a tanh network, whose feature weights may be, too
         chosen.set_params(feature_weights="auto")
     model, fitted = clone(chosen).partial_fit(X, case.y, **case.known), chosen.fit(X, case.y)
-    np.testing.assert_array_equal(model._layer().units, fitted._layer().units)
+    np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
     # The parts of the rows that judge the penalty are others, six of equal size nearly.
     least = [each.trials_["error"].min() for each in (model.solve(), fitted)]
     np.testing.assert_allclose(*least, rtol=0.1)
@@ -230,8 +231,8 @@ def test_no_other_memory(forgetting):
 
 @pytest.mark.parametrize("step", [1, 7, N])
 def test_rows_fade(step, monkeypatch):
-    monkeypatch.setattr(sums, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(sums, "_LEAST_ROWS", 50)
+    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(online, "_LEAST_ROWS", 50)
     present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
     age = present[::-1].cumsum()[::-1] - 1
     model = TanhClassifier(*TANH, forgetting=0.97, **PLAIN)
@@ -325,7 +326,7 @@ def test_few_rows_wait(gathered):
     small = clone(model).set_params(max_memory=60_000)
     for _ in range(10):
         small.partial_fit(X[:60], CLASSES[:60], classes=list("abc"))
-        assert small._stream.n_bytes < 60_000 // 8
+        assert small._learning.stream.n_bytes < 60_000 // 8
     assert sum(n for n, _ in gathered) > 300
     assert max(gathered) <= (180, "d")
 
@@ -345,17 +346,17 @@ def test_copies_live_by_themselves(tanh, tmp_path):
 def test_rows_that_wait_travel(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
     travelled = pickle.loads(pickle.dumps(tanh))
-    assert sum(len(each.samples) for each in travelled._stream.waiting) == N + 30
+    assert sum(len(each.samples) for each in travelled._learning.stream.waiting) == N + 30
     solved = pickle.loads(pickle.dumps(tanh.solve()))
-    assert not solved._stream.waiting
-    assert travelled.solve()._stream.total.n == solved._stream.total.n == N + 30
+    assert not solved._learning.stream.waiting
+    assert travelled.solve()._learning.stream.total.n == solved._learning.stream.total.n == N + 30
 
 
 @each_case
 def test_a_long_stream_does_not_drift(case, monkeypatch):
     """200 parts come and go; what is left is what the last few would have been."""
-    monkeypatch.setattr(sums, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(sums, "_LEAST_ROWS", 60)
+    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(online, "_LEAST_ROWS", 60)
     parts = np.array_split(np.arange(N), PARTS)
     random = np.random.default_rng(0)
     model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)

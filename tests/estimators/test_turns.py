@@ -20,8 +20,9 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc.engines import registry
-from sklearn_fsvc.estimators import sums
-from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
+from sklearn_fsvc.estimators import online
+from sklearn_fsvc.estimators.network import Network
+from sklearn_fsvc.estimators.parts import Readout, Task, Units
 
 N, STEP = 400, 10
 X = np.random.default_rng(0).normal(size=(N, 4))
@@ -43,8 +44,8 @@ def impatient():
 
 @pytest.fixture
 def few_wait(monkeypatch):
-    monkeypatch.setattr(sums, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(sums, "_LEAST_ROWS", 35)
+    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(online, "_LEAST_ROWS", 35)
 
 
 def begun(model=MODEL, y=Y):
@@ -71,7 +72,7 @@ def beside(work, ask):
 
 
 def assert_all_rows_counted(model):
-    assert model.solve()._stream.total.n == N
+    assert model.solve()._learning.stream.total.n == N
     np.testing.assert_allclose(model.readout_coef_, WHOLE.readout_coef_, rtol=1e-6, atol=1e-9)
 
 
@@ -132,7 +133,7 @@ def test_the_first_calls_may_come_together(run):
         list(
             threads.map(lambda part: model.partial_fit(X[part], Y[part]), [slice(0, STEP), *PARTS])
         )
-    assert model.solve()._stream.total.n == N
+    assert model.solve()._learning.stream.total.n == N
 
 
 @pytest.mark.parametrize("run", range(4))
@@ -192,7 +193,7 @@ def test_a_copy_is_of_a_state_that_existed(run, few_wait):
 
     for data in beside(learn, lambda: pickle.dumps(model)):
         found = pickle.loads(data).solve()
-        n = int(found._stream.total.n)
+        n = int(found._learning.stream.total.n)
         assert n % STEP == 0
         np.testing.assert_allclose(found.readout_coef_, learnt(n), atol=1e-8)
 
@@ -312,7 +313,7 @@ def test_a_child_that_is_forked_while_a_thread_learns():
         if child == 0:
             faulthandler.dump_traceback_later(30, exit=True)
             model.partial_fit(X[STEP:], Y[STEP:])
-            is_right = model.solve()._stream.total.n == N
+            is_right = model.solve()._learning.stream.total.n == N
             os._exit(0 if is_right else 1)
         assert os.waitpid(child, 0)[1] == 0
         merging.result(60)
@@ -335,11 +336,22 @@ def test_what_is_exported_is_solved(cls):
 
 
 def test_a_face_without_parts_cannot_be_made():
-    class Empty(HiddenLayerPredictor):
+    class Empty(Network):
         pass
 
-    with pytest.raises(TypeError, match=r"abstract.*_choose_layer"):
+    with pytest.raises(TypeError, match=r"abstract.*_parts"):
         Empty()
+
+
+@pytest.mark.parametrize(
+    ("contract", "missing"), [(Units, "fit"), (Task, "says"), (Readout, "train")]
+)
+def test_a_part_that_leaves_its_contract_open_cannot_be_made(contract, missing):
+    class Empty(contract):
+        pass
+
+    with pytest.raises(TypeError, match=rf"abstract.*{missing}"):
+        Empty.of(TanhClassifier())
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
@@ -355,7 +367,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         while len(interrupts) < 200:
-            seen = int(model._stream.n_came)
+            seen = int(model._learning.stream.n_came)
             assert seen in (n, n + STEP)
             n = seen
             try:
@@ -370,7 +382,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    n = int(model._stream.n_came)
+    n = int(model._learning.stream.n_came)
     with ThreadPoolExecutor(1) as other:
         other.submit(lambda: model.partial_fit(X[:STEP], Y[:STEP])).result(60)
-    assert model.solve()._stream.total.n == n + STEP
+    assert model.solve()._learning.stream.total.n == n + STEP

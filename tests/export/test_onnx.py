@@ -24,12 +24,13 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 
 def outside(model, rows):
     """Which rows raise no activity, by the oracle."""
-    H = naive.hidden(model._layer(), rows).astype(np.float32)
+    H = naive.hidden(layer_of(model), rows).astype(np.float32)
     return H.sum(axis=1) == 0
 
 

@@ -6,6 +6,7 @@ from sklearn.datasets import make_classification
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.readouts.press import press
 from sklearn_fsvc.readouts.ridge import gather
@@ -36,7 +37,7 @@ def some_weights(n=60):
 
 
 def hidden_of(clf, X):
-    return naive.of_rows(clf._layer(), X)
+    return naive.of_rows(layer_of(clf), X)
 
 
 def without_each_row(H, Y, alpha, weight=None):
@@ -56,7 +57,7 @@ def error_of(scores, Y, weight=None):
 def press_of(clf, X, y, alphas, weight=None, device="jit", max_memory=None, rows=None):
     """What `press` finds for the hidden layer of a fitted classifier."""
     targets = ClassTargets(np.searchsorted(clf.classes_, y), len(clf.classes_))
-    samples, layer = Samples(X, targets, weight), clf._layer()
+    samples, layer = Samples(X, targets, weight), layer_of(clf)
     with get_engine(device) as engine:
         job = Job(engine, max_memory)
         (statistics,) = gather(job, [layer], samples, dtype=float)

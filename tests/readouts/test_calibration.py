@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 import naive
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.estimators.parts import layer_of, parts_of
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.readouts.calibration import fit_temperature
 from sklearn_fsvc.rows.samples import Samples
@@ -67,7 +68,7 @@ def by_brute_force(clf, X, y, weight=None):
     calibrated = CalibratedClassifierCV(
         Ridge(clf.alpha_), method="temperature", cv=splits, ensemble=False
     )
-    return calibrated.fit(naive.of_rows(clf._layer(), X), y, sample_weight=weight)
+    return calibrated.fit(naive.of_rows(layer_of(clf), X), y, sample_weight=weight)
 
 
 @pytest.mark.parametrize(("alpha", "weighted"), [(0.1, False), ([0.01, 1.0], True)], ids=str)
@@ -78,7 +79,7 @@ def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, 
     clf = network.set_params(alpha=alpha, probability=True).fit(X, y, sample_weight=weight)
     brute = by_brute_force(clf, X, y, weight)
     for rows in (X, X[:30] + X[30:] / 2):
-        expected = brute.predict_proba(naive.of_rows(clf._layer(), rows))
+        expected = brute.predict_proba(naive.of_rows(layer_of(clf), rows))
         # Both search for the temperature to a tolerance.
         np.testing.assert_allclose(clf.predict_proba(rows), expected, rtol=0, atol=1e-5)
 
@@ -91,7 +92,7 @@ def test_weights_of_classes_weigh_in_the_calibration(network):
     by_row = clone(clf).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), atol=1e-6)
     expected = by_brute_force(by_class, X, y, weight)
-    expected = expected.predict_proba(naive.of_rows(by_class._layer(), X))
+    expected = expected.predict_proba(naive.of_rows(layer_of(by_class), X))
     np.testing.assert_allclose(by_class.predict_proba(X), expected, atol=1e-5)
 
 
@@ -139,13 +140,14 @@ def test_as_good_as_five_fits_more(digits, network):
 
 
 def test_no_more_fits(network, monkeypatch):
-    calls, choose_layer = [], type(network)._choose_layer
+    units, calls = type(parts_of(network).units), []
+    fit = units.fit
 
-    def choose(self, *args):
+    def counted(self, *args):
         calls.append(1)
-        return choose_layer(self, *args)
+        return fit(self, *args)
 
-    monkeypatch.setattr(type(network), "_choose_layer", choose)
+    monkeypatch.setattr(units, "fit", counted)
     network.set_params(probability=True, alpha="loo").fit(*rows_of(3))
     assert len(calls) == 1
 
@@ -186,13 +188,13 @@ def test_weights_are_used(network):
 def test_some_of_many_rows_are_enough(network, alpha, monkeypatch):
     """Drawn from those with a weight; the readout is that of all rows."""
     for name, value in {"_SCORED": 3 * 40, "_LEAST_SCORED": 1}.items():
-        monkeypatch.setattr(f"sklearn_fsvc.estimators.classifier.{name}", value)
+        monkeypatch.setattr(f"sklearn_fsvc.estimators.classes.{name}", value)
     (X, y), weight = rows_of(3), some_weights()
     clf = network.set_params(probability=True, alpha=alpha).fit(X, y, weight)
-    rows = clf._scored_rows(Samples(X, ClassTargets(y, 3), weight))
+    rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
-    H = naive.of_rows(clf._layer(), X)
+    H = naive.of_rows(layer_of(clf), X)
     scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight)
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)

@@ -18,6 +18,7 @@ from readouts.left_out import (
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.estimators import labels
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.readouts import press as module
 from sklearn_fsvc.readouts.left_out import PressScorer
@@ -116,7 +117,7 @@ class Numbers:
 def test_targets_may_be_any_numbers(network, rng):
     X, y = rows_of(3)
     Y, weight = rng.normal(size=(60, 2)), some_weights()
-    layer = network.fit(X, y)._layer()
+    layer = layer_of(network.fit(X, y))
     with get_engine("jit") as engine:
         chosen = choose_penalty(Job(engine), layer, Samples(X, Numbers(Y), weight), ALPHAS, True)
     H = naive.hidden(layer, X)
@@ -236,7 +237,7 @@ def test_too_little_memory_is_refused_with_the_number(network):
     X, y = rows_of(3)
     clf = network.fit(X, y)
     with get_engine("jit") as engine:
-        samples, layer = Samples(X, ClassTargets(y, 3)), clf._layer()
+        samples, layer = Samples(X, ClassTargets(y, 3)), layer_of(clf)
         (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
         with pytest.raises(ValueError, match=r"leave-one-out needs \d{5} .*Raise max_memory"):
             press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)

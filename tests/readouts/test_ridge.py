@@ -8,6 +8,7 @@ import naive
 from readouts.left_out import rows_of, some_weights
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.readouts.panels import Panels
 from sklearn_fsvc.readouts.ridge import gather
@@ -21,7 +22,7 @@ def layers(rng):
     X, y = rows_of(3)
     clf = RBFClassifier(20, kernel="laplacian", feature_weights="learned", random_state=0).fit(X, y)
     wide = clone(clf).set_params(radius=2 * clf.radius_, selection_radius=clf.selection_radius_)
-    return [clf._layer(), wide.fit(X, y)._layer()], X, y
+    return [layer_of(clf), layer_of(wide.fit(X, y))], X, y
 
 
 def statistics_of(layers, X, y, weight=None, **how):

@@ -17,7 +17,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc.estimators.predictor import HiddenLayerPredictor
+from sklearn_fsvc.estimators.network import Network
 from sklearn_fsvc.search.around import last_step
 
 # All that can be searched is.
@@ -124,8 +124,8 @@ def same_estimator(ours, theirs, X):
 
 def own_fits():
     """Counts the networks that are fitted one by one."""
-    fit = HiddenLayerPredictor._fit
-    return mock.patch.object(HiddenLayerPredictor, "_fit", autospec=True, side_effect=fit)
+    fit = Network._fit
+    return mock.patch.object(Network, "_fit", autospec=True, side_effect=fit)
 
 
 def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
@@ -135,7 +135,7 @@ def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
     with own_fits() as fits:
         ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
     last = last_step(getattr(ours, "best_estimator_", None))
-    assert fits.call_count == alone + isinstance(last, HiddenLayerPredictor)
+    assert fits.call_count == alone + isinstance(last, Network)
     same(ours, theirs, data)
     return ours
 

@@ -4,6 +4,7 @@ import pytest
 
 from search.comparing import compare, load, load_numbers, same_fits
 from sklearn_fsvc import PatchClassifier, PatchRegressor
+from sklearn_fsvc.estimators.parts import layer_of
 
 SMALL = {"pool": 2, "random_state": 0}
 SIZES = {"n_hidden": [12, 20], "alpha": [0.2, "auto"]}
@@ -24,7 +25,7 @@ NETWORKS = {
 def test_networks(name):
     for network in same_fits(*NETWORKS[name], load("digits")):
         assert (
-            network.readout_coef_.shape[1] == network.n_hidden * network._layer().n_columns_of_unit
+            network.readout_coef_.shape[1] == network.n_hidden * layer_of(network).n_columns_of_unit
         )
         assert len(network.components_) == len(network.patches_) == network.n_hidden
 

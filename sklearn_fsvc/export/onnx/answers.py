@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...estimators.parts import layer_of, parts_of
 from ...rows.streaming import compute_dtype
 from .graph import whole
 from .hidden import add_layer
@@ -9,17 +10,17 @@ from .hidden import add_layer
 
 def layer_for(model, dtype):
     """The layer of a fitted estimator, as it meets rows of a dtype."""
-    layer = model._layer()
+    layer = layer_of(model)
     return layer.astype(compute_dtype(layer.units.dtype, dtype))
 
 
 def add_scores(graph, model, X, dtype):
-    """The scores of rows, as of `HiddenLayerPredictor`.
+    """The scores of rows, as of a `Question`.
 
     Parameters
     ----------
     graph : Graph
-    model : HiddenLayerPredictor
+    model : Network
         Fitted.
     X : str
     dtype : dtype
@@ -31,13 +32,15 @@ def add_scores(graph, model, X, dtype):
         (rows, n_scores), float64.
     """
     model = model._as_it_stands()
+    parts = parts_of(model)
     layer = layer_for(model, dtype)
     H, sums = add_layer(graph, layer, X)
-    scores = _readout(graph, model.readout_coef_, model.readout_intercept_, H, layer.hidden_dtype)
-    if not model._rows_may_be_outside:
+    scores = _readout(graph, parts.readout.coef, parts.readout.intercept, H, layer.hidden_dtype)
+    targets = parts.targets_of_units
+    if targets is None:
         return scores
     # The nearest centre answers for rows that no unit answers.
-    targets = model._targets_of_units().astype(np.float64)
+    targets = targets.astype(np.float64)
     nearest = graph.add("Gather", targets, graph.add("ArgMin", sums, axis=1, keepdims=0))
     activity = graph.add("ReduceSum", H, whole(1), keepdims=1)
     is_outside = graph.add("Equal", activity, np.zeros(1, layer.hidden_dtype))

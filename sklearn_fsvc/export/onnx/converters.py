@@ -12,6 +12,7 @@ from skl2onnx.common.data_types import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from ...estimators.parts import parts_of
 from ...layers import DTYPES
 from .answers import add_decisions, add_labels, add_probabilities, add_scores, layer_for, tables
 from .graph import Graph
@@ -117,7 +118,7 @@ def _wants_probabilities(scope, model):
 
 def shape_classifier(operator):
     model, _ = _taken(operator)
-    labels = model._labels
+    labels = parts_of(model).task.labels
     are_words = tables(labels)[0].dtype.kind == "U"
     shape = [operator.inputs[0].get_first_dimension()]
     shape += [] if labels.is_single else [len(labels.each)]
@@ -129,7 +130,7 @@ def shape_classifier(operator):
 
 def convert_classifier(scope, operator, container):
     model, dtype = _taken(operator)
-    graph, labels = Graph(scope, container), model._labels
+    graph, labels = Graph(scope, container), parts_of(model).task.labels
     label, numbers = operator.outputs
     scores = add_scores(graph, model, operator.inputs[0].full_name, dtype)
     graph.put(add_labels(graph, labels, scores), label)

@@ -1,0 +1,126 @@
+"""Rows that are answered: tiles of H to scores, and scores to what a method says."""
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ..rows.fold import part_of, shares_of, side_by_side
+from ..rows.job import Job
+from ..rows.out import write
+from ..rows.streaming import Consumer, stream
+from .parts import Parts
+
+_NOTHING = Consumer(None)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Clean rows that are to be answered, and what answers them.
+
+    Parameters
+    ----------
+    parts : Parts
+        Of a fitted estimator.
+    job : Job
+    layer : object
+        As it meets the rows.
+    X : array-like
+    """
+
+    parts: Parts
+    job: Job | None
+    layer: Any
+    X: Any = None
+
+    def nothing(self, method):
+        """What a method says of no rows: the dtypes and shapes of its answers."""
+        readout = self.parts.readout
+        dtype = np.result_type(readout.intercept.dtype, self.layer.hidden_dtype)
+        return self.parts.task.says(method, np.empty((0, len(readout.coef)), dtype), readout)
+
+    def answers(self, method, out=None, also=None):
+        """What a method says, in new arrays or in `out`; for `also` see `scores`."""
+        task, readout, n_rows = self.parts.task, self.parts.readout, len(self.X)
+        empty = self.nothing(method)
+        is_list, shapes = isinstance(empty, list), [e.shape[1:] for e in as_list(empty)]
+        if out is not None:
+            task.check_out(out, (n_rows, *shapes[0]))
+            places = [out]
+        else:
+            pairs = zip(shapes, as_list(empty), strict=True)
+            places = [np.empty((n_rows, *shape), each.dtype) for shape, each in pairs]
+
+        def take(part, scores):
+            found = as_list(task.says(method, scores, readout))
+            for place, own in zip(places, found, strict=True):
+                write(place, part, own)
+
+        self.scores(take, also)
+        return places if is_list else places[0]
+
+    def scores(self, consume, also=None):
+        """``consume(rows, scores)`` until all rows have their scores (rows, n_scores).
+
+        `also` makes a `Consumer` for a job, which meets each tile of H in the end.
+        """
+        lock, X = Lock(), self.X
+
+        def answer(job, share):
+            return share.start + self._share(job, part_of(X, share), share, lock, consume, also)
+
+        found = side_by_side(self.job, shares_of(self.job.engine.team, len(X)), answer)
+        outside = np.concatenate(found)
+        if len(outside):
+            answer_outside(self.job, self.layer, X, outside, self.parts.targets_of_units, consume)
+
+    def _share(self, job, X, share, lock, consume, also):
+        """`scores` of a share of the rows; those of them that no unit answers."""
+        may_be_outside = self.parts.units.rows is not None
+        readout = self.parts.readout.at_work(job.engine, self.layer.hidden_dtype, may_be_outside)
+        others = _NOTHING if also is None else also(job)
+
+        def take(part, H):
+            scores = readout.scores(part, H)
+            rows = slice(share.start + part.start, share.start + part.stop)
+            with lock:  # a file takes from one thread at a time
+                consume(rows, scores)
+            if also is not None:
+                others.take(rows, H)
+
+        row_bytes = readout.row_bytes + others.row_bytes
+        stream(job, self.layer, X, Consumer(take, others.fixed_bytes, row_bytes))
+        return readout.outside
+
+
+def as_list(answers):
+    """Of several outputs there is a list already."""
+    return answers if isinstance(answers, list) else [answers]
+
+
+def answer_outside(job, layer, X, rows, targets, consume):
+    """``consume(rows, scores)`` for rows that no unit answers: the nearest one does.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_units, n_scores) or None
+        Scores of the units' own rows; None where no row is outside, or they are not known.
+    """
+    if targets is None:
+        return
+
+    def answer(rows, units):
+        consume(rows, targets[units])
+
+    stream_nearest(job, layer, X, rows, answer, 24 * targets.shape[1])
+
+
+def stream_nearest(job, layer, X, rows, take, row_bytes=0):
+    """``take(rows, units)`` with the nearest unit of each of some rows."""
+
+    def nearest(part, D):
+        take(rows[part], job.engine.to_host(D.argmin(axis=1)))
+
+    if len(rows):
+        stream(job, layer.distances, X, Consumer(nearest, row_bytes=24 + row_bytes), rows)

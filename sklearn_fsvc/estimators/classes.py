@@ -1,0 +1,196 @@
+"""The task of a classifier: what labels and their weights become, and what scores become."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.metrics import accuracy_score
+from sklearn.utils.class_weight import compute_sample_weight
+
+from ..parameters import check_flag, is_word
+from ..rows.out import check_holds, check_out
+from ..rows.samples import Samples
+from .answering import answer_outside
+from .labels import Labels
+from .parts import Task, generator
+from .targets import row_weights
+
+# Scores by which probabilities are calibrated, and rows: one number needs no more of them.
+_SCORED, _LEAST_SCORED = 2**21, 2**12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Classes(Task):
+    """Classes of one or several outputs.
+
+    Attributes
+    ----------
+    class_weight, probability
+        Parameters of `RBFClassifier`.
+    """
+
+    class_weight: Any
+    probability: Any
+    attributes = ("classes_", "is_indicator_")
+
+    @cached_property
+    def labels(self):
+        """What y is made of."""
+        return Labels(self.found["classes_"], self.found["is_indicator_"])
+
+    @property
+    def wants_scores(self):
+        return self.probability
+
+    def check(self):
+        check_flag("probability", self.probability)
+
+    def _of(self, labels):
+        return self.knowing(classes_=labels.classes, is_indicator_=labels.is_indicator)
+
+    def read(self, X, y, sample_weight):
+        labels, codes = Labels.of(y)
+        task = self._of(labels)
+        samples = task._of_codes(X, codes, sample_weight)
+        if not labels.is_indicator:
+            _check_classes(labels, codes, samples.weight)
+        return task, samples
+
+    def begin(self, X, y, sample_weight, classes, lent):
+        return self._of(Labels.known(classes, y))
+
+    def samples(self, X, y, sample_weight):
+        return self._of_codes(X, self.labels.codes(y), sample_weight)
+
+    def _of_codes(self, X, codes, sample_weight):
+        weight = row_weights(X, sample_weight, self.class_weights(codes))
+        return Samples(X, self.labels.targets(codes), weight)
+
+    def class_weights(self, codes):
+        """The weight that its classes give each row; None where they give none."""
+        if self.class_weight is None:
+            return None
+        weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
+        is_weight = np.isfinite(weights) & (weights >= 0)
+        if not is_weight.all():
+            raise ValueError(
+                f"class_weight={self.class_weight!r} gives rows the weight "
+                f"{weights[~is_weight][0]}; give each class a finite number of 0 or more."
+            )
+        return weights
+
+    def check_classes(self, y, classes):
+        if classes is not None and not self.labels.is_same(Labels.known(classes, y)):
+            raise ValueError(
+                f"classes={classes!r} are not those of the first call to partial_fit, "
+                f"{self.labels.classes!r}."
+            )
+
+    def check_same(self, other, name):
+        if not self.labels.is_same(other.labels):
+            raise ValueError(
+                f"{name} has classes_={other.labels.classes!r}, and this model "
+                f"{self.labels.classes!r}; give the same classes to partial_fit."
+            )
+
+    def alone(self, samples, rows):
+        return self
+
+    def outputs(self, W, b, dtype):
+        """A score for each class, of two classes one; in the dtype of the layer."""
+        scores_of = self.labels.scores_of
+        return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
+
+    def says(self, method, scores, readout):
+        labels = self.labels
+        if method == "predict":
+            return labels.decode(labels.codes_of(scores))
+        if method == "decision_function":
+            return labels.told(scores)
+        return labels.probabilities(scores, readout.found["temperature_"])
+
+    def check_out(self, out, shape):
+        check_out(out, shape)
+        for classes in self.labels.each:
+            check_holds(out, classes)
+
+    def score(self, answers, y, sample_weight):
+        if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
+            y = y.toarray() if issparse(y) else np.asarray(y)
+            if y.shape != answers.shape:
+                raise ValueError(
+                    f"y has shape {y.shape}, and the predictions have {answers.shape}; give the "
+                    "classes of all outputs."
+                )
+            answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)
+        return accuracy_score(y, answers, sample_weight=sample_weight)
+
+    def name_of(self, k):
+        return self.labels.name_of(k)
+
+    @property
+    def n_columns(self):
+        return len(self.labels.each)
+
+    def decided(self, scores, output):
+        return self.labels.decided(scores, output)
+
+    def of_rows(self, samples, rows):
+        return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
+
+    def of_units(self, units):
+        own = units.found["center_labels_"]
+        return own, self.labels.scores_of(self.targets_of(own).matrix())
+
+    def targets_of(self, y):
+        """Targets of labels (rows,) or (rows, n_outputs) that all are known."""
+        columns = np.reshape(y, (len(y), -1)).T
+        pairs = zip(self.labels.each, columns, strict=True)
+        return self.labels.targets(np.column_stack([np.searchsorted(k, c) for k, c in pairs]))
+
+    def scored_rows(self, samples, random_state):
+        most = max(_LEAST_SCORED, _SCORED // samples.targets.n_outputs)
+        if len(samples) <= most:
+            return None
+        present = samples.present
+        most, random = min(most, len(present)), generator(random_state)
+        return np.sort(random.choice(present, most, replace=False, shuffle=False))
+
+    def left_out(self, training, chosen, rows):
+        """The temperature of probabilities, by scores of rows that the readout has not seen."""
+        if not self.wants_scores:
+            return {}
+        samples, scores = training.samples, self.labels.scores_of(chosen.scores)
+
+        def answer(numbers, answers):
+            scores[numbers if rows is None else np.searchsorted(rows, numbers)] = answers
+
+        own = training.targets_of_units
+        answer_outside(training.job, training.layer, samples.X, chosen.outside, own, answer)
+        of = slice(None) if rows is None else rows
+        codes, weight = samples.targets.all_codes[of], samples.weight_of(of)
+        return {"temperature_": self.labels.temperatures(scores, codes, weight)}
+
+    def why_no_sums(self):
+        if is_word(self.class_weight, "balanced"):
+            return (
+                'class_weight="balanced" counts all rows; with partial_fit give a dict, or '
+                "sample_weight."
+            )
+        if self.probability is True:
+            return "probability=True meets all rows again; with partial_fit set probability=False."
+        return None
+
+
+def _check_classes(labels, codes, weight):
+    for output, (classes, column) in enumerate(zip(labels.each, codes.T, strict=True)):
+        if weight is not None:
+            classes = classes[np.flatnonzero(np.bincount(column[weight > 0]))]
+        if len(classes) < 2:
+            where = "y" if labels.is_single else f"Column {output} of y"
+            raise ValueError(
+                f"{where} holds one class, {classes[0]}, in rows of positive sample_weight; a "
+                "classifier needs two or more."
+            )

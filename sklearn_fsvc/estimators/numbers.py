@@ -1,0 +1,140 @@
+"""The task of a regressor: numbers of one or several outputs, in units of their own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import r2_score
+
+from ..parameters import check_flag
+from ..rows.out import check_out
+from ..rows.samples import Samples
+from .parts import Task
+from .tails import caution_of_tails
+from .targets import NumberTargets, as_numbers, row_weights
+
+# Standard deviations; squares of what is farther away are not finite.
+_FARTHEST = 1e100
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Numbers(Task):
+    """Numbers.
+
+    Attributes
+    ----------
+    uncertainty
+        A parameter of `RBFRegressor`.
+    """
+
+    uncertainty: Any
+    attributes = ("target_mean_", "target_scale_")
+
+    @property
+    def mean(self):
+        return self.found["target_mean_"]
+
+    @property
+    def scale(self):
+        return self.found["target_scale_"]
+
+    @property
+    def wants_posterior(self):
+        return self.uncertainty
+
+    def check(self):
+        check_flag("uncertainty", self.uncertainty)
+
+    def _of(self, targets, shape):
+        """What y was divided by, in the shape of one answer."""
+        mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
+        return self.knowing(target_mean_=mean, target_scale_=scale)
+
+    def read(self, X, y, sample_weight):
+        y, weight = as_numbers(y), row_weights(X, sample_weight)
+        targets = NumberTargets.of(y.reshape(len(y), -1), weight)
+        caution_of_tails(self.owner, targets, weight)
+        return self._of(targets, y.shape[1:]), Samples(X, targets, weight)
+
+    def begin(self, X, y, sample_weight, classes, lent):
+        y = as_numbers(y)
+        if isinstance(lent, Numbers) and lent.mean.shape == y.shape[1:]:
+            return self.knowing(**lent.found)
+        targets = NumberTargets.of(y.reshape(len(y), -1), row_weights(X, sample_weight))
+        return self._of(targets, y.shape[1:])
+
+    def samples(self, X, y, sample_weight):
+        y = as_numbers(y)
+        if y.shape[1:] != self.mean.shape:
+            raise ValueError(
+                f"y has shape {y.shape}, and in the first call to partial_fit a row of it had "
+                f"{self.mean.shape}."
+            )
+        weight = row_weights(X, sample_weight)
+        values = ((y - self.mean) / self.scale).reshape(len(y), -1)
+        if not (np.abs(values) < _FARTHEST).all():
+            raise ValueError(
+                f"y holds numbers more than {_FARTHEST:g} standard deviations from the first rows."
+            )
+        return Samples(X, NumberTargets(values, self.mean, self.scale), weight)
+
+    def check_same(self, other, name):
+        for moment in self.attributes:
+            there, here = other.found[moment], self.found[moment]
+            if not np.array_equal(there, here):
+                raise ValueError(
+                    f"{name} has {moment}={there!r}, and this model {here!r}: sums of y in other "
+                    "units do not add up. Lend all models layer=FrozenEstimator(regressor), whose "
+                    "units they take."
+                )
+
+    def alone(self, samples, rows):
+        targets = NumberTargets.of(samples.targets.numbers(rows), samples.weight_of(rows))
+        return self._of(targets, self.mean.shape)
+
+    def outputs(self, W, b, dtype):
+        """In float64, for y may be of any size."""
+        scale, mean = np.atleast_1d(self.scale), np.atleast_1d(self.mean)
+        return W * scale[:, None], b * scale + mean
+
+    def says(self, method, scores, readout):
+        return scores.reshape(len(scores), *self.mean.shape)
+
+    def check_out(self, out, shape):
+        check_out(out, shape, np.float64)
+
+    def score(self, answers, y, sample_weight):
+        return r2_score(y, answers, sample_weight=sample_weight)
+
+    def name_of(self, k):
+        return f"column {k} of y"
+
+    @property
+    def n_columns(self):
+        return np.size(self.mean)
+
+    def decided(self, scores, output):
+        columns = np.full(len(scores), output)
+        return scores[:, output], columns, np.ones(len(scores))
+
+    def of_rows(self, samples, rows):
+        numbers = samples.targets.numbers(rows)
+        return {"center_targets_": numbers.reshape(len(numbers), *self.mean.shape)}
+
+    def of_units(self, units):
+        own = units.found["center_targets_"]
+        return own, np.reshape(own, (len(own), -1))
+
+    def left_out(self, training, chosen, rows):
+        """The posterior on the host, with noise in the unit of y."""
+        if not self.wants_posterior:
+            return {}
+        known, to_host = chosen.posterior, training.job.engine.to_host
+        root, mean, noise = map(to_host, (known.root, known.mean, known.noise))
+        noise = noise * training.samples.targets.scale
+        return {"posterior_": known._replace(root=root, mean=mean, noise=noise)}
+
+    def why_no_sums(self):
+        if self.uncertainty is True:
+            return "uncertainty=True meets all rows again; with partial_fit set uncertainty=False."
+        return None

@@ -1,0 +1,523 @@
+"""Rows that come and go: what is learnt of them, and the methods by which they do.
+
+`Learning` is what a model has learnt in this way: sums of rows, rows that wait to be summed, and
+the penalty that was found by them. It is never changed; what changes it gives another one, which
+takes its place in one step (see `turns`).
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from ..cautions import warn
+from ..engines import get_engine
+from ..engines.algebra import HOST
+from ..parameters import AUTO, is_word, penalties
+from ..readouts.held_out import Trials, n_judges, search_penalty
+from ..readouts.ridge import gather
+from ..readouts.solution import warn_of
+from ..readouts.statistics import RidgeStatistics
+from ..readouts.stream import ImpossibleSums, Stream
+from ..readouts.sums import Sums, held_rows, n_parts
+from ..rows.sources import some_rows
+from ..rows.streaming import n_synapses, suited
+from ..rows.validation import to_host, validated
+from .network import with_rows
+from .parts import Parts, parts_of
+from .solved import Solved
+from .turns import changed, twin_of
+
+# The part of the memory that rows may take which wait.
+_WAITING = 1 / 8
+# Products of H are made in float64, for rows may go again. In the dtype of H, as `fit` makes them,
+# the rounding of what came and went adds up: 7e-3 of the coefficients for a tenth of MNIST.
+_DTYPE = np.float64
+# Rows that are worth a product, as many as `gather` takes at a time.
+_ROWS_PER_UNIT, _LEAST_ROWS = 4, 1024
+# What stood in the place of a `Learning`.
+_BEFORE = {
+    "_stream", "_made_with", "_layer_trials", "_first_penalty", "_found_alpha", "_found_at",
+    "_solved_alpha",
+}  # fmt: skip
+# Rows that came and went since a penalty was found, as a part of those that are there, after which
+# it is found anew. It takes about as long as to solve the readout.
+_GROWTH = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """What a model has learnt of rows that came and did not go.
+
+    Attributes
+    ----------
+    stream : Stream
+        Sums of rows, and rows that wait.
+    given : object
+        The parameter `layer` as the first rows came.
+    formula : str
+        Of the layer: both tell whether the parameters still mean it.
+    tried : list of dict
+        What was tried for the layer, as of `Trials`.
+    first_alpha : float
+        The penalty that was best then: a search begins there.
+    alpha : float or None
+        The penalty that was found for the rows.
+    found_at : int or None
+        How many rows had come and gone by then.
+    solved_for : float, "auto" or None
+        The penalty for which the readout is solved; None where it is not.
+    """
+
+    stream: Stream
+    given: Any
+    formula: str
+    tried: list
+    first_alpha: float
+    alpha: float | None = None
+    found_at: int | None = None
+    solved_for: Any = None
+
+    @classmethod
+    def begin(cls, units, alpha, memory_limit, trials):
+        """With no rows, in the layer of some units."""
+        layer = units.layer
+        most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
+        parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
+        stream = Stream(most_rows, int(_WAITING * memory_limit), n_parts=parts)
+        return cls(stream, units.given, layer.formula, list(trials.rows), trials.first_alpha)
+
+    def having(self, stream):
+        """Other rows, whose readout is not solved."""
+        return replace(self, stream=stream, solved_for=None)
+
+    def merge(self, others, sums_of):
+        """With the rows of others."""
+        stream = self.stream
+        for other in others:
+            stream = stream.merge(other.stream, sums_of)
+        is_judged = stream.n_parts or not self.stream.n_parts  # else by nothing any more
+        return replace(self.having(stream), alpha=self.alpha if is_judged else None)
+
+    def is_of(self, units):
+        """Whether units are still those that the sums are of."""
+        are_arrays = isinstance(self.given, np.ndarray) and isinstance(units.given, np.ndarray)
+        is_same = self.given is units.given or (
+            are_arrays and np.array_equal(self.given, units.given)
+        )
+        return is_same and self.formula == units.layer.formula
+
+    def penalty(self, alpha, why_no_sums):
+        """The ridge penalty that the parameter means for these rows, or "auto"."""
+        alphas, is_chosen = penalties(alpha)
+        if not is_chosen:
+            return alphas[0]
+        if alphas == AUTO and (self.stream.n_parts or self.alpha is not None):
+            return "auto"
+        raise ValueError(
+            why_no_sums
+            or 'alpha="auto" is judged by rows that are held out from the first call of '
+            "partial_fit on, and then alpha was a number, or it was in a model that was merged; "
+            "give a number."
+        )
+
+    def judged(self, layer, forgetting):
+        """With the penalty of the least error on rows that are held out, found now and then.
+
+        Returns
+        -------
+        learning : Learning
+        table : ndarray or None
+            As of `Trials`; None where it was not found anew.
+        """
+        stream = self.stream
+        n_moved, n_there = stream.n_came + stream.n_gone, stream.n_came - stream.n_gone
+        if forgetting < 1:
+            n_there = min(n_there, 1 / (1 - forgetting))
+        is_old = self.found_at is None or n_moved - self.found_at >= _GROWTH * n_there
+        folds = stream.sums.folds() if is_old else []
+        if not folds:
+            return self, None
+        trials = Trials(self.first_alpha, list(self.tried))
+        found = search_penalty(folds, self.first_alpha)
+        trials.add(layer, found)
+        return replace(self, alpha=found.alpha, found_at=n_moved), trials.table
+
+    @property
+    def best_alpha(self):
+        """In a model of an earlier version there is that of its first rows, and it stays."""
+        return self.first_alpha if self.alpha is None else self.alpha
+
+
+@dataclass
+class _Summing:
+    """What makes `Sums` of rows, on the host, for a model.
+
+    Attributes
+    ----------
+    device : str or None
+        The engine that was used last.
+    """
+
+    model: Any
+    units: Any
+    device: str | None = None
+
+    def __call__(self, samples, n_parts):
+        layer = suited(self.units.layer, samples.X)
+        judges = layer.part(slice(n_judges(layer.n_units)))
+        with get_engine(self.model.device, n_synapses(samples.X, layer.n_units)) as engine:
+            self.device = engine.name
+            job = self.model._job(engine, "partial_fit")
+            if engine.algebra is HOST:  # there are a total and rows that wait, and copies of them
+                taken = RidgeStatistics.nbytes(layer.n_units) + self.model._learning.stream.n_bytes
+                taken += n_parts * RidgeStatistics.nbytes(judges.n_units)
+                job = job.reserving(2 * taken)
+
+            def gathered(layer, rows=None):
+                (statistics,) = gather(job, [layer], samples, rows=rows, dtype=_DTYPE)
+                return statistics.on(HOST)
+
+            parts = held_rows(samples, n_parts)
+            held = tuple(gathered(judges, rows) if len(rows) else None for rows in parts)
+            return Sums(gathered(layer), held)
+
+
+class Online:
+    """A mixin: a `Network` with a readout, whose rows may come and go."""
+
+    readout_coef_, readout_intercept_, alpha_ = Solved(), Solved(), Solved()
+
+    def __setstate__(self, state):
+        super().__setstate__(_with_learning(state))
+
+    def _may_stream(self):
+        why = self._parts().why_no_sums()
+        if why:
+            raise AttributeError(why)
+        return True
+
+    def _partial_fit(self, X, y, sample_weight, classes=None):
+        changed(self, lambda model: model._learn(X, y, sample_weight, classes))
+        return self
+
+    def _learn(self, X, y, sample_weight, classes):
+        parts = self._checked_parts()
+        if "_learning" in vars(self):
+            self._check_learning(parts)
+            samples = self._arriving(parts, X, y, sample_weight, classes)
+        else:
+            parts, samples = self._begin(parts, X, y, sample_weight, classes)
+        learning, sums_of = self._learning, _Summing(self, parts.units)
+        stream = learning.stream.learn(_with_weight(samples), self.forgetting, sums_of)
+        self._go_on(parts, learning.having(stream), sums_of)
+
+    def _begin(self, parts, X, y, sample_weight, classes):
+        """The parts that the first rows choose, and their `Samples`."""
+        is_new = "readout_coef_" not in vars(self)
+        if not is_new:
+            warn(
+                f"This {type(self).__name__} was trained by fit, which keeps no sums of its rows: "
+                "it forgets them, and learns anew in the same hidden layer. To have their sums, "
+                "call partial_fit for the first rows as well."
+            )
+        units, trials = parts.units, Trials(parts.units.first_alpha)
+        with get_engine(self.device, n_synapses(X, units.width)) as engine:
+            task, samples = self._first(parts, X, y, sample_weight, classes, is_new)
+            job = self._job(engine, "partial_fit")
+            if is_new or units.lender is not None:
+                there, job = units.present(samples).on_device(job)
+                units = with_rows(units.fit(job, there, trials), task, there)
+                self._warn_of_one_class(units, samples)
+            learning = Learning.begin(units, self.alpha, job.memory_limit, trials)
+            parts = Parts(units, task, parts.readout.knowing())
+            more = {"device_": engine.name, "trials_": trials.table}
+            self._keep(parts, _learning=learning, **more)
+        return parts, samples
+
+    def _first(self, parts, X, y, sample_weight, classes, is_new):
+        """The task and clean `Samples` of the first rows; a task that knows y may stay."""
+        X, y = self._validated(X, y, reset=is_new)
+        task = parts.task
+        if is_new:
+            lender = parts.units.lender
+            lent = None if lender is None else parts_of(lender).task
+            task = task.begin(X, y, sample_weight, classes, lent)
+        else:
+            task.check_classes(y, classes)
+        return task, task.samples(X, y, sample_weight)
+
+    def _arriving(self, parts, X, y, sample_weight, classes=None):
+        """Clean `Samples` of more rows."""
+        X, y = self._validated(X, y, reset=False)
+        parts.task.check_classes(y, classes)
+        return parts.task.samples(X, y, sample_weight)
+
+    def _validated(self, X, y, reset):
+        if callable(X):
+            raise TypeError(
+                f"X={X!r} returns chunks of rows; give partial_fit and forget one chunk at a time."
+            )
+        return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
+
+    def _warn_of_one_class(self, units, samples):
+        """Warn where centres are rows of one class."""
+        codes = getattr(samples.targets, "codes", None)
+        if codes is not None and units.rows is not None and (codes == codes[0]).all():
+            warn(
+                "The rows of the first call of partial_fit are of one class, and so are the "
+                "centres of the hidden layer, which stays. Begin with rows of all classes, or give "
+                "a layer, as layer=FrozenEstimator(fitted)."
+            )
+
+    def _check_learning(self, parts, name=None):
+        """Raise if there are no sums, or not those of the layer that the parameters mean."""
+        check_is_fitted(self)
+        name = name or f"This {type(self).__name__}"
+        if "_learning" not in vars(self):
+            raise ValueError(
+                f"{name} was trained by fit, which keeps no sums of its rows; use partial_fit in "
+                "its place."
+            )
+        if not self._learning.is_of(parts.units):
+            raise ValueError(
+                f"{name} had its layer fixed in the first call of partial_fit, and its parameters "
+                "layer or metric were changed since; set them back, or learn anew in a clone."
+            )
+
+    def _go_on(self, parts, learning, sums_of, trials=None):
+        """Have learnt this; the readout is that of the parts, where it has one."""
+        if learning.solved_for is None:
+            parts = replace(parts, readout=parts.readout.knowing())
+        more = {"device_": sums_of.device or self.device_}
+        more["trials_"] = vars(self).get("trials_") if trials is None else trials
+        self._keep(parts, _learning=learning, **more)
+
+    def forget(self, X, y, sample_weight=None):
+        """Take rows out again that were learnt by `partial_fit`.
+
+        The readout becomes what it would be without them, to rounding. The layer stays what it
+        is: a row that it was chosen by has been seen, and a centre keeps its unit.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            As they were learnt. With less, that much of a row's weight goes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For rows that cannot have been learnt, such as more of a class than there are.
+            Other rows of the same kind are not told from those that were: keep a record of
+            what was learnt. The estimator is left as it was.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = TanhRegressor(50, random_state=0).partial_fit(X, y)
+        >>> model = model.forget(X[:100], y[:100]).solve()
+        >>> refit = TanhRegressor(layer=FrozenEstimator(model), alpha=model.alpha_)
+        >>> refit = refit.fit(X[100:], y[100:])
+        >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
+        True
+        """
+        changed(self, lambda model: model._forget(X, y, sample_weight))
+        return self
+
+    def _forget(self, X, y, sample_weight):
+        parts = self._parts()
+        self._check_learning(parts)
+        learning, sums_of = self._learning, _Summing(self, parts.units)
+        if self.forgetting < 1 or learning.stream.memory < 0:
+            raise ValueError(
+                f"forgetting={self.forgetting!r}: rows fade, and what is left of them depends "
+                "on when they came; forget takes them out only with forgetting=1."
+            )
+        samples = _with_weight(self._arriving(parts, X, y, sample_weight))
+        try:
+            stream = learning.stream.forget(samples, sums_of)
+        except ImpossibleSums as error:
+            which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
+            raise ValueError(
+                f"Not all of these rows{which} can have been learnt: {error}. Give rows, y and "
+                "sample_weight as partial_fit had them."
+            ) from None
+        self._go_on(parts, learning.having(stream), sums_of)
+
+    def merge(self, models):
+        """Take in what other models of the same layer have learnt.
+
+        Parameters
+        ----------
+        models : sequence of estimators
+            Of this class, taught by `partial_fit` in the same layer and of the same classes; the
+            first of them may have chosen the layer, and the others had it as
+            ``layer=FrozenEstimator(first)``. They are left as they are.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For a model of another layer, of other classes, or of a y in other units; the
+            estimator is left as it was.
+
+        Examples
+        --------
+        >>> from sklearn.base import clone
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from sklearn_fsvc import TanhClassifier, TanhProjector
+        >>> X, y = load_digits(return_X_y=True)
+        >>> layer = FrozenEstimator(TanhProjector(200, random_state=0).fit(X))
+        >>> model = TanhClassifier(layer=layer, alpha=1.0)
+        >>> parts = [
+        ...     clone(model).partial_fit(X[i::3], y[i::3], classes=range(10)) for i in range(3)
+        ... ]
+        >>> merged = parts[0].merge(parts[1:])
+        >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
+        True
+        """
+        changed(self, lambda model: model._merge(models))
+        return self
+
+    def _merge(self, models):
+        parts = self._parts()
+        self._check_learning(parts)
+        sums_of = _Summing(self, parts.units)
+        others = (self._mergeable(parts, each, f"models[{i}]") for i, each in enumerate(models))
+        self._go_on(parts, self._learning.merge(others, sums_of), sums_of)
+
+    def _mergeable(self, parts, model, name):
+        """What another model has learnt, if it may be merged with this one."""
+        other = twin_of(model)  # whatever it learns meanwhile
+        if type(other) is not type(self):
+            raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
+        their = other._parts()
+        other._check_learning(their, name)
+        if _digest(their.units.layer) != _digest(parts.units.layer):
+            raise ValueError(
+                f"{name} has another hidden layer. Give all models the same one: "
+                "layer=FrozenEstimator(fitted), of sklearn.frozen."
+            )
+        learning, is_judged = other._learning, bool(self._learning.stream.n_parts)
+        if is_word(self.alpha, "auto") and is_judged != bool(learning.stream.n_parts):
+            raise ValueError(
+                f'alpha="auto" is judged by rows that are held out, and {name} or this model held '
+                'out none, for it began with a number. Begin with alpha="auto" in all models, or '
+                "give this one a number by set_params(alpha=...)."
+            )
+        parts.task.check_same(their.task, name)
+        return learning
+
+    def solve(self):
+        """Solve the readout for the rows that came and went.
+
+        `predict` and other methods that need it do so by themselves. Fitted attributes of the
+        readout, such as `readout_coef_` and `alpha_`, are there afterwards, until rows come or
+        go, and no row waits: a model that is saved then holds sums and no rows. After `fit`
+        there is nothing to solve.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            If nothing was learnt, or all of it was forgotten.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn_fsvc import TanhRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = TanhRegressor(50, alpha=1.0, random_state=0).partial_fit(X, y)
+        >>> hasattr(model, "readout_coef_")
+        False
+        >>> model.solve().readout_coef_.shape
+        (1, 50)
+        """
+        check_is_fitted(self)
+        self._as_it_stands()
+        return self
+
+    def _as_it_stands(self):
+        """A twin whose readout is solved, as this model's is then, too."""
+        model = twin_of(self)
+        if "_learning" in vars(model) and not model._is_settled:
+            del model  # in two steps, and nobody holds the sums that were before
+            changed(self, Online._flush)
+            model = changed(self, Online._settle)
+        return model
+
+    @property
+    def _is_settled(self):
+        return self._learning.solved_for == self._penalty(self._parts())
+
+    def _penalty(self, parts):
+        return self._learning.penalty(self.alpha, parts.why_no_sums())
+
+    def _flush(self):
+        """Sum the rows that wait."""
+        parts, learning = self._parts(), self._learning
+        sums_of = _Summing(self, parts.units)
+        self._go_on(parts, replace(learning, stream=learning.stream.flush(sums_of)), sums_of)
+
+    def _settle(self):
+        """Solve the readout, if rows have come or gone, or the penalty is another one."""
+        if self._is_settled:
+            return
+        if self._learning.stream.is_empty:
+            raise NotFittedError(
+                f"This {type(self).__name__} has forgotten all rows; give it others by partial_fit."
+            )
+        self._flush()
+        parts, learning, table = self._parts(), self._learning, None
+        alpha, layer = self._penalty(parts), parts.units.layer
+        learning = replace(learning, solved_for=alpha)
+        if alpha == "auto":
+            learning, table = learning.judged(layer, self.forgetting)
+            alpha = learning.best_alpha
+        solution, dtype = learning.stream.total.solve(alpha), layer.hidden_dtype
+        readout = parts.readout.solved(HOST, solution, parts.task, dtype, alpha_=alpha)
+        self._go_on(replace(parts, readout=readout), learning, _Summing(self, parts.units), table)
+        warn_of(solution.problem)
+
+
+def _digest(layer):
+    """What tells layers apart."""
+    return joblib.hash([getattr(layer, field.name) for field in fields(layer)])
+
+
+def _with_weight(samples):
+    """The samples with a weight."""
+    rows = samples.present
+    if len(rows) == len(samples):
+        return samples
+    return samples.with_rows(some_rows(samples.X, rows), rows)
+
+
+def _with_learning(state):
+    """The state of a model, also of one that was saved before there was a `Learning`."""
+    if "_stream" not in state:
+        return state
+    learning = Learning(
+        state["_stream"], *state["_made_with"], state.get("_layer_trials", []),
+        *(state.get(f"_{name}") for name in ("first_penalty", "found_alpha", "found_at")),
+    )  # fmt: skip
+    return {name: state[name] for name in state.keys() - _BEFORE} | {"_learning": learning}

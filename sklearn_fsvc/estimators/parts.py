@@ -1,0 +1,415 @@
+"""What an estimator is put together from: units, a task and a readout, each behind a contract.
+
+A part is a value: the parameters of an estimator that concern it, and the fitted attributes that
+it has found. Nothing changes it: what fits a part returns one that knows more. An estimator names
+its parts in one place, `_parts`; `network.Network` is the story of what they do together.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..readouts.held_out import Trials
+from ..readouts.linear import LinearReadout
+from ..rows.job import Job
+from ..rows.samples import Samples
+from ..rows.streaming import suited
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """Parameters of an estimator, and what was found with them.
+
+    Fields with the name of a parameter have its value.
+
+    Attributes
+    ----------
+    owner : str
+        Class of the estimator, for messages.
+    found : dict
+        Fitted attributes by name, of those named in `attributes`.
+    """
+
+    owner: str = ""
+    found: dict[str, Any] = field(default_factory=dict)
+    attributes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, model: Any, **more: Any) -> Self:
+        """The part of an estimator, with more fields than its parameters say."""
+        kept = vars(model)
+        parameters = {name: kept[name] for name in _names(cls) if name in kept}
+        found = {name: kept[name] for name in cls.attributes if name in kept}
+        return cls(owner=type(model).__name__, found=found, **parameters | more)
+
+    def knowing(self, **found: Any) -> Self:
+        """The part with what was found, and nothing that it knew before."""
+        return replace(self, found=found)
+
+    def adding(self, **found: Any) -> Self:
+        """The part that knows more."""
+        return replace(self, found=self.found | found)
+
+
+@cache
+def _names(cls: type[Part]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls) if each.name not in ("owner", "found"))
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What networks that differ in some parameters have in common, for a search.
+
+    Attributes
+    ----------
+    parameters : set of str
+        Parameters that leave the layer of the largest network as it is: other values of them need
+        no other pass over the rows.
+    key : object
+        Networks for which it differs share no layer.
+    needs_rows : bool
+        Whether the layer depends on the training rows.
+    """
+
+    parameters: frozenset[str] = frozenset()
+    key: Any = None
+    needs_rows: bool = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Units(Part, ABC):
+    """Where a hidden layer comes from.
+
+    Attributes
+    ----------
+    size_name : str
+        The parameter that says how many units.
+    n_units : int or None
+        Its value.
+    given : estimator, array or None
+        The parameter `layer`: a layer that is there already.
+    first_alpha : float
+        The ridge penalty with which a search for one begins.
+    of_units : tuple of str
+        Fitted attributes with a row for each unit.
+    meets_rows_again : bool
+        Whether the choice of the layer takes several passes over the rows.
+    takes_sparse : bool
+        Whether rows may be a sparse matrix.
+    """
+
+    size_name: str = "n_hidden"
+    n_units: Any = None
+    given: Any = None
+    first_alpha: ClassVar[float]
+    of_units: ClassVar[tuple[str, ...]] = ()
+    takes_sparse: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, model: Any, **more: Any) -> Self:
+        kept = vars(model)
+        name = "n_hidden" if "n_hidden" in kept else "n_components"
+        size = {"size_name": name, "n_units": kept.get(name), "given": kept.get("layer")}
+        return super().of(model, **size | more)
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise for a parameter that cannot be used."""
+
+    @abstractmethod
+    def fit(self, job: Job, samples: Samples, trials: Trials) -> Self:
+        """The units with a layer that was chosen for the samples.
+
+        `Trials` take in what is tried for it.
+        """
+
+    @property
+    @abstractmethod
+    def layer(self) -> Any:
+        """The layer that was found."""
+
+    @property
+    @abstractmethod
+    def sharing(self) -> Sharing:
+        """What a search over their parameters need not do again."""
+
+    @property
+    def width(self) -> Any:
+        """Columns of H, where they are known before there are rows."""
+        return self.n_units
+
+    @property
+    def meets_rows_again(self) -> bool:
+        return False
+
+    def why_classes(self) -> tuple[str, str] | None:
+        """What of the choice needs the classes of rows, and what does not; None where nothing."""
+        return None
+
+    def present(self, samples: Samples) -> Samples:
+        """The samples with the order of their presentation, if it matters."""
+        return samples
+
+    @property
+    def lender(self) -> Any:
+        """The estimator that lends its layer, if one does."""
+        return None
+
+    @property
+    def rows(self) -> Any:
+        """The training rows that the units stand on, None where they do not or are not known."""
+        return self.found.get("support_")
+
+    def leading(self, n_columns: int) -> Self:
+        """The units behind the first columns of H."""
+        few = {name: self.found[name][:n_columns] for name in self.of_units if name in self.found}
+        return self.adding(**few)
+
+    def shaped(self, layer: Any) -> Self:
+        """The units with the shape that a layer on the same units has."""
+        return self
+
+    def tagged(self, tags: Any) -> Any:
+        """scikit-learn's tags of an estimator with these units."""
+        tags.input_tags.sparse = self.takes_sparse
+        return tags
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task(Part, ABC):
+    """What y is: what it becomes for a readout, and what scores become.
+
+    Attributes
+    ----------
+    wants_scores, wants_posterior : bool
+        Whether there is a use for the leave-one-out scores of training rows, or for how sure the
+        readout is: see `left_out`.
+    """
+
+    @property
+    def wants_scores(self) -> bool:
+        return False
+
+    @property
+    def wants_posterior(self) -> bool:
+        return False
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise for a parameter that cannot be used."""
+
+    @abstractmethod
+    def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
+        """The task that knows what y is made of, and the `Samples` of clean rows."""
+
+    @abstractmethod
+    def begin(self, X: Any, y: Any, sample_weight: Any, classes: Any, lent: "Task | None") -> Self:
+        """The task that knows what y is made of by the first rows of many.
+
+        `lent` is that of the estimator that lends its layer.
+        """
+
+    @abstractmethod
+    def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+        """More rows, with y in terms of what is known of it."""
+
+    def check_classes(self, y: Any, classes: Any) -> None:
+        """Raise where it is not these classes, if any are named, that are known of y."""
+        return None
+
+    @abstractmethod
+    def check_same(self, other: Self, name: str) -> None:
+        """Raise where the y of another model, which has a name, is made of something else."""
+
+    @abstractmethod
+    def alone(self, samples: Samples, rows: Any) -> Self:
+        """The task as a fit to some of the samples alone would know it."""
+
+    @abstractmethod
+    def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+        """Coefficients and intercepts of the scores, of a readout of targets."""
+
+    @abstractmethod
+    def says(self, method: str, scores: Any, readout: "Readout") -> Any:
+        """What a method of the estimator answers to scores (rows, n_scores)."""
+
+    @abstractmethod
+    def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
+        """Raise where there is no room for the answers of `predict`."""
+
+    @abstractmethod
+    def score(self, answers: Any, y: Any, sample_weight: Any) -> float:
+        """How good the answers of `predict` are."""
+
+    @abstractmethod
+    def name_of(self, k: int) -> str:
+        """What an output of the readout stands for, in words."""
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """How many columns y has."""
+
+    @abstractmethod
+    def decided(self, scores: Any, output: int) -> tuple[Any, Any, Any]:
+        """How one column of y is answered.
+
+        Returns
+        -------
+        answers : ndarray of shape (rows,)
+        columns : ndarray of int of shape (rows,)
+            Which of the scores says so.
+        signs : ndarray of shape (rows,)
+            1, or -1 where the answer is the first of two classes, whose score is the other's
+            less than 0.
+        """
+
+    @abstractmethod
+    def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
+        """A fitted attribute: the y of the rows that units stand on."""
+
+    @abstractmethod
+    def of_units(self, units: Units) -> tuple[Any, Any]:
+        """That attribute, and what it is in scores (n_units, n_scores)."""
+
+    def scored_rows(self, samples: Samples, random_state: Any) -> Any:
+        """The rows whose scores without themselves are wanted, ascending; None for all."""
+        return None
+
+    def left_out(self, training: "Training", chosen: Any, rows: Any) -> dict[str, Any]:
+        """Fitted attributes made of what leave-one-out gave."""
+        return {}
+
+    def why_no_sums(self) -> str | None:
+        """Why rows cannot come one after the other, and what to do; None where they can."""
+        return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Readout(Part, ABC):
+    """From H to scores: ``H W' + b``, with W and b found in some way.
+
+    Attributes
+    ----------
+    is_ridge : bool
+        Whether W minimises squared errors with a penalty, and so is solved from sums over rows.
+    has_probabilities : bool
+        Whether scores are logits, so that they have probabilities without a calibration.
+    """
+
+    attributes = (
+        "readout_coef_", "readout_intercept_", "alpha_", "alphas_", "loo_errors_", "temperature_",
+        "posterior_", "n_iter_",
+    )  # fmt: skip
+    is_ridge: ClassVar[bool] = False
+    has_probabilities: ClassVar[bool] = False
+
+    @abstractmethod
+    def check(self, units: Units, task: Task) -> None:
+        """Raise for a parameter that cannot be used, alone or with these units and this task."""
+
+    def check_samples(self, samples: Samples) -> None:
+        """Raise for rows that it cannot be trained on."""
+        return None
+
+    @abstractmethod
+    def train(self, training: "Training") -> Self:
+        """The readout with W and b."""
+
+    @abstractmethod
+    def why_no_sums(self) -> str | None:
+        """Why rows cannot come one after the other, and what to do; None where they can."""
+
+    @property
+    def coef(self) -> np.ndarray:
+        """(n_scores, n_columns of H)."""
+        return self.found["readout_coef_"]
+
+    @property
+    def intercept(self) -> np.ndarray:
+        return self.found["readout_intercept_"]
+
+    def at_work(self, engine: Any, dtype: Any, may_be_outside: bool) -> LinearReadout:
+        """What turns tiles of H, of a dtype, into scores."""
+        return LinearReadout(engine, self.coef, self.intercept, dtype, may_be_outside)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a readout is trained on."""
+
+    job: Job
+    samples: Samples
+    units: Units
+    task: Task
+    trials: Trials
+
+    @cached_property
+    def layer(self) -> Any:
+        """As it meets the rows."""
+        return suited(self.units.layer, self.samples.X)
+
+    @property
+    def targets_of_units(self) -> Any:
+        """See `Parts`."""
+        return Parts(self.units, self.task).targets_of_units
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """All parts of an estimator; a transformer has neither task nor readout."""
+
+    units: Units
+    task: Any = None
+    readout: Any = None
+
+    def check(self) -> None:
+        """Raise for a parameter that cannot be used."""
+        self.units.check()
+        if self.task is not None:
+            self.task.check()
+            self.readout.check(self.units, self.task)
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """All fitted attributes."""
+        found = dict(self.units.found)
+        for part in (self.task, self.readout):
+            found |= {} if part is None else part.found
+        return found
+
+    @cached_property
+    def targets_of_units(self) -> Any:
+        """Scores (n_units, n_scores) of the units' own rows.
+
+        They answer rows that no unit answers. None where there are none such, or the rows behind
+        the units are not known.
+        """
+        return None if self.units.rows is None else self.task.of_units(self.units)[1]
+
+    def why_no_sums(self) -> str | None:
+        """Why rows cannot come one after the other, and what to do; None where they can."""
+        return self.readout.why_no_sums() or self.task.why_no_sums()
+
+
+def parts_of(model: Any) -> Any:
+    """The `Parts` of an estimator of this package, None of any other object."""
+    make = getattr(model, "_parts", None)
+    return None if make is None else make()
+
+
+def layer_of(model: Any) -> Any:
+    """The hidden layer of an estimator; NotFittedError where it has none."""
+    check_is_fitted(model)
+    return parts_of(model).units.layer
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Numbers for what is chosen by held-out error: the same ones for the same seed."""
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return np.random.default_rng(seed)

@@ -1,0 +1,206 @@
+"""The readouts: ridge, and those of FSVC beside it, LMS and one that is not trained."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..parameters import (
+    AUTO,
+    check_choice,
+    check_count,
+    check_positive,
+    check_positive_or_auto,
+    is_word,
+    penalties,
+)
+from ..readouts.held_out import train_held_out
+from ..readouts.lms import LmsTrainer, untrained
+from ..readouts.press import choose_penalty
+from ..readouts.ridge import gather
+from ..readouts.solution import Solution, warn_of
+from ..rows.sources import Source
+from .parts import Readout, generator
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Linear(Readout):
+    """What readouts share: their parameters, and how W and b become fitted attributes.
+
+    Attributes
+    ----------
+    alpha, forgetting, readout, learning_rate, max_iter, shuffle, random_state
+        Parameters of `RBFClassifier`. Others may have some of them.
+    choices : tuple of str
+        What `readout` may be; none where it is no parameter.
+    """
+
+    alpha: Any
+    forgetting: Any
+    readout: Any = "ridge"
+    learning_rate: Any = "auto"
+    max_iter: Any = 1
+    shuffle: Any = False
+    random_state: Any = None
+    choices: tuple[str, ...] = ()
+
+    def check(self, units, task):
+        penalties(self.alpha)
+        if check_positive("forgetting", self.forgetting) > 1:
+            raise ValueError(
+                f"forgetting={self.forgetting!r} must be at most 1, with which no row fades."
+            )
+        if self.choices:
+            check_choice("readout", self.readout, self.choices)
+        check_count("max_iter", self.max_iter)
+        check_positive_or_auto("learning_rate", self.learning_rate)
+
+    @property
+    def n_iter(self):
+        """Passes over the rows."""
+        return 1
+
+    def solved(self, engine, solution, task, dtype, **found):
+        """The readout with a `Solution` for the task and a layer whose H has that dtype."""
+        W, b = engine.to_host(solution.W), engine.to_host(solution.b)
+        if not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError(self._diverged())
+        found["readout_coef_"], found["readout_intercept_"] = task.outputs(W, b, dtype)
+        if self.choices:
+            found["n_iter_"] = self.n_iter
+        return self.knowing(**found)
+
+    def _solved(self, training, solution, **found):
+        warn_of(solution.problem)
+        engine, dtype = training.job.engine, training.layer.hidden_dtype
+        return self.solved(engine, solution, training.task, dtype, **found)
+
+    def _diverged(self):
+        return f"The readout of {self.owner} is not finite; scale the features of X."
+
+
+class Ridge(Linear):
+    """Squared errors, with a penalty on W that is given or found."""
+
+    is_ridge = True
+
+    def train(self, training):
+        job, layer, samples, task = training.job, training.layer, training.samples, training.task
+        alphas, is_chosen = penalties(self.alpha)
+        is_left_out = task.wants_scores or task.wants_posterior
+        if alphas == AUTO:
+            random = generator(self.random_state)
+            found, statistics = train_held_out(job, layer, samples, random, training.trials)
+            alphas, is_chosen = (found.alpha,), False
+        elif not (is_chosen or is_left_out):
+            (statistics,) = gather(job, [layer], samples)
+        if is_chosen or is_left_out:
+            statistics = None  # which take memory
+            return self._left_out(training, alphas)
+        solution = statistics.solve(alphas[0], is_last=True)
+        return self._solved(training, solution, alpha_=alphas[0])
+
+    def _left_out(self, training, alphas):
+        """The readout with the penalty of the least leave-one-out error."""
+        task, samples, random_state = training.task, training.samples, self.random_state
+        rows, start = task.scored_rows(samples, random_state), None
+        if is_word(self.alpha, "loo"):
+            start = generator(random_state), training.trials.first_alpha
+        chosen = choose_penalty(
+            training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
+            rows, start,
+        )  # fmt: skip
+        return self._solved(
+            training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
+            loo_errors_=chosen.errors, **task.left_out(training, chosen, rows),
+        )  # fmt: skip
+
+    def leaves_one_out(self, task):
+        """Whether it is trained by leave-one-out: then it is more than one solution of sums."""
+        alphas, is_chosen = penalties(self.alpha)
+        return task.wants_scores or task.wants_posterior or (is_chosen and alphas != AUTO)
+
+    def why_no_sums(self):
+        is_tried = np.iterable(self.alpha) and not isinstance(self.alpha, str)
+        if is_tried or is_word(self.alpha, "loo"):
+            return (
+                f"alpha={self.alpha!r} is chosen by leave-one-out, which meets all rows again; "
+                'with partial_fit give a number, or "auto".'
+            )
+        return None
+
+
+class Untrained(Linear):
+    """Each unit answers as the row that it stands on."""
+
+    def check(self, units, task):
+        super().check(units, task)
+        if task.wants_scores:
+            raise ValueError(
+                f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
+                'use readout="ridge", or probability=False.'
+            )
+        if is_word(units.feature_weights, "learned"):
+            raise ValueError(
+                f'feature_weights="learned" is judged by the ridge readout; with '
+                f"readout={self.readout!r} use None or an array."
+            )
+        if units.given is not None:
+            raise ValueError(
+                f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
+            )
+
+    def train(self, training):
+        W = untrained(training.samples.targets, training.units.rows)
+        weights = training.task.class_weights(training.samples.targets.all_codes)
+        if weights is not None:
+            W *= weights[training.units.rows] / weights.max()
+        W = self._corrected(W, training)
+        return self._solved(training, Solution(W, np.zeros(len(W))))
+
+    def _corrected(self, W, training):
+        return W
+
+    def why_no_sums(self):
+        return f'readout={self.readout!r} keeps no sums; with partial_fit use "ridge".'
+
+
+class Lms(Untrained):
+    """The untrained readout, corrected row by row."""
+
+    @property
+    def n_iter(self):
+        return self.max_iter
+
+    def check_samples(self, samples):
+        if self.shuffle and isinstance(samples.X, Source) and not samples.X.is_in_memory:
+            raise ValueError(
+                'readout="lms" with shuffle=True meets rows in random order, and X is read in '
+                'its own; use readout="ridge", shuffle=False, or a numpy.memmap.'
+            )
+
+    def _corrected(self, W, training):
+        W = training.job.engine.to_device(W)
+        trainer = LmsTrainer(training.job, training.layer, training.samples)
+        trainer.train(W, self.learning_rate, self.max_iter)
+        return W
+
+    def _diverged(self):
+        return (
+            f"learning_rate={self.learning_rate!r} makes the LMS readout diverge; lower it, "
+            'or use learning_rate="auto".'
+        )
+
+
+# What the parameter `readout` may be.
+READOUTS = {"ridge": Ridge, "lms": Lms, "none": Untrained}
+
+
+def readout_of(model):
+    """The readout that an estimator's parameter of that name asks for.
+
+    A word that is not known is refused by `check`.
+    """
+    is_known = isinstance(model.readout, str) and model.readout in READOUTS
+    kind = READOUTS[model.readout] if is_known else Ridge
+    return kind.of(model, choices=tuple(READOUTS))
