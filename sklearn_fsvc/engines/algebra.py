@@ -15,7 +15,7 @@ import numpy as np
 
 from . import lapack
 from .blas_threads import at_most
-from .integers import MOST_ROWS, add_gram_of_bytes, add_gram_of_floats, has_bytes
+from .integers import MOST_ROWS, add_gram, has_bytes
 from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
@@ -122,13 +122,13 @@ class HostAlgebra:
             _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))
 
     @staticmethod
-    def add_exact_gram(blocks, H, steps):
-        """Add H'H to panels of a lower triangle, exactly: see `integers.add_gram`."""
+    def add_gram_of_bytes(blocks, H, steps):
+        """Add H'H to panels of a lower triangle, exactly, in bytes; whether that was worth it."""
         is_large = len(H) * H.shape[1] ** 2 >= _MANY_BYTES
-        if is_large and steps.bits == 8 and len(H) <= MOST_ROWS and has_bytes():
-            add_gram_of_bytes(blocks, H, steps)
-        else:
-            add_gram_of_floats(HOST, blocks, H, steps)
+        is_taken = is_large and steps.bits == 8 and len(H) <= MOST_ROWS and has_bytes()
+        if is_taken:
+            add_gram(blocks, H, steps)
+        return is_taken
 
     @staticmethod
     def syrk_bytes(order, dtype):

@@ -25,32 +25,12 @@ def exact_sums(steps, dtype):
     return 2 ** (np.finfo(dtype).nmant + 1) // steps.most
 
 
-def add_gram_of_floats(algebra, blocks, H, steps):
-    """Add H'H to the lower triangle of a matrix, exactly and in place.
-
-    Parameters
-    ----------
-    algebra : HostAlgebra or its like
-    blocks : list of (int, array)
-        Panels as those of `readouts.panels`: number of the first column, which is a multiple
-        of 64, and the panel in float64.
-    H : array of shape (rows, units)
-        Rounded by `steps`.
-    steps : Steps
-    """
-    step = exact_sums(steps, H.dtype) // steps.most
-    if step < _FEW_ROWS:
-        H, step = H.astype(np.float64), exact_sums(steps, np.float64) // steps.most
-    # All memory is taken here: as soon as something is added, all will be.
-    spare = algebra.xp.zeros(max(block.size for _, block in blocks), H.dtype)
-    for start in range(0, len(H), step):
-        rows = H[start : start + step]
-        for first, block in blocks:
-            n, left = block.shape[1], rows[:, first:].T
-            sums = spare[: block.size].reshape(block.shape, order="F")
-            algebra.syrk(sums[:n], left[:n], keep=0.0)
-            algebra.gemm(sums[n:], left[n:], rows[:, first : first + n], keep=0.0)
-            block += sums
+def exact_products(steps, dtype):
+    """A float type, this one or float64, and of how many rows it adds up products exactly."""
+    n_rows = exact_sums(steps, dtype) // steps.most
+    if n_rows < _FEW_ROWS:
+        dtype, n_rows = np.dtype(np.float64), exact_sums(steps, np.float64) // steps.most
+    return dtype, n_rows
 
 
 @cache
@@ -65,8 +45,18 @@ def has_bytes():
     return TARGET.uint8 == "vnni" and not config.DISABLE_JIT
 
 
-def add_gram_of_bytes(blocks, H, steps):
-    """The same for activations of 8 bits on the host, `MOST_ROWS` at most, where it `has_bytes`."""
+def add_gram(blocks, H, steps):
+    """Add H'H to the lower triangle of a matrix, in bytes.
+
+    Parameters
+    ----------
+    blocks : list of (int, ndarray)
+        Panels as those of `readouts.panels`: number of the first column, which is a multiple
+        of 64, and the panel in float64.
+    H : ndarray of shape (rows, units)
+        `MOST_ROWS` at most, rounded to 8 bits by `steps`.
+    steps : Steps
+    """
     from .kernels.integers import add_products
 
     words, totals = _packed(H, steps)

@@ -5,6 +5,7 @@ met again, whatever is tried.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -237,7 +238,8 @@ def train_held_out(job, layer, samples, random, trials):
     found : Found
     statistics : RidgeStatistics
     """
-    how = gather_coarse if _may_be_coarse(layer, samples, trials.first_alpha) else gather
+    may_be_coarse = partial(_may_be_coarse, layer, samples)
+    how = gather_coarse if may_be_coarse(trials.first_alpha) else gather
     (statistics,) = how(job, [layer], samples)
     judges = layer.part(slice(n_judges(layer.n_units)))
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
@@ -248,13 +250,15 @@ def train_held_out(job, layer, samples, random, trials):
     of_held = [how(job, [judges], samples, part)[0] for part in parts]
     found = search_penalty(folds_of(statistics, of_held, judges.n_units), trials.first_alpha)
     trials.add(layer, found)
-    if how is gather_coarse and not _may_be_coarse(layer, samples, found.alpha):
+    if how is gather_coarse and not may_be_coarse(found.alpha):
         del statistics, of_held
         (statistics,) = gather(job, [layer], samples)
     return found, statistics
 
 
 def _may_be_coarse(layer, samples, alpha):
-    """Whether products in float32 do: of many units, with a penalty far above their rounding."""
+    """Whether H in float64 is multiplied in float32: of many units, far above its rounding."""
+    if layer.hidden_dtype != np.float64:
+        return False  # it would make no difference
     n = len(samples) if samples.weight is None else samples.weight.sum()
     return layer.n_units > _MANY and alpha > _COARSE * _rounding(n)

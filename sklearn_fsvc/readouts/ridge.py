@@ -8,6 +8,7 @@ import numpy as np
 from ..engines.algebra import HOST
 from ..rows.dealt import Dealt
 from ..rows.fold import fold
+from ..rows.narrow import narrowed
 from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
 from ..rows.streaming import Consumer, row_blocks, stream, stream_all
 from .moments import ORIGIN_ROWS
@@ -20,6 +21,8 @@ _MOST_ELEMENTS = 2**31 - 1
 _PLENTY = 8
 # Statistics that take more than this part of the memory of one engine are dealt to its team.
 _MOST_OF_ONE = 0.8
+# Units for which it is worth to compile loops in float32, too.
+_NARROW = 1000
 # Numbers that are searched at a time for what has overflown.
 _LOOKED_AT = 2**20
 
@@ -56,11 +59,14 @@ def gather(job, layers, samples, rows=None, dtype=None):
 
 
 def gather_coarse(job, layers, samples, rows=None):
-    """`gather` for what is only compared: H in float64 is multiplied in float32, in half the time.
+    """`gather` for what is only compared: H is made and multiplied in float32, in half the time.
 
-    No penalty is tried that such rounding would rival, whatever the dtype of H.
+    No penalty is tried that such rounding would rival, whatever the dtype of H. Where rows do not
+    do in float32, H is made in float64.
     """
     is_wide = layers[0].hidden_dtype == np.float64
+    if is_wide and layers[0].n_units > _NARROW:
+        layers = [narrowed(layer, samples.X) for layer in layers]
     return gather(job, layers, samples, rows, np.float32 if is_wide else None)
 
 
@@ -130,14 +136,15 @@ class Gather:
         layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
         dtype = np.dtype(self.dtype or job.engine.statistics_dtype(layers[0]))
         algebra, statistics = job.engine.algebra, []
-        fixed = len(layers) * Panels.nbytes(m, self.share[1]) + Panels.gram_bytes(m, dtype)
+        strip = Panels.strip_for(m, dtype, job.memory_limit)
+        fixed = len(layers) * Panels.nbytes(m, self.share[1]) + Panels.gram_bytes(m, dtype, strip)
         room = Panels.room_bytes(m, dtype, algebra)
         has_room = _PLENTY * (fixed + room) <= job.memory_limit
 
         def add(i, part, H):
             if i == len(statistics):  # not before it is known that there is room
                 gram = Panels.some(m, algebra, *self.share)
-                gram.has_room = has_room
+                gram.has_room, gram.strip = has_room, strip
                 new = RidgeStatistics(
                     m, n_outputs, algebra, dtype, self.origin, gram, layers[0].steps
                 )
@@ -147,8 +154,8 @@ class Gather:
             statistics[i].update(H, Y, samples.weight_of(part))
 
         widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
-        if layers[0].steps:  # what is exact may be in float64, H and the sums of a panel
-            widened, fixed = 8 * m, fixed + 2 * Panels.gram_bytes(m, np.float32)
+        if layers[0].steps:  # what is exact may be in float64, or in bytes beside H
+            widened = 8 * m
         consumer = Consumer(
             add,
             fixed_bytes=fixed + room * has_room,

@@ -16,6 +16,7 @@ from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from ..rows.dealt import Dealt
 from ..rows.job import Job
+from ..rows.narrow import is_wide, keeps_distances
 from ..rows.samples import Samples
 from ..rows.sources import Source
 from ..rows.tiling import check_fits
@@ -27,6 +28,8 @@ from .request import RBFRequest
 
 # Rows and centres of a small network, at most.
 _ROWS, UNITS = 6000, 600
+# Rows for which it is not worth to compile loops in float32, too.
+_FEW = 1000
 # Centres of a small network, as a part of its rows.
 _PART = 0.3
 # Novelty need not find them all: each pass of its search costs more than they are worth.
@@ -147,9 +150,10 @@ class _Probe:
         order = random.permutation(kept)
         job, X = job.alone(), samples.X
         is_read = isinstance(X, Source) and not X.is_in_memory
-        if is_read or isinstance(X, Dealt):  # rows are met dozens of times: taken once
+        dtype = _dtype(X, len(kept) + len(held), job.memory_limit)
+        if is_read or isinstance(X, Dealt) or dtype:  # rows are met dozens of times: taken once
             rows = np.sort(np.concatenate([kept, held]))
-            samples = samples.taken(rows)
+            samples = samples.taken(rows, dtype)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
             job = job.reserving(samples.X.nbytes)
             kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
@@ -244,6 +248,13 @@ class _Probe:
             self.trials.add(layer, found)
             errors.append(found.error)
         return errors
+
+
+def _dtype(X, n_rows, limit):
+    """float32 for rows in float64 that are worth it and do in float32; else None."""
+    if not is_wide(X) or n_rows <= _FEW or 4 * n_rows * X.shape[1] > limit // 8:
+        return None
+    return np.dtype(np.float32) if keeps_distances(X) else None
 
 
 def weighted(layer, weights):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,9 @@ from sklearn_fsvc.readouts.held_out import (
     that_judge,
     train_held_out,
 )
-from sklearn_fsvc.readouts.ridge import gather
+from sklearn_fsvc.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc.readouts.statistics import RidgeStatistics
+from sklearn_fsvc.rows.fold import fold
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
 
@@ -121,6 +124,36 @@ def test_many_units_and_a_large_penalty_want_no_float64(
     error = np.abs(statistics.solve(found.alpha).W - W).max()
     assert error < (1e-9 if exact else 1e-4)
     assert exact or error > 1e-9
+
+
+def test_what_is_in_float32_is_gathered_once(data, monkeypatch):
+    X, y, layer, _ = data
+    X, seen = X.astype(np.float32), []
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._MANY", 10)
+    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._COARSE", 1e6)  # all found are small
+    monkeypatch.setattr(
+        "sklearn_fsvc.readouts.ridge.fold",
+        lambda job, samples, work, rows: seen.append(rows) or fold(job, samples, work, rows),
+    )
+    with get_engine("jit") as engine:
+        train_held_out(
+            Job(engine), layer.astype(np.float32), samples_of(X, y), np.random.default_rng(0),
+            Trials(1e4),
+        )  # fmt: skip
+    assert sum(rows is None for rows in seen) == 1
+
+
+@pytest.mark.parametrize("far", [0, 1e7])
+def test_many_units_meet_rows_in_float32_where_these_do(data, monkeypatch, far):
+    X, y, layer, _ = data
+    X, layer = X + far, replace(layer, units=layer.units + far)
+    monkeypatch.setattr("sklearn_fsvc.readouts.ridge._NARROW", 10)
+    with get_engine("jit") as engine:
+        (found,) = gather_coarse(Job(engine), [layer], samples_of(X, y))
+    H = naive.hidden(layer, X)
+    mean = found.mean
+    assert np.abs(mean - H.mean(axis=0)).max() < 1e-6  # in float32, 1e7 would move all outputs
+    assert np.array_equal(found.origin, found.origin.astype(np.float32)) == (far == 0)
 
 
 def test_folds_are_averaged_by_their_rows(data):

@@ -194,6 +194,22 @@ def test_little_memory_changes_no_choice_and_is_kept():
     assert taken <= 20 * MIB + 3000 * 100
 
 
+@pytest.mark.parametrize(("far", "dtype"), [(0, np.float32), (1e9, np.float64)])
+def test_networks_see_rows_in_float32_where_these_do(monkeypatch, far, dtype):
+    near = made(3000)
+    samples, seen = replace(near, X=near.X + far), []
+
+    def recorded(job, layers, *rest):
+        seen.append(layers[0].units.dtype)
+        return choice.gather(job, layers, *rest)
+
+    monkeypatch.setattr(choice, "gather", choice.gather_coarse, raising=False)
+    monkeypatch.setattr(choice, "gather_coarse", recorded)
+    kernel, *_ = chosen(samples, Wishes((TRIANGULAR, LAPLACIAN), None, False))
+    assert set(seen) == {np.dtype(dtype)}
+    assert kernel == chosen(near, Wishes((TRIANGULAR, LAPLACIAN), None, False))[0]
+
+
 def test_weighted_centres_are_at_distance_0_from_their_rows():
     X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     weights = np.array([0.3, 1.0, 0.7, 1e-3])
