@@ -222,6 +222,13 @@ class TanhLayer(LinearLayer):
     formula, function = "tanh", TANH
 
 
+def rounded(layer, bits):
+    """The layer with outputs of so many bits; as it is for None."""
+    if bits is None:
+        return layer
+    return replace(layer, steps=Steps(bits, is_signed=layer.accumulation == "product"))
+
+
 # What becomes of the outputs of units at the places of an image, before they are averaged.
 RESPONSES = AS_THEY_ARE, BELOW_MEAN, TWO_SIDED = "as they are", "below mean", "two-sided"
 

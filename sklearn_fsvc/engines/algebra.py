@@ -30,7 +30,7 @@ _TINY = 2**13
 # Order up to which a factor is one call.
 _WHOLE = 512
 # Multiplications from which compiled loops for bytes are worth their way from the disk.
-_MANY_BYTES = 2**32
+_MANY_BYTES = 2**28
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
 _SUMS, _ROWS = 4, 256
 
@@ -120,6 +120,11 @@ class HostAlgebra:
             _syrk_by_sums(C, A, factor, keep, n_sums)
         else:
             _syrk_by_blocks(C, A, factor, keep, _cut_edge(len(C), is_worth))
+
+    @staticmethod
+    def multiplies_bytes():
+        """Whether `add_gram_of_bytes` is faster than products of floats."""
+        return has_bytes()
 
     @staticmethod
     def add_gram_of_bytes(blocks, H, steps):

@@ -136,7 +136,7 @@ class JitEngine(HostEngine):
 
         def evaluate(rows):
             n_sums = (rows.stop - rows.start) * layer.n_units
-            is_watched = not prepared.has_all and may_overflow(layer, X[rows], n_sums)
+            is_watched = prepared.rest is not None and may_overflow(layer, X[rows], n_sums)
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
