@@ -12,7 +12,7 @@ GROUPS = {
     "Size": ("n_hidden", "n_components", "image_shape", "patch_size", "pool"),
     "Hidden layer": (
         "radius", "kernel", "metric", "feature_weights", "scale", "weights", "bias", "contrast",
-        "whitening", "threshold", "stride", "layer",
+        "whitening", "threshold", "stride", "layer", "precision",
     ),
     "Selection of centres": ("selection", "selection_radius", "overlap", "shuffle"),
     "Readout": (

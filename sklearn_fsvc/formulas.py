@@ -47,6 +47,49 @@ class Affine:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """Rounding of activations to multiples of a power of two: they are integers times it.
+
+    Parameters
+    ----------
+    bits : int
+        Of the integers.
+    is_signed : bool
+        Whether activations lie between -1 and 1, else between 0 and 1. The ends are one step
+        nearer to 0.
+    """
+
+    bits: int
+    is_signed: bool
+
+    @property
+    def scale(self):
+        """How many steps make 1."""
+        return 2 ** (self.bits - self.is_signed)
+
+    @property
+    def most(self):
+        """The largest integer."""
+        return self.scale - 1
+
+    @property
+    def zero(self):
+        """What stands for 0 where integers are stored without a sign."""
+        return self.scale if self.is_signed else 0
+
+    def apply(self, A, xp):
+        """Round in place: to the nearest step, from halfway to the even one."""
+        item = A.dtype.type
+        A *= item(self.scale)
+        xp.rint(A, out=A)
+        xp.minimum(A, item(self.most), out=A)
+        if self.is_signed:
+            xp.maximum(A, item(-self.most), out=A)
+        A *= item(1 / self.scale)
+        return A
+
+
+@dataclass(frozen=True)
 class Function:
     """An elementwise function.
 

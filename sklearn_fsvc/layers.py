@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .formulas import IDENTITY, TANH, Affine, raise_to
+from .formulas import IDENTITY, TANH, Affine, Steps, raise_to
 from .images import PatchGrid
 from .kernels import DISTANCE, METRICS, Kernel, kernel_of
 from .parameters import check_choice
@@ -38,6 +38,7 @@ class _Layer:
     """What layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
 
     weights = None  # of the features
+    steps = None  # to which outputs are rounded
 
     @property
     def n_units(self):
@@ -72,14 +73,18 @@ class _Layer:
 
     @property
     def has_finish(self):
-        """Whether anything is left to do after `on_sums`."""
+        """Whether anything is left to do after `on_sums`, but for rounding."""
         return self.power != 1 or self.function is not IDENTITY
 
     def finish(self, A, xp):
         """What `on_sums` leaves to do, in place on `A`."""
         if self.power != 1:
             self.affine.apply(raise_to(A, self.power, xp), xp)
-        return self.function.apply(A, xp)
+        return self.round(self.function.apply(A, xp), xp)
+
+    def round(self, A, xp):
+        """Outputs in the steps of the layer, if it has some: in place."""
+        return A if self.steps is None else self.steps.apply(A, xp)
 
     def __getstate__(self):
         """What it was made of, without what is kept of it."""
@@ -102,6 +107,8 @@ class RBFLayer(_Layer):
     weights : ndarray of shape (n,), optional
         Weights of the features. Rows are multiplied by them on their way to the units, before
         an engine meets them; the units have been multiplied already.
+    steps : Steps, optional
+        To which outputs between 0 and 1 are rounded.
     """
 
     units: np.ndarray
@@ -109,6 +116,7 @@ class RBFLayer(_Layer):
     metric: str = "manhattan"
     kernel: Kernel | str = "triangular"
     weights: np.ndarray | None = None
+    steps: Steps | None = None
 
     def __post_init__(self):
         check_choice("metric", self.metric, METRICS)
@@ -153,11 +161,11 @@ class RBFLayer(_Layer):
     @property
     def distances(self):
         """The layer whose outputs are the distances behind this one's."""
-        return replace(self, radius=1.0, kernel=DISTANCE)
+        return replace(self, radius=1.0, kernel=DISTANCE, steps=None)
 
     def of_distances(self, D, out, xp):
         """The outputs for distances `D`, in `out`: what layers on the same units share is D."""
-        return self.kernel.outputs(D, self.radius, xp, out)
+        return self.round(self.kernel.outputs(D, self.radius, xp, out), xp)
 
     def part(self, units):
         """The layer of a slice of the units."""
@@ -178,10 +186,13 @@ class LinearLayer(_Layer):
     units : ndarray of shape (m, n), float32 or float64
         The weights, a row for each unit.
     bias : ndarray of shape (m,)
+    steps : Steps, optional
+        To which outputs between -1 and 1 are rounded.
     """
 
     units: np.ndarray
     bias: np.ndarray
+    steps: Steps | None = None
 
     formula, accumulation, power, function = "linear", "product", 1, IDENTITY
 
@@ -209,6 +220,13 @@ class TanhLayer(LinearLayer):
     """H[i, j] = tanh(x_i . w_j + b_j), of the same parameters."""
 
     formula, function = "tanh", TANH
+
+
+def rounded(layer, bits):
+    """The layer with outputs of so many bits; as it is for None."""
+    if bits is None:
+        return layer
+    return replace(layer, steps=Steps(bits, is_signed=layer.accumulation == "product"))
 
 
 # What becomes of the outputs of units at the places of an image, before they are averaged.

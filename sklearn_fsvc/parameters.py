@@ -100,6 +100,22 @@ def check_positive_or_auto(name, value):
     return value if is_word(value, "auto") else check_positive(name, value)
 
 
+# Bits that an activation may have.
+BITS = (8, 15)
+
+
+def check_precision(value, may_be_auto):
+    """`value`, if it is one of `BITS`, "float", or "auto" where it may be that."""
+    words = ("float", "auto") if may_be_auto else ("float",)
+    if isinstance(value, str):
+        return check_choice("precision", value, words, "8 or 15 bits")
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"precision={value!r} must be 8, 15, or one of {', '.join(words)}.")
+    if value not in BITS:
+        raise ValueError(f"precision={value!r} is no number of bits to round to; give 8 or 15.")
+    return value
+
+
 def check_flag(name, value):
     """`value`, if it is True or False."""
     if not isinstance(value, (bool, np.bool_)):

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import naive
-from sklearn_fsvc.formulas import Affine, Function
+from sklearn_fsvc.formulas import Affine, Function, Steps
 from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS, Kernel
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 
@@ -74,6 +74,24 @@ def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
             continue
         H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
         assert H[0, 0] == (0 if layer.kernel is DISTANCE else 1)
+
+
+def check_steps(engine, shape, dtype):
+    """Outputs are rounded, also a part of them: and nothing else changes."""
+    for X, layer in layers(shape, dtype):
+        if layer.formula.endswith("distance"):
+            continue
+        X = engine.to_device(X)
+        plain = engine.to_host(engine.hidden(engine.prepare(layer), X)).copy()
+        for bits in (8, 15):
+            steps = Steps(bits, is_signed=layer.accumulation == "product")
+            rounded = engine.prepare(replace(layer, steps=steps))
+            H = engine.xp.full(plain.shape, 0.3, plain.dtype)
+            first = min(256, layer.n_units)
+            for units in (slice(0, first), slice(first, layer.n_units)):
+                if units.start < units.stop:
+                    engine.hidden(rounded, X, out=H, units=units)
+            np.testing.assert_array_equal(engine.to_host(H), steps.apply(plain.copy(), np))
 
 
 def check_far_from_zero(engine, dtype):

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import lapack
 from .blas_threads import at_most
+from .integers import MOST_ROWS, add_gram, has_bytes
 from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
@@ -37,6 +38,8 @@ _TINY = 2**13
 _FEW_TINY = 8
 # Order up to which a factor is one call.
 _WHOLE = 512
+# Multiplications from which compiled loops for bytes are worth their way from the disk.
+_MANY_BYTES = 2**28
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
 _SUMS, _ROWS = 4, 256
 
@@ -132,6 +135,20 @@ class HostAlgebra:
         else:
             cuts = _cut_edge(len(C), _is_worth("syrk", work, C.dtype))
             _syrk_by_blocks(C, A, factor, keep, cuts)
+
+    @staticmethod
+    def multiplies_bytes():
+        """Whether `add_gram_of_bytes` is faster than products of floats."""
+        return has_bytes()
+
+    @staticmethod
+    def add_gram_of_bytes(blocks, H, steps):
+        """Add H'H to panels of a lower triangle, exactly, in bytes; whether that was worth it."""
+        is_large = len(H) * H.shape[1] ** 2 >= _MANY_BYTES
+        is_taken = is_large and steps.bits == 8 and len(H) <= MOST_ROWS and has_bytes()
+        if is_taken:
+            add_gram(blocks, H, steps)
+        return is_taken
 
     @staticmethod
     def syrk_bytes(order, dtype):

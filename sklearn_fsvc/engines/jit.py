@@ -45,7 +45,7 @@ class _Prepared:
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
     epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
-    has_all: bool  # of the formula is done by the kernel
+    rest: object  # of the formula, which the kernel has not done: (A, xp) -> None; None for nothing
 
 
 class JitEngine(HostEngine):
@@ -121,13 +121,14 @@ class JitEngine(HostEngine):
         is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
         scale = finite(affine.scale, layer.hidden_dtype)
         epilogue = (one, scale, offset, dtype(affine.floor), int(is_exp))
-        has_all = is_exp or not layer.has_finish
+        is_done = is_exp or not layer.has_finish
+        rest = layer.finish if not is_done else layer.round if layer.steps else None
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         n_rows = settings["block"][0]
         n_slots = 1 if panels.shape[1] <= settings["step"] else -(-tile[0] // n_rows)
         return _Prepared(
             layer, panels, kernel, tile, (n_slots, n_rows, panels.shape[2]), settings["threads"],
-            row_sums, unit_sums, epilogue, has_all,
+            row_sums, unit_sums, epilogue, rest,
         )  # fmt: skip
 
     def hidden(self, prepared, X, out=None, units=None):
@@ -135,21 +136,21 @@ class JitEngine(HostEngine):
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
-        if not prepared.has_all:
+        if prepared.rest:
             step = max(64, _FINISH // layer.n_units)
         units = units or slice(0, layer.n_units)
 
         def evaluate(rows):
             n_sums = (rows.stop - rows.start) * layer.n_units
-            is_watched = not prepared.has_all and may_overflow(layer, X[rows], n_sums)
+            is_watched = prepared.rest is not None and may_overflow(layer, X[rows], n_sums)
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
-                if not prepared.has_all:
+                if prepared.rest:
                     with far_away():
                         if is_watched:
                             mend(layer, X[tile], out[tile, units], units)
-                        layer.finish(out[tile, units], np)
+                        prepared.rest(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
         threads = allowed_threads(prepared.threads) if work > _SERIAL else 1

@@ -6,7 +6,7 @@ its parts in one place, `_parts`; `network.Network` is the story of what they do
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self, cast
 
@@ -101,6 +101,8 @@ class Units(Part, ABC):
         Its value.
     given : estimator, array or None
         The parameter `layer`: a layer that is there already.
+    precision : {8, 15, "auto", "float"}
+        To how many bits activations are rounded. What "auto" comes to is for the readout to say.
     first_alpha : float
         The ridge penalty with which a search for one begins.
     of_units : tuple of str
@@ -114,6 +116,7 @@ class Units(Part, ABC):
     size_name: str = "n_hidden"
     n_units: Any = None
     given: Any = None
+    precision: Any = "float"
     first_alpha: ClassVar[float]
     of_units: ClassVar[tuple[str, ...]] = ()
     takes_sparse: ClassVar[bool] = False
@@ -145,6 +148,15 @@ class Units(Part, ABC):
     @abstractmethod
     def sharing(self) -> Sharing:
         """What a search over their parameters need not do again."""
+
+    @property
+    def bits(self) -> int | None:
+        """Of an activation, where they are given; None for floats."""
+        return None if isinstance(self.precision, str) else self.precision
+
+    def rounded(self, bits: int | None) -> Self:
+        """The units whose activations have so many bits."""
+        return self.adding(precision_=bits)
 
     @property
     def width(self) -> Any:
@@ -369,6 +381,10 @@ class Training:
     def targets_of_units(self) -> Any:
         """See `Parts`."""
         return Parts(self.units, self.task).targets_of_units
+
+    def rounded(self, bits: int | None) -> "Training":
+        """The same with activations of so many bits."""
+        return replace(self, units=self.units.rounded(bits))
 
 
 @dataclass(frozen=True, eq=False)

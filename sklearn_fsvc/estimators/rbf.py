@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..kernels import LAPLACIAN, TRIANGULAR, check_kernel, kernel_of, named
-from ..layers import RBFLayer
-from ..parameters import check_choice, is_word
+from ..kernels import KERNELS, LAPLACIAN, TRIANGULAR, Kernel, check_kernel, kernel_of, named
+from ..layers import RBFLayer, rounded
+from ..parameters import check_choice, check_precision, is_word
 from ..units.automatic import PART_OF_NATURAL
 from ..units.choice import UNITS, Wishes, choose, weighted
 from ..units.rbf import fit_layer, presentation_order
@@ -16,7 +16,7 @@ from .parts import Sharing, Units, generator
 
 _LENDERS = "RBFClassifier, RBFProjector, RBFRegressor"
 # Fitted attributes that a lender gives.
-_LENT = ("centers_", "kernel_", "radius_", "feature_weights_")
+_LENT = ("centers_", "kernel_", "radius_", "feature_weights_", "precision_")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,7 +50,14 @@ class RBF(Units):
     selections: tuple[str, ...] = SELECTIONS
     first_alpha = 0.1
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
-    attributes = (*of_units, "selection_radius_", "radius_", "kernel_", "feature_weights_")
+    attributes = (
+        *of_units,
+        "selection_radius_",
+        "radius_",
+        "kernel_",
+        "feature_weights_",
+        "precision_",
+    )
 
     @property
     def meets_rows_again(self):
@@ -83,6 +90,12 @@ class RBF(Units):
         check_choice("selection", self.selection, self.selections)
         if not (self.has_readout and is_word(self.kernel, "auto")):
             check_kernel(self.kernel)
+        check_precision(self.precision, self.has_readout)
+        if self.bits and isinstance(self.kernel, Kernel) and self.kernel not in KERNELS.values():
+            raise ValueError(
+                f"precision={self.precision} rounds activations between 0 and 1, and those of "
+                f'kernel={self.kernel!r} may be any number; use precision="float".'
+            )
         request, lender = self.request, self.lender
         (request if self.given is None else replace(request, selection="global")).check()
         given_weights(self.feature_weights, self.has_readout)
@@ -109,7 +122,7 @@ class RBF(Units):
         lender = self.lender
         if lender is not None:
             check_features(lender.centers_, samples.X)
-            return self.knowing(**{name: getattr(lender, name) for name in _LENT})
+            return self.knowing(**{name: vars(lender).get(name) for name in _LENT})
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
         request = replace(self.request, weights=weights)
         choose_centers = self._selected if self.given is None else self._given
@@ -121,7 +134,9 @@ class RBF(Units):
             random = generator(self.random_state)
             kernel, radius, weights = choose(job, samples, request, wishes, random, trials)
             found["radius_"] = radius
-        return self.knowing(**found, kernel_=named(kernel), feature_weights_=weights)
+        return self.knowing(
+            **found, kernel_=named(kernel), feature_weights_=weights, precision_=self.bits
+        )
 
     def _selected(self, request, job, samples):
         """The request, the kernel and fitted attributes of centres that are chosen."""
@@ -142,7 +157,7 @@ class RBF(Units):
     def layer(self):
         found = self.found
         layer = RBFLayer(found["centers_"], found["radius_"], self.metric, found["kernel_"])
-        return weighted(layer, found["feature_weights_"])
+        return rounded(weighted(layer, found["feature_weights_"]), found.get("precision_"))
 
     def shaped(self, layer):
         return self.adding(kernel_=named(layer.kernel), radius_=layer.radius)

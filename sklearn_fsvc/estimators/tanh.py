@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..layers import TanhLayer
-from ..parameters import check_choice, is_word
+from ..layers import TanhLayer, rounded
+from ..parameters import check_choice, check_precision, is_word
 from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from ..units.choice import better_weights
 from ..units.linear_map import learn as learn_map
@@ -44,7 +44,7 @@ class Tanh(Units):
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
-    attributes = (*of_units, "feature_weights_", "feature_map_")
+    attributes = (*of_units, "feature_weights_", "feature_map_", "precision_")
 
     @property
     def request(self):
@@ -55,6 +55,7 @@ class Tanh(Units):
 
     def check(self):
         check_choice("weights", self.weights, self.ways)
+        check_precision(self.precision, self.has_readout)
         self.request.check(self.size_name)
         given = self._given_weights()
         is_map = np.ndim(given) == 2 or is_word(self.feature_weights, "map")
@@ -107,7 +108,7 @@ class Tanh(Units):
         of_one, of_all = (None, weights) if np.ndim(weights) == 2 else (weights, None)
         return self.knowing(
             components_=layer.units, hidden_intercept_=layer.bias, feature_weights_=of_one,
-            feature_map_=of_all,
+            feature_map_=of_all, precision_=self.bits,
         )  # fmt: skip
 
     def _weights_for(self, job, samples):
@@ -129,7 +130,9 @@ class Tanh(Units):
 
     @cached_property
     def layer(self):
-        return TanhLayer(self.found["components_"], self.found["hidden_intercept_"])
+        found = self.found
+        layer = TanhLayer(found["components_"], found["hidden_intercept_"])
+        return rounded(layer, found.get("precision_"))
 
     @property
     def sharing(self):

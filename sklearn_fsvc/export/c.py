@@ -228,9 +228,23 @@ class _Writer:
             floor = self._number(affine.floor)
             steps.append(("b", f"a > {floor} ? a : {floor}"))
         last, function = steps[-1][0], _FUNCTIONS[layer.function]
-        steps.append(("h", self._call(function, last) if function else last))
+        steps.append(("f", self._call(function, last) if function else last))
+        steps += self._rounding()
+        steps[-1] = "h", steps[-1][1]
         real = self._words["real"]
         return "".join(f"        const {real} {name} = {step};\n" for name, step in steps)
+
+    def _rounding(self):
+        """As `formulas.Steps.apply`."""
+        rounding = self._layer.steps
+        if rounding is None:
+            return []
+        most, least = self._number(rounding.most), self._number(-rounding.most)
+        steps = [("q", self._call("rint", f"f * {self._number(rounding.scale)}"))]
+        steps.append(("r", f"q < {most} ? q : {most}"))
+        if rounding.is_signed:
+            steps[-1] = "r", f"q < {most} ? (q > {least} ? q : {least}) : {most}"
+        return [*steps, ("s", f"r * {self._number(1 / rounding.scale)}")]
 
     def _scaled(self):
         """An output, of weights in units of their own where they are wider than H."""

@@ -46,6 +46,8 @@ class RBFProjector(NetworkTransformer):
         rows at random.
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
+    precision : {"float", 8, 15}, default="float"
+        Bits of an activation: with 8 or 15 it is rounded to steps of a power of two.
     random_state : int, RandomState or None, default=None
         Seed of the order of presentation, and of the random choices behind what is "auto".
     device : str, default="auto"
@@ -71,6 +73,8 @@ class RBFProjector(NetworkTransformer):
     feature_weights_ : ndarray of shape (n_features,) or None
     trials_ : structured ndarray of shape (n_trials,)
         As of `RBFClassifier`.
+    precision_ : {8, 15} or None
+        Bits of an activation; None for floats.
     device_ : str
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -94,7 +98,8 @@ class RBFProjector(NetworkTransformer):
     def __init__(
         self, n_components=N_COMPONENTS, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="global", metric="manhattan", kernel="triangular", feature_weights=None,
-        shuffle=True, random_state=None, device="auto", max_memory=None, verbose=0,
+        shuffle=True, precision="float", random_state=None, device="auto", max_memory=None,
+        verbose=0,
     ):  # fmt: skip
         self.n_components = n_components
         self.radius = radius
@@ -105,6 +110,7 @@ class RBFProjector(NetworkTransformer):
         self.kernel = kernel
         self.feature_weights = feature_weights
         self.shuffle = shuffle
+        self.precision = precision
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory

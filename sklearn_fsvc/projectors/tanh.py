@@ -47,6 +47,8 @@ class TanhProjector(NetworkTransformer):
         and `components_` contain them. "learned" needs the classes of the rows, and finds
         them as `RBFClassifier` does; so does "map", which finds a linear map as `TanhClassifier`
         does. An array of shape (n_features,) is weights, a matrix (n_features, n_inputs) a map.
+    precision : {"float", 8, 15}, default="float"
+        Bits of an activation: with 8 or 15 it is rounded to steps of a power of two.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same weights on every device.
     device : str, default="auto"
@@ -75,6 +77,8 @@ class TanhProjector(NetworkTransformer):
         The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
         counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
         combinations of features that count most. A learned map is square.
+    precision_ : {8, 15} or None
+        Bits of an activation; None for floats.
     device_ : str
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -112,8 +116,8 @@ class TanhProjector(NetworkTransformer):
 
     def __init__(
         self, n_components=N_COMPONENTS, *, scale="auto", weights="gaussian", image_shape=None,
-        patch_size=None, bias=True, feature_weights=None, random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        patch_size=None, bias=True, feature_weights=None, precision="float", random_state=None,
+        device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_components = n_components
         self.scale = scale
@@ -122,6 +126,7 @@ class TanhProjector(NetworkTransformer):
         self.patch_size = patch_size
         self.bias = bias
         self.feature_weights = feature_weights
+        self.precision = precision
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory

@@ -6,10 +6,13 @@ An engine brings the algebra for its arrays.
 import numpy as np
 
 from ..engines.algebra import HOST
+from ..engines.integers import exact_sums
 from .panels import Panels
 
 # Rows of H whose mean is its origin.
 ORIGIN_ROWS = 1024
+# Rows whose sum of integers of 8 bits is exact in any float.
+EXACT_ROWS = 4096
 
 
 class Moments:
@@ -32,6 +35,10 @@ class Moments:
         By default that of the first rows that are added.
     gram : Panels, optional
         All 0; some of the panels will do.
+    steps : Steps, optional
+        To which H is rounded. Then sums of rows without weights are exact: the same bits in
+        whatever order rows and parts of them are added, subtracted and put together. Rows with
+        weights are added in float64.
 
     Attributes
     ----------
@@ -43,10 +50,15 @@ class Moments:
     """
 
     _has_origin = False  # in what was saved before one could be given
+    steps = None  # likewise
 
-    def __init__(self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None):
+    def __init__(
+        self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
+    ):
         self.algebra, self.dtype = algebra, None if dtype is None else np.dtype(dtype)
-        xp = self.xp
+        xp, self.steps = self.xp, steps
+        if steps is not None and origin is None:
+            origin = xp.zeros(n_units)
         self.n = 0.0
         self.rounding = np.finfo(np.float64).eps
         self._has_origin = origin is not None
@@ -74,19 +86,22 @@ class Moments:
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
         ones = xp.ones(len(H))
+        is_exact = self.steps is not None and weight is None
         dtype = self.dtype or H.dtype
+        if self.steps is not None:
+            dtype = H.dtype if is_exact else np.dtype(np.float64)
         H = H.astype(max(H.dtype, dtype), copy=False)
         is_first = self.n == 0 and not self._has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
-        H -= origin
+        if is_first or origin.any():
+            H -= origin
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
             H *= ones[:, None].astype(H.dtype)
             Y = Y * ones[:, None]
-        left = xp.column_stack([ones, Y]).astype(H.dtype)
-        sums = self.algebra.cross(H, left).astype(np.float64)
+        sums = self._cross(H, xp.column_stack([ones, Y]), is_exact)
         # Where there is no memory for all this, nothing has been added yet.
-        self.gram.add_gram(H.astype(dtype, copy=False))
+        self.gram.add_gram(H.astype(dtype, copy=False), self.steps if is_exact else None)
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
@@ -97,6 +112,17 @@ class Moments:
         # A product, for which a GPU has nothing to compile.
         self.yy += xp.ones(len(H)) @ (Y * Y)
         return self
+
+    def _cross(self, H, Y, is_exact):
+        """H'Y in float64, by products in the dtype of H; of integers and whole numbers exactly."""
+        if not is_exact:
+            return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64)
+        dtype = H.dtype if exact_sums(self.steps, H.dtype) >= EXACT_ROWS else np.dtype(np.float64)
+        sums = self.xp.zeros((H.shape[1], Y.shape[1]))
+        for start in range(0, len(H), EXACT_ROWS):
+            rows = slice(start, start + EXACT_ROWS)
+            sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows].astype(dtype))
+        return sums
 
     def absorb(self, other):
         """Add the sums of other rows to these, in place."""
@@ -116,9 +142,10 @@ class Moments:
         self.y += sign * other.y
         self.yy += sign * other.yy
         self.gram.add(gram, sign)
-        # n step step' + h step' + step h', by rank-one updates.
-        self.gram.add_outer(n, step + other.h / other.n)
-        self.gram.add_outer(-sign / other.n, other.h)
+        if step.any():
+            # n step step' + h step' + step h', by rank-one updates.
+            self.gram.add_outer(n, step + other.h / other.n)
+            self.gram.add_outer(-sign / other.n, other.h)
         self.h += sign * other.h + n * step
         self.hy += sign * (other.hy + self.xp.outer(step, other.y))
         self.n += n
@@ -168,7 +195,7 @@ class Moments:
 
     def seen_from(self, origin):
         """The same moments, of H less another origin."""
-        empty = type(self)(len(self.h), len(self.y), self.algebra, self.dtype)
+        empty = type(self)(len(self.h), len(self.y), self.algebra, self.dtype, steps=self.steps)
         empty.origin = origin
         return empty._take_in(self, 1)
 

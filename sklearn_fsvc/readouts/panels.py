@@ -6,6 +6,7 @@ at which OpenBLAS crashes as it factorises (14,336 with version 0.3.30 and two t
 
 import numpy as np
 
+from ..engines.integers import exact_products
 from .together import Factorisation
 
 # Columns of a panel.
@@ -111,11 +112,18 @@ class Panels:
             rows = self.algebra.here(v)[first:, None]
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
-    def add_gram(self, H):
+    def add_gram(self, H, steps=None):
         """Add H'H, in place; by products in the dtype of H. H has contiguous rows.
 
-        Where there is no memory for it, nothing has been added.
+        Where there is no memory for it, nothing has been added. Exactly where H is rounded to
+        `steps`: in bytes, or by products of so few rows that they do not round.
         """
+        if steps is not None and self.algebra.add_gram_of_bytes(list(self), H, steps):
+            return
+        n_rows = len(H)
+        if steps is not None:
+            dtype, n_rows = exact_products(steps, H.dtype)
+            H = H.astype(dtype, copy=False)
         if H.dtype == np.float64:
             for first, block in self:
                 self._multiply(H[:, first:], block, keep=1.0)
@@ -126,8 +134,9 @@ class Panels:
             for start in range(0, block.shape[1], width):
                 part = block[start:, start : start + width]
                 sums = spare[: part.size].reshape(part.shape, order="F")
-                self._multiply(H[:, first + start :], sums, keep=0.0)
-                part += sums
+                for row in range(0, len(H), n_rows):
+                    self._multiply(H[row : row + n_rows, first + start :], sums, keep=0.0)
+                    part += sums
 
     def _multiply(self, H, sums, keep):
         """The leading columns of H'H, below the diagonal, in `sums`, of which a part is kept."""

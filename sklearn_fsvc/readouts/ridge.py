@@ -73,7 +73,7 @@ def gather_dealt(job, layer, samples, rows, dtype):
         samples = replace(samples, X=samples.X.whole)
     team, is_there = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
     n, m = len(team.members), layer.n_units
-    origin = _origin(job, layer, samples, rows)
+    origin = None if layer.steps else _origin(job, layer, samples, rows)
 
     def work(member, number, stop):
         own = replace(samples, X=member.algebra.here(samples.X)) if is_there else samples
@@ -139,13 +139,17 @@ class Gather:
             if i == len(statistics):  # not before it is known that there is room
                 gram = Panels.some(m, algebra, *self.share)
                 gram.has_room, gram.strip = has_room, strip
-                new = RidgeStatistics(m, n_outputs, algebra, dtype, self.origin, gram)
+                new = RidgeStatistics(
+                    m, n_outputs, algebra, dtype, self.origin, gram, layers[0].steps
+                )
                 statistics.append(new)
             part = part if rows is None else rows[part]
             Y = samples.targets.matrix(part, algebra.xp)
             statistics[i].update(H, Y, samples.weight_of(part))
 
         widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
+        if layers[0].steps:  # what is exact may be in float64, or in bytes beside H
+            widened = 8 * m
         consumer = Consumer(
             add,
             fixed_bytes=fixed + room * has_room,

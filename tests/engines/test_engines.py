@@ -54,6 +54,12 @@ def test_settings(engine, dtype, in_turn):
     contract.check_settings(engine, dtype, in_turn=in_turn)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 2, 5), (67, 300, 9)])
+def test_steps(engine, shape, dtype):
+    contract.check_steps(engine, shape, dtype)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sparse_rows(engine, dtype):
     contract.check_sparse_rows(engine, dtype)

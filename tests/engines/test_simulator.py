@@ -62,6 +62,11 @@ def test_values_of_several_tiles(engine, dtype, few_kernels):
     contract.check_values(engine, (17, 20, 33), dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_steps(engine, dtype, few_kernels):
+    contract.check_steps(engine, (3, 4, 5), dtype)
+
+
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 def test_patches(engine, way):
     layer, X = made(GRIDS[1], way, np.float32, m=3)

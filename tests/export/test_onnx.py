@@ -34,6 +34,18 @@ def outside(model, rows):
     return H.sum(axis=1) == 0
 
 
+@pytest.mark.parametrize("bits", [8, 15])
+@pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
+def test_activations_of_few_bits(make, bits):
+    """An activation that lies between two steps may be either of them."""
+    model = make(150, random_state=0, precision=bits).fit(X.astype(np.float32), Y)
+    rows = X_NEW.astype(np.float32)
+    step = 2.0 ** (1 - bits) * np.abs(model.readout_coef_).max()
+    found, ours = answers(model, rows)["scores"], model.decision_function(rows)
+    np.testing.assert_allclose(found, ours, atol=step + TOLERANCE[np.float32])
+    assert np.median(np.abs(found - ours)) < TOLERANCE[np.float32]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "model",

@@ -254,7 +254,7 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
     weight = weight if weighted else None
     s = statistics(H, Y, weight, engine=engine)
 
-    def fail(panels, H):
+    def fail(panels, H, steps):
         raise MemoryError
 
     with monkeypatch.context() as patch:

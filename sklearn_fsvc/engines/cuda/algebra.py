@@ -81,6 +81,14 @@ class CuPyAlgebra:
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
 
     @staticmethod
+    def multiplies_bytes():
+        return False
+
+    @staticmethod
+    def add_gram_of_bytes(blocks, H, steps):
+        return False
+
+    @staticmethod
     def syrk_bytes(order, dtype):
         return 0
 

@@ -164,7 +164,9 @@ class CudaEngine(Engine):
         layer = prepared.layer
         if out is None:
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
-        prepared.hidden(X, out, units or slice(0, layer.n_units))
+        units = units or slice(0, layer.n_units)
+        prepared.hidden(X, out, units)
+        layer.round(out[:, units], self.xp)
         return out
 
     def sparse_place(self):

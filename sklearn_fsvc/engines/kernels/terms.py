@@ -64,11 +64,14 @@ def _as_bytes(b, *vectors):
 def bytes_min(b, acc, x, c, one):
     x, c = _as_bytes(b, x, c)
     least = b.select(b.icmp_unsigned("<", x, c), x, c)
-    ones = ir.Constant(x.type, [1] * TARGET.width)
-    if llvm_version_info[0] < 22:  # its bytes were still declared as 32-bit integers
-        least, ones = b.bitcast(least, acc.type), b.bitcast(ones, acc.type)
-    name = f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}"
-    return _call(b, name, acc.type, acc, least, ones)
+    return bytes_product(b, acc, least, ir.Constant(x.type, [1] * TARGET.width))
+
+
+def bytes_product(b, acc, x, c):
+    """Add the products of 4 bytes a lane: those of x have no sign, those of c have one."""
+    kind = acc.type if llvm_version_info[0] < 22 else ir.VectorType(I8, TARGET.width)
+    x, c = b.bitcast(x, kind), b.bitcast(c, kind)  # bytes were declared as 32-bit integers before
+    return _call(b, f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}", acc.type, acc, x, c)
 
 
 def bytes_sad(b, acc, x, c, one):

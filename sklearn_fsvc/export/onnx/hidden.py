@@ -42,7 +42,19 @@ def add_layer(graph, layer, X):
     if layer.power != 1:
         H = _affine(graph, layer.affine, _power(graph, H, layer.power), dtype)
     function = _FUNCTIONS[layer.function]
-    return (H if function is None else graph.add(function, H)), sums
+    H = H if function is None else graph.add(function, H)
+    return _rounded(graph, layer.steps, H, dtype), sums
+
+
+def _rounded(graph, steps, H, dtype):
+    """As `formulas.Steps.apply`."""
+    if steps is None:
+        return H
+    H = graph.add("Round", graph.add("Mul", H, dtype.type(steps.scale)))
+    H = graph.add("Min", H, dtype.type(steps.most))
+    if steps.is_signed:
+        H = graph.add("Max", H, dtype.type(-steps.most))
+    return graph.add("Mul", H, dtype.type(1 / steps.scale))
 
 
 def _power(graph, A, power):

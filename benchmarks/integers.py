@@ -1,0 +1,81 @@
+"""Activations of 8 and 15 bits: their products against OpenBLAS, and fits against those of floats.
+
+python benchmarks/integers.py [--units N ...] [--rows N] [--data DIR] [--repeats 5] [--json FILE]
+
+A product is H'H of some rows in float32 (ssyrk, as SciPy calls it, with all threads that it takes),
+against the same of activations that are rounded, from floats to sums in float64. With `--data`,
+the folder of MNIST: fits and accuracy with each precision. In turn, medians.
+"""
+
+import time
+
+import numpy as np
+from scipy.linalg.blas import ssyrk
+
+from _report import arguments, report
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc.demo import load_images
+from sklearn_fsvc.engines.algebra import HOST
+from sklearn_fsvc.engines.host import HostStopwatch
+from sklearn_fsvc.formulas import Steps
+from sklearn_fsvc.readouts.panels import Panels
+from sklearn_fsvc.timing import medians
+
+PRECISIONS = "float", 8, 15, "auto"
+
+
+def products(args):
+    for n_units in args.units:
+        random = np.random.default_rng(0)
+        H, gram = random.random((args.rows, n_units), np.float32), Panels(n_units, HOST)
+        rounded = {bits: Steps(bits, is_signed=False) for bits in (8, 15)}
+        rows = {bits: steps.apply(H.copy(), np) for bits, steps in rounded.items()}
+        work = {
+            f"{bits} bits": lambda bits=bits, steps=steps: gram.add_gram(rows[bits], steps)
+            for bits, steps in rounded.items()
+        }
+        work |= {"ours, float32": lambda: gram.add_gram(H), "ssyrk": lambda: ssyrk(1.0, H.T)}
+        times = medians(work, args.repeats, 300, HostStopwatch)
+        yield from ((f"{n_units} units, {name}, ms", 1e3 * t) for name, t in times.items())
+        for name in ("8 bits", "15 bits"):
+            yield f"{n_units} units: ssyrk / {name}", times["ssyrk"] / times[name]
+
+
+def models():
+    shared = {"random_state": 0, "device": "cpu"}
+    for precision in PRECISIONS:
+        how = {"precision": precision, **shared}
+        yield f'TanhClassifier(4096, precision="{precision}")', TanhClassifier(4096, **how), True
+        yield f'RBFClassifier(precision="{precision}")', RBFClassifier(**how), False
+
+
+def fits(args):
+    X, y, X_test, y_test, _ = load_images(args.data)
+    floats, floats_test = X / np.float32(255), X_test / np.float32(255)
+    TanhClassifier(100, precision=8, device="cpu").fit(floats[:9000], y[:9000])  # compile
+    times = {}
+    for _ in range(args.repeats):
+        for name, model, is_float in models():
+            start = time.perf_counter()
+            model.fit(floats if is_float else X, y)
+            times.setdefault(name, []).append(time.perf_counter() - start)
+            if len(times[name]) == args.repeats:
+                yield f"{name}: fit, s", float(np.median(times[name]))
+                score = model.score(floats_test if is_float else X_test, y_test)
+                yield f"{name}: accuracy, %", 100 * score
+
+
+def main(args):
+    report(args, f"H'H of {args.rows} rows of rounded activations", list(products(args)))
+    if args.data:
+        report(args, "MNIST with each precision", list(fits(args)))
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            units={"type": int, "nargs": "+", "default": [2048, 4096, 8192]},
+            rows={"type": int, "default": 4096}, data={},
+            repeats={"type": int, "default": 5},
+        )
+    )  # fmt: skip

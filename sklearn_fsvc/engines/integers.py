@@ -1,0 +1,97 @@
+"""Exact sums of products of activations that are rounded to steps.
+
+Activations in steps of 2^-8 are integers of 8 bits times a number that changes no digit. Sums of
+their products are exact: in bytes, by an instruction for them; in floats, for as many rows as
+the digits of the float can hold.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from .pool import share
+from .threads import n_threads
+
+# Rows whose products are added up in 32 bits: 255 * 128 * 65,536 < 2^31.
+MOST_ROWS = 65_536
+# Rows that are worth a product of their own.
+_FEW_ROWS = 64
+# Groups of units that a thread packs at a time, and columns that it adds up.
+_PACKED, _COLUMNS = 8, 64
+
+
+def exact_sums(steps, dtype):
+    """How many integers add up without rounding in a float type."""
+    return 2 ** (np.finfo(dtype).nmant + 1) // steps.most
+
+
+def exact_products(steps, dtype):
+    """A float type, this one or float64, and of how many rows it adds up products exactly."""
+    n_rows = exact_sums(steps, dtype) // steps.most
+    if n_rows < _FEW_ROWS:
+        dtype, n_rows = np.dtype(np.float64), exact_sums(steps, np.float64) // steps.most
+    return dtype, n_rows
+
+
+@cache
+def has_bytes():
+    """Whether this processor multiplies bytes, and numba compiles loops for it."""
+    try:
+        from numba import config
+
+        from .kernels.target import TARGET
+    except ImportError:
+        return False
+    return TARGET.uint8 == "vnni" and not config.DISABLE_JIT
+
+
+def add_gram(blocks, H, steps):
+    """Add H'H to the lower triangle of a matrix, in bytes.
+
+    Parameters
+    ----------
+    blocks : list of (int, ndarray)
+        Panels as those of `readouts.panels`: number of the first column, which is a multiple
+        of 64, and the panel in float64.
+    H : ndarray of shape (rows, units)
+        `MOST_ROWS` at most, rounded to 8 bits by `steps`.
+    steps : Steps
+    """
+    from .kernels.integers import add_products
+
+    words, totals = _packed(H, steps)
+    # One side is read less 128: see `kernels.integers`.
+    lost, none = 128.0 * totals, np.zeros(len(totals))
+    of_units, of_columns = (-lost, none) if steps.is_signed else (none, lost)
+
+    def add(part):
+        begin, first, block = part
+        end = min(begin + _COLUMNS, first + block.shape[1])
+        add_products(
+            words, words, first, begin, end, of_units, of_columns, steps.scale**-2, block.T
+        )
+
+    parts = [
+        (begin, first, block)
+        for first, block in blocks
+        for begin in range(first, first + block.shape[1], _COLUMNS)
+    ]
+    share(add, parts, n_threads())
+
+
+def _packed(H, steps):
+    """(words, sums of the units): see `kernels.integers`."""
+    from .kernels import integers
+
+    n_rows, n_units = H.shape
+    n_groups = -(-n_units // integers.GROUP)
+    packed = np.empty((n_groups, -(-n_rows // 4), integers.GROUP, 4), np.uint8)
+    totals = np.zeros(n_units)
+    pack = getattr(integers, f"pack_{H.dtype}")
+
+    def fill(begin):
+        end = min(begin + _PACKED, n_groups)
+        pack(H, H.dtype.type(steps.scale), steps.zero, begin, end, packed, totals)
+
+    share(fill, range(0, n_groups, _PACKED), n_threads())
+    return packed.view(np.int32)[..., 0], totals

@@ -1,0 +1,151 @@
+"""Products of bytes with themselves: sums over rows of what two units answered, exactly.
+
+Activations of 8 bits are bytes. `pack` lays them out in groups of units; the bytes of four rows
+are one word, which is what the instruction vpdpbusd (AVX-512 VNNI, AVX-VNNI) multiplies and adds
+up in one step, in integers of 32 bits:
+
+    words (groups, rows / 4, units of a group)      one word: the bytes of four rows
+
+The instruction takes bytes without a sign times bytes with one. Ours have none, so that one side
+is read less 128. What this takes away is put back from the sums of the units.
+"""
+
+from itertools import product
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from . import terms
+from .compiling import FLOATS, jit, named
+from .target import TARGET
+from .terms import I32
+
+I64 = ir.IntType(64)
+# Columns and vectors of units whose sums are in registers together: 16 of 32, or 8 of 16.
+COLUMNS, VECTORS = (8, 2) if TARGET.width == 64 else (4, 2)
+LANES = TARGET.width // 4
+GROUP = VECTORS * LANES
+# Groups that stay in the second cache while columns meet them.
+_BLOCK = 8
+# The sign bits of four bytes: without it, a byte is 128 less and has a sign.
+_SIGNS = -(2**31) + 0x808080
+
+
+class _Products:
+    """The sums of a group of units times some columns, while the code is emitted."""
+
+    def __init__(self, b, units, group, columns, other, first):
+        self.b, self.units, self.group = b, units, group
+        self.columns, self.other, self.first = columns, other, first
+        self.n_words = b.extract_value(units.shape, 1)
+        self.vector = ir.VectorType(I32, LANES)
+
+    def _word(self, array, group, k, unit):
+        """Pointer to the word of a unit."""
+        b = self.b
+        step = b.add(b.mul(group, self.n_words), k)
+        return b.gep(array.data, [b.add(b.mul(step, I64(GROUP)), unit)])
+
+    def _units(self, k, v):
+        """The bytes of a vector of units, less 128."""
+        b, pointer = self.b, self._word(self.units, self.group, k, I64(v * LANES))
+        vector = b.load(b.bitcast(pointer, self.vector.as_pointer()), align=4)
+        return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES))
+
+    def _column(self, k, c):
+        """The bytes of a column, in all lanes."""
+        b, column = self.b, self.b.add(self.first, I64(c))
+        return terms.splat(b, self.vector, b.load(self._word(self.columns, self.other, k, column)))
+
+    def into(self, out):
+        """Put them into an array (columns, units) of 32-bit integers."""
+        b, grid = self.b, tuple(product(range(COLUMNS), range(VECTORS)))
+        zero = ir.Constant(self.vector, None)
+        sums = {g: cgutils.alloca_once_value(b, zero) for g in grid}
+        for g in grid:  # alloca_once_value stores only once in a function
+            b.store(zero, sums[g])
+        with cgutils.for_range(b, self.n_words) as loop:
+            units = [self._units(loop.index, v) for v in range(VECTORS)]
+            for c in range(COLUMNS):
+                column = self._column(loop.index, c)
+                for v in range(VECTORS):
+                    added = terms.bytes_product(b, b.load(sums[c, v]), column, units[v])
+                    b.store(added, sums[c, v])
+        for c, v in grid:
+            place = b.gep(out.data, [I64(c * GROUP + v * LANES)])
+            b.store(b.load(sums[c, v]), b.bitcast(place, self.vector.as_pointer()), align=4)
+
+
+@intrinsic
+def _products(context, units, group, columns, other, first, out):
+    """Sums over all rows of the bytes of a group, less 128, times those of columns of another."""
+    signature = types.void(units, group, columns, other, first, out)
+
+    def codegen(context, b, signature, args):
+        arrays = [
+            make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
+            for kind, value in zip(signature.args, args, strict=True)
+        ]
+        _Products(b, *arrays[:5]).into(arrays[5])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@jit
+def add_products(units, columns, origin, begin, end, of_units, of_columns, scale, out):
+    """Add ``scale * (products + of_units[i] + of_columns[j])`` to a symmetric matrix.
+
+    To ``out[j - origin, i - origin]``, for the columns j from `begin`, a multiple of `GROUP`, to
+    `end`, and all units i from the group of the column on.
+    """
+    n_units = origin + out.shape[1]
+    sums = np.empty((COLUMNS, GROUP), np.int32)
+    for low in range(begin // GROUP, units.shape[0], _BLOCK):
+        for j in range(begin, end, COLUMNS):
+            other = j // GROUP
+            for i in range(max(low, other), min(low + _BLOCK, units.shape[0])):
+                _products(units, i, columns, other, j % GROUP, sums)
+                first = i * GROUP
+                for c in range(min(COLUMNS, end - j)):
+                    more = of_columns[j + c]
+                    for u in range(min(GROUP, n_units - first)):
+                        total = np.float64(sums[c, u]) + of_units[first + u] + more
+                        out[j + c - origin, first + u - origin] += scale * total
+
+
+def _pack(H, steps, zero, begin, end, words, totals):
+    """The bytes ``H * steps + zero`` of the groups `begin` to `end`, and their sums less `zero`.
+
+    `words` are bytes here, (groups, rows / 4, units of a group, 4). Rows and units that are
+    missing are as if H were 0.
+    """
+    n_rows, n_units = H.shape
+    sums = np.empty(GROUP, np.int32)
+    for g in range(begin, end):
+        first = g * GROUP
+        n = min(GROUP, n_units - first)
+        sums[:] = 0
+        for k in range(words.shape[1]):
+            if n == GROUP and 4 * k + 4 <= n_rows:
+                for u in range(GROUP):
+                    for r in range(4):
+                        q = np.int32(H[4 * k + r, first + u] * steps)
+                        words[g, k, u, r] = np.uint8(q + zero)
+                        sums[u] += q
+                continue
+            words[g, k] = zero
+            for r in range(min(4, n_rows - 4 * k)):
+                for u in range(n):
+                    q = np.int32(H[4 * k + r, first + u] * steps)
+                    words[g, k, u, r] = np.uint8(q + zero)
+                    sums[u] += q
+        for u in range(n):
+            totals[first + u] += sums[u]
+
+
+pack_float32, pack_float64 = (jit(named(_pack, f"pack_{t}")) for t in FLOATS)

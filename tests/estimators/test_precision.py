@@ -1,0 +1,174 @@
+"""Activations that are rounded to bits: the same in fit and predict, and exact in all sums."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+
+import naive
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhProjector,
+    TanhRegressor,
+)
+from sklearn_fsvc.estimators import readouts
+from sklearn_fsvc.estimators.parts import layer_of
+from sklearn_fsvc.formulas import Steps
+from sklearn_fsvc.kernels import Gaussian
+
+X, Y = load_digits(return_X_y=True)
+X = X.astype(np.float32)
+TRAIN, TEST = slice(0, 1000), slice(1000, None)
+PREDICTORS = [RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor]
+PROJECTORS = [RBFProjector, TanhProjector]
+GIVEN = {"alpha": 1.0, "feature_weights": None, "random_state": 0}
+
+
+def signed(model):
+    return type(model).__name__.startswith("Tanh")
+
+
+@pytest.mark.parametrize("bits", [8, 15])
+@pytest.mark.parametrize("make", PROJECTORS)
+def test_activations_are_those_of_the_formula_rounded(make, bits, device):
+    plain = make(70, random_state=0, device=device).fit(X[TRAIN])
+    model = make(70, random_state=0, device=device, precision=bits).fit(X[TRAIN])
+    H, steps = plain.transform(X[TEST]), Steps(bits, signed(model))
+    np.testing.assert_array_equal(model.transform(X[TEST]), steps.apply(H, np))
+    assert model.precision_ == bits
+    assert plain.precision_ is None
+
+
+@pytest.mark.parametrize("bits", [8, 15])
+@pytest.mark.parametrize("make", PREDICTORS)
+def test_the_readout_is_that_of_rounded_activations(make, bits, device):
+    """Scikit-learn's ridge on the oracle's layer, rounded; in fit and predict alike."""
+    model = make(60, precision=bits, device=device, **GIVEN).fit(X[TRAIN], Y[TRAIN])
+    steps = Steps(bits, signed(model))
+
+    def rounded(rows):
+        H = naive.hidden(layer_of(model), X[rows]).astype(np.float32)
+        return steps.apply(H, np).astype(np.float64)
+
+    is_classifier = hasattr(model, "classes_")
+    targets = np.eye(10)[Y] if is_classifier else (Y - Y[TRAIN].mean()) / Y[TRAIN].std()
+    ridge = Ridge(alpha=1.0).fit(rounded(TRAIN), targets[TRAIN])
+    expected = ridge.predict(rounded(TEST))
+    if not is_classifier:
+        expected = expected * Y[TRAIN].std() + Y[TRAIN].mean()
+    found = model.decision_function(X[TEST]) if is_classifier else model.predict(X[TEST])
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.ptp(expected))
+
+
+@pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
+def test_the_same_bits_in_every_order_of_rows(make, device):
+    lender = FrozenEstimator(make(80, device=device, precision=8, **GIVEN).fit(X[TRAIN], Y[TRAIN]))
+    once = make(layer=lender, device=device, alpha=1.0).fit(X[TRAIN], Y[TRAIN])
+    assert once.precision_ == 8
+    order = np.random.default_rng(0).permutation(1000)
+    again = make(layer=lender, device=device, alpha=1.0).fit(X[order], Y[order])
+    parts = make(layer=lender, device=device, alpha=1.0)
+    for rows in np.array_split(order, 7):
+        parts.partial_fit(X[rows], Y[rows], classes=range(10))
+    for model in (again, parts.solve()):
+        np.testing.assert_array_equal(model.readout_coef_, once.readout_coef_)
+        np.testing.assert_array_equal(model.readout_intercept_, once.readout_intercept_)
+
+
+def test_what_is_forgotten_leaves_no_trace():
+    model = TanhClassifier(50, precision=8, **GIVEN)
+    model.partial_fit(X[:500], Y[:500], classes=range(10)).solve()
+    before = model.readout_coef_
+    model.partial_fit(X[500:900], Y[500:900]).forget(X[500:900], Y[500:900])
+    np.testing.assert_array_equal(model.solve().readout_coef_, before)
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    monkeypatch.setattr(readouts, "_LARGE", 0)
+    monkeypatch.setattr("sklearn_fsvc.engines.algebra.has_bytes", lambda: True)
+
+
+AS_MADE = {"random_state": 0, "device": "jit"}
+
+
+@pytest.mark.parametrize("make", PREDICTORS)
+def test_auto_takes_bytes_where_the_penalty_allows(make, any_size, monkeypatch):
+    monkeypatch.setattr("sklearn_fsvc.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
+    sure = make(60, **AS_MADE, alpha=10.0).fit(X[TRAIN], Y[TRAIN])
+    assert sure.precision_ == 8
+    given = make(60, **AS_MADE, alpha=10.0, precision=8).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_array_equal(sure.predict(X[TEST]), given.predict(X[TEST]))
+    assert make(60, **AS_MADE, alpha=1e-5).fit(X[TRAIN], Y[TRAIN]).precision_ is None
+
+
+def test_auto_is_sure_only_when_the_penalty_is_found(any_size):
+    """Smooth y want hardly any penalty: what was expected at first is fitted again in floats."""
+    U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
+    z = U[:, 0] + U[:, 1] ** 2
+    found = TanhRegressor(60, **AS_MADE, feature_weights=None).fit(U, z)
+    exact = TanhRegressor(60, **AS_MADE, feature_weights=None, precision="float").fit(U, z)
+    assert found.alpha_ < 1e-2
+    assert found.precision_ is None
+    np.testing.assert_array_equal(found.readout_coef_, exact.readout_coef_)
+
+
+@pytest.mark.parametrize(
+    "case", ["weights of rows", "class weights", "float64", "no bytes", "small", "float"]
+)
+def test_auto_keeps_floats(case, any_size, monkeypatch):
+    model, rows, weight = TanhClassifier(60, alpha=10.0, **AS_MADE), X[TRAIN], None
+    if case == "weights of rows":
+        weight = np.linspace(1, 2, 1000)
+    elif case == "class weights":
+        model.set_params(class_weight="balanced")
+    elif case == "float64":
+        rows = rows.astype(np.float64)
+    elif case == "no bytes":
+        monkeypatch.setattr("sklearn_fsvc.engines.algebra.has_bytes", lambda: False)
+    elif case == "small":
+        monkeypatch.setattr(readouts, "_LARGE", 2**34)
+    else:
+        model.set_params(precision="float")
+    assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None
+
+
+def test_a_search_rounds_where_it_is_told_to():
+    grid = {"n_hidden": [20, 40]}
+    for precision, expected in (("auto", None), (8, 8)):
+        network = TanhClassifier(precision=precision, **GIVEN)
+        search = HiddenSizeSearchCV(network, grid, cv=3).fit(X[TRAIN], Y[TRAIN])
+        best = search.best_estimator_
+        alone = TanhClassifier(best.n_hidden, precision=precision, **GIVEN).fit(X[TRAIN], Y[TRAIN])
+        assert best.precision_ == alone.precision_ == expected
+        np.testing.assert_array_equal(best.predict(X[TEST]), alone.predict(X[TEST]))
+
+
+@pytest.mark.parametrize(
+    ("precision", "error", "message"),
+    [(7, ValueError, "precision=7 is no number of bits"), (True, TypeError, "precision=True"),
+     ("double", ValueError, "precision='double' is not known"), (8.0, TypeError, "precision=8.0")],
+)  # fmt: skip
+@pytest.mark.parametrize("make", [*PREDICTORS, *PROJECTORS])
+def test_what_is_no_precision(make, precision, error, message):
+    with pytest.raises(error, match=message):
+        make(10, precision=precision).fit(X[TRAIN], Y[TRAIN])
+
+
+class Own(Gaussian):
+    name = "own"
+
+
+def test_kernels_of_ones_own_may_have_any_range():
+    with pytest.raises(ValueError, match="precision=8 rounds activations between 0 and 1"):
+        RBFClassifier(10, kernel=Own(), precision=8).fit(X[TRAIN], Y[TRAIN])
+
+
+def test_projectors_have_no_evidence_to_choose_by():
+    with pytest.raises(ValueError, match="precision='auto' is not known"):
+        TanhProjector(10, precision="auto").fit(X[TRAIN])

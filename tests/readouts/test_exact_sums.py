@@ -1,0 +1,85 @@
+"""Sums of rounded activations: the same bits however rows are cut, ordered and put together."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_fsvc.formulas import Steps
+from sklearn_fsvc.readouts.statistics import RidgeStatistics
+
+N, M = 300, 70
+CASES = [Steps(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
+
+
+def rows(steps, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    least = -steps.most if steps.is_signed else 0
+    H = rng.integers(least, steps.most, (N, M), endpoint=True) / steps.scale
+    Y = np.eye(3)[rng.integers(0, 3, N)]
+    return H.astype(dtype), Y
+
+
+def sums(H, Y, steps, parts, weight=None):
+    found = RidgeStatistics(M, 3, steps=steps)
+    for part in parts:
+        w = None if weight is None else weight[part]
+        found.update(H[part].copy(), Y[part], w)
+    return found
+
+
+def assert_same_bits(a, b):
+    for name in ("n", "h", "y", "yy", "hy", "origin"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    np.testing.assert_array_equal(np.tril(a.gram.full()), np.tril(b.gram.full()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.sampled_from(CASES), dtype=st.sampled_from([np.float32, np.float64]),
+    cuts=st.lists(st.integers(1, N - 1), max_size=5, unique=True), seed=st.integers(0, 99),
+    in_tree=st.booleans(),
+)  # fmt: skip
+def test_the_same_bits_in_every_order(steps, dtype, cuts, seed, in_tree):
+    H, Y = rows(steps, dtype)
+    order = np.random.default_rng(seed).permutation(N)
+    parts = np.split(order, sorted(cuts))
+    whole = sums(*rows(steps), steps, [slice(None)])
+    if in_tree:  # as several devices and workers do
+        found = RidgeStatistics(M, 3, steps=steps)
+        for part in parts:
+            found = found + sums(H, Y, steps, [part])
+    else:
+        found = sums(H, Y, steps, parts)
+    assert_same_bits(found, whole)
+    without = found - sums(H, Y, steps, parts[:1])
+    assert_same_bits(without, sums(H, Y, steps, [np.concatenate([*parts[1:], order[:0]])]))
+
+
+@pytest.mark.parametrize("steps", CASES, ids=str)
+def test_what_is_forgotten_leaves_nothing(steps):
+    H, Y = rows(steps)
+    nothing = sums(H, Y, steps, [slice(0, 100), slice(100, N)]) - sums(H, Y, steps, [slice(None)])
+    for name in ("n", "h", "y", "yy", "hy"):
+        assert not np.any(getattr(nothing, name)), name
+    assert not np.tril(nothing.gram.full()).any()
+
+
+@pytest.mark.parametrize("steps", CASES, ids=str)
+def test_the_solution_is_that_of_float64(steps):
+    H, Y = rows(steps)
+    found = sums(H, Y, steps, [slice(None)]).solve(0.5)
+    exact = RidgeStatistics(M, 3).update(H.astype(np.float64), Y).solve(0.5)
+    np.testing.assert_allclose(found.W, exact.W, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.b, exact.b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", CASES[:2], ids=str)
+def test_rows_with_weights_are_added_in_float64(steps):
+    H, Y = rows(steps)
+    weight = np.random.default_rng(1).random(N)
+    found = sums(H, Y, steps, [slice(0, 99), slice(99, N)], weight)
+    H = H.astype(np.float64)
+    expected = np.tril((H * weight[:, None]).T @ H)
+    np.testing.assert_allclose(np.tril(found.gram.full()), expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(found.hy, (H * weight[:, None]).T @ Y, rtol=1e-13, atol=1e-13)
