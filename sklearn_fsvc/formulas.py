@@ -63,21 +63,21 @@ class Steps:
     is_signed: bool
 
     @property
-    def scale(self):
+    def scale(self) -> int:
         """How many steps make 1."""
-        return 2 ** (self.bits - self.is_signed)
+        return 1 << (self.bits - self.is_signed)
 
     @property
-    def most(self):
+    def most(self) -> int:
         """The largest integer."""
         return self.scale - 1
 
     @property
-    def zero(self):
+    def zero(self) -> int:
         """What stands for 0 where integers are stored without a sign."""
         return self.scale if self.is_signed else 0
 
-    def apply(self, A, xp):
+    def apply(self, A: Any, xp: Any) -> Any:
         """Round in place: to the nearest step, from halfway to the even one."""
         item = A.dtype.type
         A *= item(self.scale)
