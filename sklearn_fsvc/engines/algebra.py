@@ -50,12 +50,13 @@ def _cut(n, n_parts):
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def _cut_edge(n, is_worth):
+def _cut_edge(n, is_large):
     """Slices of an edge of the result: two or more where that is worth it."""
-    return _cut(n, min(max(2, -(-n // EDGE)), max(1, n // _LEAST_EDGE)) if is_worth else 1)
+    return _cut(n, min(max(2, -(-n // EDGE)), max(1, n // _LEAST_EDGE)) if is_large else 1)
 
 
-def _is_worth(routine, work, dtype):
+def is_worth(routine, work, dtype):
+    """Whether so many multiplications by a routine gain by a second thread."""
     return work >= WORTH[routine][dtype.itemsize]
 
 
@@ -106,8 +107,8 @@ class HostAlgebra:
         """C = keep C + factor A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
-        is_worth = _is_worth("gemm", A.size * B.shape[1], C.dtype)
-        parts = product(*(_cut_edge(n, is_worth) for n in C.shape))
+        is_large = is_worth("gemm", A.size * B.shape[1], C.dtype)
+        parts = product(*(_cut_edge(n, is_large) for n in C.shape))
         _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
 
     @staticmethod
@@ -130,10 +131,10 @@ class HostAlgebra:
             Whether it may take `syrk_bytes`, with which it is faster.
         """
         work, n_sums = A.size * len(C) // 2, min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
-        if has_room and n_sums > 1 and _is_worth("sums", work, C.dtype):
+        if has_room and n_sums > 1 and is_worth("sums", work, C.dtype):
             _syrk_by_sums(C, A, factor, keep, n_sums)
         else:
-            cuts = _cut_edge(len(C), _is_worth("syrk", work, C.dtype))
+            cuts = _cut_edge(len(C), is_worth("syrk", work, C.dtype))
             _syrk_by_blocks(C, A, factor, keep, cuts)
 
     @staticmethod
@@ -196,7 +197,7 @@ class HostAlgebra:
         unit : bool
             Whether the diagonal of L is of ones, and not read.
         """
-        cuts = _cut_edge(B.shape[1], _is_worth("trsm", B.size * len(L) // 2, B.dtype))
+        cuts = _cut_edge(B.shape[1], is_worth("trsm", B.size * len(L) // 2, B.dtype))
         _share(lambda part: _trsm(L, B[:, part], transposed, unit), cuts)
 
     @staticmethod

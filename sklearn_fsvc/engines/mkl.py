@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from ..extras import install
-from .algebra import WORTH
+from .algebra import is_worth
 from .threads import n_threads
 
 # Filled in forked children.
@@ -92,7 +92,7 @@ def multiply(X, W, out):
     real = ctypes.c_float if single else ctypes.c_double
     (rows, n), m = X.shape, len(W)
     work = rows * n * m
-    is_shared = work >= WORTH["gemm"] and not _forked
+    is_shared = is_worth("gemm", work, X.dtype) and not _forked
     before = library.MKL_Set_Num_Threads_Local(n_threads() if is_shared else 1)
     gemm(
         _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
