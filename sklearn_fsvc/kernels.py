@@ -60,7 +60,7 @@ class Kernel(ABC):
         What is left after the affine step. Engines fuse those they know and apply the
         others to finished sums.
     widths : tuple of float
-        Parts of the natural radius from which ``radius="auto"`` chooses.
+        Multiples of the natural radius that ``radius="auto"`` tries first.
 
     Examples
     --------
@@ -100,14 +100,14 @@ class Kernel(ABC):
 
     @abstractmethod
     def affine(self, radius: float) -> Affine:
-        """The `Affine` step on ``d ** power``."""
+        """Return the `Affine` step on ``d ** power``."""
 
     @abstractmethod
     def natural_radius(self, distance: float) -> float:
-        """The radius to begin with where rows typically are at this distance."""
+        """Return the radius to begin with, for rows that are typically at this distance."""
 
     def steps(self, radius: float) -> tuple[float, Affine]:
-        """``(factor, affine)`` with ``phi(d) = function(affine((factor * d) ** power))``.
+        """Return ``(factor, affine)``: ``phi(d) = function(affine((factor * d) ** power))``.
 
         The factor is a power of two, and 1 but for a square of what is very far from 1.
         """
@@ -118,11 +118,11 @@ class Kernel(ABC):
 
     @property
     def has_edge(self) -> bool:
-        """Whether rows beyond some distance raise no activity at all."""
+        """Whether the activation is 0 beyond some distance."""
         return self.affine(1.0).floor > float("-inf")
 
     def outputs(self, D: Any, radius: float, xp: Any, out: Any = None) -> Any:
-        """phi of distances `D`, an array of `xp`, in `out` or in place."""
+        """Compute phi of distances `D`, an array of `xp`, in `out` or in place."""
         factor, affine = self.steps(radius)
         powers = D if self.power == 1 else self._powers(D, factor, xp, D if out is None else out)
         return self.function.apply(affine.apply(powers, xp, out), xp)
@@ -135,7 +135,7 @@ class Kernel(ABC):
             return raise_to(D, self.power, xp, out)
 
     def derivative(self, D: Any, radius: float, xp: Any) -> Any:
-        """d phi / d d at distances `D`, a new array; 0 where the floor holds."""
+        """Compute d phi / d d at distances `D`, a new array; it is 0 where the floor holds."""
         factor, affine = self.steps(radius)
         before = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
         inside = before > affine.floor

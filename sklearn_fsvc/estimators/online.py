@@ -297,10 +297,10 @@ class Online:
         self._keep(parts, _learning=learning, **more)
 
     def forget(self, X, y, sample_weight=None):
-        """Take rows out again that were learnt by `partial_fit`.
+        """Remove rows that were learnt by `partial_fit`.
 
-        The readout becomes what it would be without them, to rounding. The layer stays what it
-        is: a row that it was chosen by has been seen, and a centre keeps its unit.
+        The readout becomes what it would be without them, to rounding. The hidden layer stays as
+        it is, also where it was chosen by these rows: a centre keeps its unit.
 
         Parameters
         ----------
@@ -317,8 +317,8 @@ class Online:
         ------
         ValueError
             For rows that cannot have been learnt, such as more of a class than there are.
-            Other rows of the same kind are not told from those that were: keep a record of
-            what was learnt. The estimator is left as it was.
+            Rows that were never learnt are not always noticed: keep a record of what was
+            learnt. The estimator is left as it was.
 
         Examples
         --------
@@ -357,7 +357,7 @@ class Online:
         self._go_on(parts, learning.having(stream), sums_of)
 
     def merge(self, models):
-        """Take in what other models of the same layer have learnt.
+        """Add what other models with the same hidden layer have learnt.
 
         Parameters
         ----------
