@@ -208,7 +208,7 @@ class Online:
         parts = self._checked_parts()
         if "_learning" in vars(self):
             self._check_learning(parts)
-            samples = self._arriving(parts, X, y, sample_weight, classes)
+            _, samples = self._arriving(parts, X, y, sample_weight, classes)
         else:
             parts, samples = self._begin(parts, X, y, sample_weight, classes)
         learning, sums_of = self._learning, _Summing(self, parts.units)
@@ -226,7 +226,7 @@ class Online:
             )
         units, trials = parts.units, Trials(parts.units.first_alpha)
         with get_engine(self.device, n_synapses(X, units.width)) as engine:
-            task, samples = self._first(parts, X, y, sample_weight, classes, is_new)
+            task, samples = self._arriving(parts, X, y, sample_weight, classes, is_new)
             job = self._job(engine, "partial_fit")
             if is_new or units.lender is not None:
                 there, job = units.present(samples).on_device(job)
@@ -238,30 +238,20 @@ class Online:
             self._keep(parts, _learning=learning, **more)
         return parts, samples
 
-    def _first(self, parts, X, y, sample_weight, classes, is_new):
-        """The task and clean `Samples` of the first rows; a task that knows y may stay."""
-        X, y = self._validated(X, y, reset=is_new)
-        task = parts.task
-        if is_new:
-            lender = parts.units.lender
-            lent = None if lender is None else parts_of(lender).task
-            task = task.begin(X, y, sample_weight, classes, lent)
-        else:
-            task.check_classes(y, classes)
-        return task, task.samples(X, y, sample_weight)
-
-    def _arriving(self, parts, X, y, sample_weight, classes=None):
-        """Clean `Samples` of more rows."""
-        X, y = self._validated(X, y, reset=False)
-        parts.task.check_classes(y, classes)
-        return parts.task.samples(X, y, sample_weight)
-
-    def _validated(self, X, y, reset):
+    def _arriving(self, parts, X, y, sample_weight, classes=None, is_first=False):
+        """The task that knows what y is made of, by these rows if they are the first; `Samples`."""
         if callable(X):
             raise TypeError(
                 f"X={X!r} returns chunks of rows; give partial_fit and forget one chunk at a time."
             )
-        return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
+        X, y = validated(self, to_host(X), to_host(y), multi_output=True, reset=is_first)
+        task = parts.task
+        if is_first:
+            lent = parts_of(parts.units.lender)
+            task = task.begin(X, y, sample_weight, classes, lent and lent.task)
+        else:
+            task.check_classes(y, classes)
+        return task, task.samples(X, y, sample_weight)
 
     def _warn_of_one_class(self, units, samples):
         """Warn where centres are rows of one class."""
@@ -345,9 +335,9 @@ class Online:
                 f"forgetting={self.forgetting!r}: rows fade, and what is left of them depends "
                 "on when they came; forget takes them out only with forgetting=1."
             )
-        samples = _with_weight(self._arriving(parts, X, y, sample_weight))
+        _, samples = self._arriving(parts, X, y, sample_weight)
         try:
-            stream = learning.stream.forget(samples, sums_of)
+            stream = learning.stream.forget(_with_weight(samples), sums_of)
         except ImpossibleSums as error:
             which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
             raise ValueError(

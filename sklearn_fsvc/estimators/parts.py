@@ -426,8 +426,8 @@ class Parts:
 
 def parts_of(model: Any) -> Any:
     """The `Parts` of an estimator of this package, None of any other object."""
-    make = getattr(model, "_parts", None)
-    return None if make is None else make()
+    make = getattr(type(model), "_parts", None)  # what stands around one hands on its attributes
+    return None if make is None else make(model)
 
 
 def layer_of(model: Any) -> Any:
