@@ -35,7 +35,7 @@ EDGE, _LEAST_EDGE = 512, 128
 # Multiplications that no BLAS gives to a second thread, by whoever it is called.
 _TINY = 2**13
 # Such products that take less time than to see to the threads of the libraries.
-_FEW_TINY = 8
+_FEW_TINY, _FEW_ROWS = 8, 8
 # Order up to which a factor is one call.
 _WHOLE = 512
 # Multiplications from which compiled loops for bytes are worth their way from the disk.
@@ -88,7 +88,7 @@ class HostAlgebra:
     def multiply(A, B):
         """A B, a new array."""
         n_tiny = -(-A.size * B.shape[1] // _TINY)
-        if n_tiny <= min(_FEW_TINY, len(B)):
+        if n_tiny <= (min(_FEW_TINY, len(B)) if len(A) <= _FEW_ROWS else 1):
             with np.errstate(over="ignore", invalid="ignore"):  # no BLAS warns of infinity, either
                 return _by_tiny(A, B, n_tiny)
         dtype = np.result_type(A, B)

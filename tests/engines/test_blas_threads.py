@@ -116,7 +116,7 @@ def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
         return matmul(*args, **how)
 
     monkeypatch.setattr(blas.np, "matmul", recorded)
-    monkeypatch.setattr(algebra, "_FEW_TINY", 0)  # what is tiny has one without being told
+    monkeypatch.setattr(algebra, "_TINY", 1)  # what is tiny has one without being told
     X = rng.normal(size=(50, 3))
     TanhRegressor(20, alpha=1, device="blas").fit(X, X[:, 0]).predict(X)
     assert found
