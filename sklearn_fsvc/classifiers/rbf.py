@@ -136,15 +136,15 @@ class RBFClassifier(Explaining, NetworkClassifier):
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
         One row for two classes; the rows of several outputs follow one another.
     alpha_ : float
-        The ridge penalty that was used; only with the ridge readout, as are the next three.
+        The penalty that was used; only with the readouts "ridge" and "softmax".
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The penalties and their leave-one-out errors, the mean over rows of
         ``|y - score|^2``; only where they were needed.
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are a softmax of decision values divided by it; only with
-        ``probability=True``.
+        ``probability=True``, or with the readout "softmax", where it is 1.
     n_iter_ : int
-        Passes of the readout over the rows.
+        Passes of the readout over the rows; of "softmax", steps.
     device_ : str
         The engine that was used.
     n_features_in_ : int
