@@ -150,15 +150,15 @@ class RBFClassifier(Explaining, NetworkClassifier):
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
         One row for two classes; the rows of several outputs follow one another.
     alpha_ : float
-        The ridge penalty that was used; only with the ridge readout, as are the next three.
+        The penalty that was used; only with the readouts "ridge" and "softmax".
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The penalties and their leave-one-out errors, the mean over rows of
         ``|y - score|^2``; only where they were needed.
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are a softmax of decision values divided by it; only with
-        ``probability=True``.
+        ``probability=True``, or with the readout "softmax", where it is 1.
     n_iter_ : int
-        Passes of "lms" over the rows; 1 with the other readouts.
+        Passes of "lms" over the rows, steps of "softmax"; 1 with the other readouts.
     precision_ : {8, 15} or None
         Bits of an activation; None for floats.
     device_ : str

@@ -177,9 +177,10 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
     @of_one_state
     @lazy_on_dask
     def predict_proba(self, X):
-        """Predict probabilities of the classes, calibrated on leave-one-out decision values.
+        """Predict the probabilities of the classes.
 
-        Only with ``probability=True``.
+        With the readout "softmax" they are the softmax of decision values. With "ridge" there are
+        some only with ``probability=True``, calibrated on leave-one-out decision values.
 
         Parameters
         ----------

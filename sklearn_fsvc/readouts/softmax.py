@@ -28,6 +28,8 @@ _KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
 _FIRST_ROWS = 4096
 # Steps along a direction that one pass tries, and shorter ones where none of them helps.
 _STEPS, _SHORT = (0.5, 1.0, 2.0), (1 / 64, 1 / 16, 1 / 4)
+# Where H of all rows is kept, steps are cheap, and it goes on until this part of the tolerance.
+_WHERE_KEPT = 0.01
 # Steps after which other rows are kept, and gradients that are remembered.
 _KEEP_FOR, _MEMORY = 3, 10
 # What each row counts for, beside its own spread, as it is drawn: a part of the mean.
@@ -169,17 +171,19 @@ class Training:
             if n_iter % _KEEP_FOR == 0:
                 self._keep_the_unsure(spread)
             D, gap = self._direction(T, G, spread, history)
-            if gap <= tol * loss:
+            is_enough = gap <= tol * loss
+            if gap <= tol * loss * (_WHERE_KEPT if self._keeps_all else 1):
                 break
             if n_iter == max_iter:
-                problem = _not_converged(max_iter, tol, gap / loss)
+                problem = "" if is_enough else _not_converged(max_iter, tol, gap / loss)
                 break
             found = self._best_step(T, D, loss)
             if found is None and len(history):
                 history.clear()
                 continue
             if found is None:
-                problem = _at_rounding(tol, gap / loss, self.layer.hidden_dtype)
+                dtype = self.layer.hidden_dtype
+                problem = "" if is_enough else _at_rounding(tol, gap / loss, dtype)
                 break
             new, (loss, slope, spread) = found
             history.add(new - T, slope - G)

@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from sklearn import get_config
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import process_routing
@@ -30,7 +30,7 @@ from .around import last_step
 from .groups import group_candidates, is_network
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .parts import parts_of
-from .reports import summary, warn_of
+from .reports import summary, warn_of, warn_of_fits
 from .scoring import check_scoring
 from .shared import fit_split, fit_splits
 from .task import Task
@@ -217,6 +217,9 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         findings, n_splits = self._findings, len(self._findings.splits)
+        base, candidates = findings.estimator, findings.candidates
+        each = (clone(base).set_params(**clone(p, safe=False)) for p in candidates)
+        warn_of_fits(map(last_step, each), n_splits)
         parts, kept_bytes = parts_of(findings, findings.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else UNHEARD
         search = search.part("search", 1 + len(parts), in_order=False).begin()

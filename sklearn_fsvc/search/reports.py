@@ -17,6 +17,17 @@ def summary(groups, n_passes, findings):
     )
 
 
+def warn_of_fits(networks, n_splits):
+    """Say what a search costs whose networks share nothing, before it begins."""
+    n = sum(getattr(network, "readout", None) == "softmax" for network in networks)
+    if n:
+        warn(
+            f'readout="softmax" shares no work: {n} candidates on {n_splits} splits are '
+            f"{n * n_splits} fits, of about 15 passes over the rows each. To be quick, search with "
+            'readout="ridge", and fit the best candidate with "softmax".'
+        )
+
+
 def warn_of(findings):
     """Say what was ill-conditioned, and what had to be fitted one by one after all."""
     problems = findings.problems()

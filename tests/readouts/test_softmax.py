@@ -198,15 +198,15 @@ def test_float32_that_rounds_too_much_says_so():
 
 def test_memory_is_kept_to():
     """With less memory fewer rows are kept, and the answer is the same."""
-    limit, layer = 6 * 2**20, tanh_layer(n_units=200)
-    X, y = table(3, n_rows=20_000)
+    limit, layer = 3 * 2**20, tanh_layer(n_units=100)
+    X, y = table(3, n_rows=6000)
     samples = samples_of(X, y)
     with get_engine("blas") as engine:
         train_softmax(Job(engine), layer, samples_of(X[:500], y[:500]), 10.0)  # what is cached
-        found, bytes_ = peak(train_softmax, Job(engine, limit), layer, samples, 10.0)
+        found, bytes_ = peak(train_softmax, Job(engine, limit), layer, samples, 10.0, 3e-4)
     assert found.n_passes > 1
     assert bytes_ < limit
-    check_equal(found, naive.hidden(layer, X), y, 10.0, tolerance=3e-4)
+    check_equal(found, naive.hidden(layer, X), y, 10.0, tolerance=1e-3)
 
 
 def test_a_layer_whose_units_are_equal_is_solved_all_the_same():

@@ -1,0 +1,93 @@
+"""The softmax readout beside the pipeline that scikit-learn users would write instead.
+
+python benchmarks/softmax.py --data DIR [--units 4096] [--rows 60000] [--alpha 1] [--max-iter 2000]
+    [--repeats 1] [--device cpu] [--json FILE]    DIR holds mnist/, as _data.py says
+
+Both sides in one process, on the same layer: make_pipeline(TanhProjector(units),
+LogisticRegression(C=1 / alpha)), which has H in memory, and TanhClassifier(units,
+readout="softmax", alpha=alpha), which has not. The peer is given iterations until the objectives
+differ by less than 1e-4 or so: its own default of 100 stops far before. What each allocates at
+most is what NumPy reports, in fits of their own (--memory).
+"""
+
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.pipeline import make_pipeline
+
+from _report import arguments, report
+from sklearn_fsvc import TanhClassifier, TanhProjector
+from sklearn_fsvc.demo import load_images
+
+
+def objective(p, y, coef, alpha):
+    """Sum of the log-losses of the rows, and the penalty."""
+    return log_loss(y, p, normalize=False) + alpha / 2 * float((coef.astype(float) ** 2).sum())
+
+
+def seconds(model, X, y):
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start
+
+
+def peak(model, X, y):
+    """GB that a fit allocates at most, beside its rows."""
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        return tracemalloc.get_traced_memory()[1] / 1e9
+    finally:
+        tracemalloc.stop()
+
+
+def main(args):
+    X, y, X_test, y_test, _ = load_images(args.data / "mnist")
+    X, y, X_test = X[: args.rows] / np.float32(255), y[: args.rows], X_test / np.float32(255)
+    options = {"random_state": 0, "device": args.device}
+    layer = TanhProjector(args.units, **options)
+    peer = make_pipeline(
+        layer, LogisticRegression(C=1 / args.alpha, tol=1e-6, max_iter=args.max_iter)
+    )
+    ours = TanhClassifier(
+        args.units, readout="softmax", alpha=args.alpha, feature_weights=None, **options
+    )
+    models = {"TanhProjector + LogisticRegression": peer, "TanhClassifier, softmax": ours}
+    TanhClassifier(50, readout="softmax", alpha=1.0, **options).fit(X[:2000], y[:2000])  # compile
+    fits = {name: [] for name in models}
+    for _ in range(args.repeats):
+        for name, model in models.items():
+            fits[name].append(seconds(model, X, y))
+    rows = []
+    for name, model in models.items():
+        p, p_test = model.predict_proba(X), model.predict_proba(X_test)
+        coef = model.readout_coef_ if model is ours else model[-1].coef_
+        answers = model.classes_[p_test.argmax(axis=1)]
+        rows += [
+            (f"{name}: fit, s", float(np.median(fits[name]))),
+            (f"{name}: iterations", float(np.max((ours if model is ours else model[-1]).n_iter_))),
+            (f"{name}: objective", objective(p, y, coef, args.alpha)),
+            (f"{name}: accuracy, %", 100 * accuracy_score(y_test, answers)),
+            (f"{name}: log-loss", log_loss(y_test, p_test)),
+        ]  # fmt: skip
+        if args.memory:
+            rows.append((f"{name}: peak memory, GB", peak(model, X, y)))
+    theirs, own = (fits[name] for name in models)
+    rows.append(("time, theirs / ours", float(np.median(np.divide(theirs, own)))))
+    report(args, f"Softmax readout, {len(X)} images, {args.units} units", rows)
+
+
+if __name__ == "__main__":
+    main(
+        arguments(
+            data={"required": True, "type": Path}, units={"type": int, "default": 4096},
+            rows={"type": int, "default": 60_000}, alpha={"type": float, "default": 1.0},
+            **{"max-iter": {"type": int, "default": 2000}},
+            repeats={"type": int, "default": 1}, device={"default": "cpu"},
+            memory={"action": "store_true"},
+        )
+    )  # fmt: skip

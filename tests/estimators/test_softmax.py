@@ -1,0 +1,133 @@
+"""Classifiers with the softmax readout: what they answer, and where they go."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
+
+import naive
+from sklearn_fsvc import HiddenSizeSearchCV, PatchClassifier, RBFClassifier, TanhClassifier
+from sklearn_fsvc.estimators.parts import layer_of
+
+OPTIONS = {"readout": "softmax", "alpha": 0.5, "random_state": 0, "device": "jit"}
+NETWORKS = [
+    RBFClassifier(20, kernel="laplacian", radius=3.0, feature_weights=None, **OPTIONS),
+    TanhClassifier(20, feature_weights=None, **OPTIONS),
+    PatchClassifier(5, image_shape=(3, 3), patch_size=2, **OPTIONS),
+]
+
+
+@pytest.fixture(params=NETWORKS, ids=lambda network: type(network).__name__)
+def network(request):
+    return clone(request.param)
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.normal(size=(300, 9))
+    return X, (X[:, :3] + rng.gumbel(size=(300, 3))).argmax(axis=1)
+
+
+def loss(scores, y, weight):
+    return weight @ -log_softmax(scores, axis=1)[np.arange(len(y)), y]
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 5.0}])
+def test_it_is_the_logistic_regression_of_the_layer(network, table, class_weight, rng):
+    X, y = table
+    weight = rng.uniform(0.5, 2, len(y))
+    model = network.set_params(class_weight=class_weight).fit(X, y, sample_weight=weight)
+    H = hidden_of(model, X)
+    np.testing.assert_allclose(
+        model.decision_function(X), H @ model.readout_coef_.T + model.readout_intercept_,
+        rtol=1e-6, atol=1e-8,
+    )  # fmt: skip
+    total = weight * (1 if class_weight is None else compute_sample_weight(class_weight, y))
+    other = LogisticRegression(C=2, tol=1e-8, max_iter=9999).fit(H, y, total)  # 1 / alpha
+    best = loss(other.decision_function(H), y, total) + (other.coef_**2).sum() / 4
+    found = loss(model.decision_function(X), y, total) + (model.readout_coef_**2).sum() / 4
+    assert best * (1 - 1e-6) < found < best * (1 + 2e-4)
+    assert (model.alpha_, model.temperature_) == (0.5, 1.0)
+    assert model.n_iter_ >= 1
+
+
+def hidden_of(model, X):
+    layer = layer_of(model)
+    return naive.patches(layer, X) if isinstance(model, PatchClassifier) else naive.hidden(layer, X)
+
+
+def test_probabilities_need_no_flag(network, table):
+    X, y = table
+    model = network.fit(X, y)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p, softmax(model.decision_function(X), axis=1))
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(p))
+    np.testing.assert_array_equal(model.predict(X), p.argmax(axis=1))
+    two = clone(network).fit(X, y == 1)
+    np.testing.assert_allclose(two.predict_proba(X)[:, 1], expit(two.decision_function(X)))
+
+
+def test_labels_and_several_outputs_are_fitted_as_if_alone(network, table):
+    X, y = table
+    labels = np.column_stack([y == 0, y == 2]).astype(int)
+    if isinstance(network, RBFClassifier):
+        network.set_params(layer=FrozenEstimator(clone(network).fit(X, y)))
+    model = clone(network).fit(X, labels)
+    of_each = clone(network).fit(X, np.column_stack([y, labels[:, 1]]))
+    for k, column in enumerate(labels.T):
+        alone = clone(network).fit(X, column).predict_proba(X)
+        np.testing.assert_allclose(model.predict_proba(X)[:, k], alone[:, 1], atol=5e-3)
+    np.testing.assert_allclose(of_each.predict_proba(X)[1], alone, atol=5e-3)
+    alone = clone(network).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(of_each.predict_proba(X)[0], alone, atol=5e-3)
+
+
+@pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0], 0.0])
+def test_penalties_of_the_ridge_alone_are_refused(network, table, alpha):
+    with pytest.raises(ValueError, match='readout="softmax" do not go together; give a number'):
+        network.set_params(alpha=alpha).fit(*table)
+
+
+def test_a_penalty_is_found(network, table):
+    found = network.set_params(alpha="auto").fit(*table)
+    losses = {
+        alpha: clone(network).set_params(alpha=alpha).fit(*table).predict_proba(table[0])
+        for alpha in (found.alpha_, 1e4)
+    }
+    assert 1e-5 < found.alpha_ < 1e6
+    assert np.ptp(losses[1e4]) < np.ptp(losses[found.alpha_])
+
+
+def test_rows_that_come_one_after_the_other_are_refused(network, table):
+    with pytest.raises(AttributeError, match=r'"softmax" meets all rows again; .* use "ridge"'):
+        network.partial_fit(*table, classes=range(3))
+    with pytest.raises(ValueError, match="keeps no sums of its rows"):
+        network.fit(*table).forget(*table)
+
+
+def test_a_readout_that_is_not_known_is_refused(table):
+    for network in (TanhClassifier(5), PatchClassifier(5)):
+        with pytest.raises(ValueError, match=r"readout='lms' .*'ridge'.*'softmax'"):
+            network.set_params(readout="lms").fit(*table)
+
+
+def test_a_search_says_what_it_costs(table):
+    network = TanhClassifier(feature_weights=None, **OPTIONS)
+    search = HiddenSizeSearchCV(network, {"n_hidden": [5, 20]}, cv=2)
+    with pytest.warns(UserWarning, match="2 candidates on 2 splits are 4 fits"):
+        search.fit(*table)
+    best = clone(network).set_params(**search.best_params_).fit(*table)
+    expected = best.predict_proba(table[0])
+    np.testing.assert_allclose(search.predict_proba(table[0]), expected, atol=1e-6)
+
+
+def test_contributions_add_up_to_the_logit(table):
+    X, y = table
+    model = clone(NETWORKS[0]).fit(X, y)
+    explained = model.explain(X[:5], n=3)
+    logits = model.decision_function(X[:5])
+    chosen = logits[np.arange(5), model.predict(X[:5])]
+    np.testing.assert_allclose(explained.scores, chosen, rtol=1e-6)
