@@ -43,8 +43,8 @@ class Part:
     def of(cls, model: Any, **more: Any) -> Self:
         """The part of an estimator, with more fields than its parameters say."""
         kept = vars(model)
-        found = {name: kept[name] for name in cls.attributes if name in kept}
-        return cls._made(kept, more | {"owner": type(model).__name__, "found": found})
+        more["found"] = {name: kept[name] for name in cls.attributes if name in kept}
+        return cls._made(kept, more | {"owner": type(model).__name__})
 
     @classmethod
     def _made(cls, values: dict[str, Any], more: dict[str, Any]) -> Self:
@@ -125,8 +125,8 @@ class Units(Part, ABC):
     def of(cls, model: Any, **more: Any) -> Self:
         kept = vars(model)
         name = "n_hidden" if "n_hidden" in kept else "n_components"
-        size = {"size_name": name, "n_units": kept.get(name), "given": kept.get("layer")}
-        return super().of(model, **size | more)
+        more |= {"size_name": name, "n_units": kept.get(name), "given": kept.get("layer")}
+        return super().of(model, **more)
 
     @abstractmethod
     def check(self) -> None:
