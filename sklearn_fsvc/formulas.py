@@ -7,11 +7,12 @@ outside a `Function`. Engines fuse as much of it as they can.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 
-def finite(value, dtype):
+def finite(value: float, dtype: np.dtype) -> Any:
     """`value` as the nearest number of `dtype` that is finite, and zero only where it is.
 
     A product with it is then no NaN, neither of a zero nor of an infinite distance.
@@ -31,7 +32,7 @@ class Affine:
     offset: float | np.ndarray = 0.0
     floor: float = -np.inf
 
-    def apply(self, A, xp, out=None):
+    def apply(self, A: Any, xp: Any, out: Any = None) -> Any:
         """The step on `A`, in `out` or in place, without the parts that do nothing."""
         out = A if out is None else out
         if self.scale != 1:
@@ -59,8 +60,8 @@ class Function:
     """
 
     name: str
-    apply: Callable
-    slope: Callable
+    apply: Callable[[Any, Any], Any]
+    slope: Callable[[Any, Any], Any]
 
 
 IDENTITY = Function("identity", lambda A, xp: A, lambda H, xp: xp.ones_like(H))
@@ -68,7 +69,7 @@ EXP = Function("exp", lambda A, xp: xp.exp(A, out=A), lambda H, xp: H.copy())
 TANH = Function("tanh", lambda A, xp: xp.tanh(A, out=A), lambda H, xp: 1 - H * H)
 
 
-def raise_to(A, power, xp, out=None):
+def raise_to(A: Any, power: float, xp: Any, out: Any = None) -> Any:
     """``A ** power`` for a power of 1/2, 1 or 2, in `out` or in place."""
     out = A if out is None else out
     if power == 2:

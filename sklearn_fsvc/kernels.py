@@ -6,11 +6,11 @@ selection and the search ask the object and never its name.
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .formulas import EXP, IDENTITY, Affine, finite, raise_to
+from .formulas import EXP, IDENTITY, Affine, Function, finite, raise_to
 from .parameters import check_choice
 
 # Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
@@ -60,7 +60,7 @@ class Kernel(ABC):
         What is left after the affine step. Engines fuse those they know and apply the
         others to finished sums.
     widths : tuple of float
-        Parts of the natural radius from which ``radius="auto"`` chooses.
+        Multiples of the natural radius that ``radius="auto"`` tries first.
 
     Examples
     --------
@@ -82,32 +82,32 @@ class Kernel(ABC):
     array([1. , 0.5, 0.2])
     """
 
-    name = ""
-    power = 1
-    function = IDENTITY
-    widths = (1.0, 0.5, 2.0)
+    name: ClassVar[str] = ""
+    power: ClassVar[int] = 1
+    function: ClassVar[Function] = IDENTITY
+    widths: ClassVar[tuple[float, ...]] = (1.0, 0.5, 2.0)
 
     # Equal are kernels of one class with the same numbers in them.
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((type(self), *vars(self).items()))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         numbers = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({numbers})"
 
     @abstractmethod
-    def affine(self, radius):
-        """The `Affine` step on ``d ** power``."""
+    def affine(self, radius: float) -> Affine:
+        """Return the `Affine` step on ``d ** power``."""
 
     @abstractmethod
-    def natural_radius(self, distance):
-        """The radius to begin with where rows typically are at this distance."""
+    def natural_radius(self, distance: float) -> float:
+        """Return the radius to begin with, for rows that are typically at this distance."""
 
-    def steps(self, radius):
-        """``(factor, affine)`` with ``phi(d) = function(affine((factor * d) ** power))``.
+    def steps(self, radius: float) -> tuple[float, Affine]:
+        """Return ``(factor, affine)``: ``phi(d) = function(affine((factor * d) ** power))``.
 
         The factor is a power of two, and 1 but for a square of what is very far from 1.
         """
@@ -117,25 +117,25 @@ class Kernel(ABC):
         return math.ldexp(1.0, -exponent), self.affine(math.ldexp(radius, -exponent))
 
     @property
-    def has_edge(self):
-        """Whether rows beyond some distance raise no activity at all."""
+    def has_edge(self) -> bool:
+        """Whether the activation is 0 beyond some distance."""
         return self.affine(1.0).floor > float("-inf")
 
-    def outputs(self, D, radius, xp, out=None):
-        """phi of distances `D`, an array of `xp`, in `out` or in place."""
+    def outputs(self, D: Any, radius: float, xp: Any, out: Any = None) -> Any:
+        """Compute phi of distances `D`, an array of `xp`, in `out` or in place."""
         factor, affine = self.steps(radius)
         powers = D if self.power == 1 else self._powers(D, factor, xp, D if out is None else out)
         return self.function.apply(affine.apply(powers, xp, out), xp)
 
-    def _powers(self, D, factor, xp, out):
+    def _powers(self, D: Any, factor: float, xp: Any, out: Any) -> Any:
         """``(factor * D) ** power`` in `out`."""
         if factor != 1:
             D = xp.multiply(D, finite(factor, D.dtype), out=out)
         with np.errstate(over="ignore"):  # of what is far away
             return raise_to(D, self.power, xp, out)
 
-    def derivative(self, D, radius, xp):
-        """d phi / d d at distances `D`, a new array; 0 where the floor holds."""
+    def derivative(self, D: Any, radius: float, xp: Any) -> Any:
+        """Compute d phi / d d at distances `D`, a new array; it is 0 where the floor holds."""
         factor, affine = self.steps(radius)
         before = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
         inside = before > affine.floor
@@ -151,10 +151,10 @@ class Triangular(Kernel):
     # Few units want 1.0, many 0.85: what suits them both is between.
     name, widths = "triangular", (0.9, 0.7, 1.3)
 
-    def affine(self, radius):
+    def affine(self, radius: float) -> Affine:
         return Affine(scale=-1.0 / (K * radius), offset=1.0, floor=0.0)
 
-    def natural_radius(self, distance):
+    def natural_radius(self, distance: float) -> float:
         return distance / K
 
 
@@ -164,10 +164,10 @@ class Gaussian(Kernel):
     name, power, function = "gaussian", 2, EXP
     widths = (1.5, 0.75, 3.0)
 
-    def affine(self, radius):
+    def affine(self, radius: float) -> Affine:
         return Affine(scale=-0.5 / radius**2)
 
-    def natural_radius(self, distance):
+    def natural_radius(self, distance: float) -> float:
         return distance / K
 
 
@@ -176,10 +176,10 @@ class Laplacian(Kernel):
 
     name, function = "laplacian", EXP
 
-    def affine(self, radius):
+    def affine(self, radius: float) -> Affine:
         return Affine(scale=-1.0 / radius)
 
-    def natural_radius(self, distance):
+    def natural_radius(self, distance: float) -> float:
         return 0.7 * distance
 
 
@@ -188,26 +188,26 @@ class Distance(Kernel):
 
     name = "distance"
 
-    def affine(self, radius):
+    def affine(self, radius: float) -> Affine:
         return Affine()
 
-    def natural_radius(self, distance):
+    def natural_radius(self, distance: float) -> float:
         return distance
 
 
 DISTANCE = Distance()
 TRIANGULAR, LAPLACIAN = Triangular(), Laplacian()
 # Those that estimators know by name.
-KERNELS = {kernel.name: kernel for kernel in (TRIANGULAR, Gaussian(), LAPLACIAN)}
+KERNELS: dict[str, Kernel] = {kernel.name: kernel for kernel in (TRIANGULAR, Gaussian(), LAPLACIAN)}
 
 
-def check_kernel(kernel):
+def check_kernel(kernel: Any) -> None:
     """Raise for what is no kernel of units."""
     if not isinstance(kernel, Kernel):
         check_choice("kernel", kernel, KERNELS, "a Kernel of your own")
 
 
-def check_adds_up(kernel):
+def check_adds_up(kernel: Kernel | str) -> None:
     """Raise for a kernel under which activities do not only grow as centres are found."""
     distances = np.append(0.0, np.geomspace(1e-3, 1e3, 601))
     with np.errstate(all="ignore"):
@@ -221,7 +221,7 @@ def check_adds_up(kernel):
         )
 
 
-def kernel_of(kernel):
+def kernel_of(kernel: Kernel | str) -> Kernel:
     """The `Kernel` that a name stands for; a `Kernel` stands for itself."""
     if isinstance(kernel, Kernel):
         return kernel
@@ -231,6 +231,6 @@ def kernel_of(kernel):
     return KERNELS[kernel]
 
 
-def named(kernel):
+def named(kernel: Kernel) -> Kernel | str:
     """The name of a kernel that estimators know by it; another one itself."""
     return kernel.name if KERNELS.get(kernel.name) == kernel else kernel

@@ -186,6 +186,13 @@ class LinearLayer(_Layer):
     formula, accumulation, power, function = "linear", "product", 1, IDENTITY
 
     @cached_property
+    def most(self):
+        """Sums for rows of numbers up to this one, of the dtype of H, are finite."""
+        largest = max(float(self.units.max()), -float(self.units.min()), 1.0)
+        limit = float(np.finfo(self.hidden_dtype).max) / (4 * self.n_features)
+        return self.hidden_dtype.type(limit / largest)
+
+    @cached_property
     def affine(self):
         return Affine(offset=self.bias)
 

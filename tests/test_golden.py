@@ -43,7 +43,7 @@ def _has_parts_of_scikit_learn(path):
 # What an error of an older package speaks of, and the files that it may not know.
 OLDER = {
     r"numpy\._core": lambda path: path.suffix == ".pickle" and NUMPY_1,
-    r"sklearn\.|Untrusted types .*\['numpy\.ma\.MaskedArray'\]": _has_parts_of_scikit_learn,
+    r"sklearn\.": _has_parts_of_scikit_learn,
 }
 
 

@@ -19,53 +19,58 @@ class PatchClassifier(NetworkClassifier):
     Parameters
     ----------
     n_hidden : int, default=400
-        Units. With the soft threshold, and with the same `random_state`, fewer are a prefix of
+        Hidden units. With the soft threshold and the same `random_state`, fewer are a prefix of
         more. The layer has as many outputs as units times cells of the pool, with the soft
-        threshold twice as many; time and memory of the readout go with their number.
+        threshold twice as many; their number sets the time and the memory of the readout.
     image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that rows of X are, channels last. None takes squares of one
-        channel where the number of features is a square of 4 or more. Up to 64 other
-        features are no image: each row is one patch, and nothing is averaged.
+        Shape of the images that rows of X are, channels last. None takes square images of
+        one channel where the number of features is 16, 25, 36 or a larger square. Any other
+        number of features up to 64 is no image: each row is one patch, and nothing is averaged.
+        With more features `image_shape` is needed.
     patch_size : int or (height, width), default=None
         Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
     stride : int, default=1
-        Pixels from one place to the next.
+        Pixels from one place of a patch to the next, down and across.
     pool : int or (down, across), default=4
-        Cells of the grid. No more are made than there are places.
+        Cells of the grid on each side, over which activations are averaged. There are never
+        more cells than places.
     kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian"} or Kernel, \
 default="soft_threshold"
         "soft_threshold" has two outputs, ``max(0, a - t)`` and ``max(0, -a - t)`` for the
         product a of a patch and a unit of length 1. "below_mean" is ``max(0, m - d)`` for the
         distance d and its mean m over the units. The others are those of `RBFProjector`.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="euclidean"
-        Of the kernels of distances.
+        Distance between patches and units, for the kernels of distances.
     radius : float or "auto", default="auto"
-        Width of the kernels that have one. "auto" goes with the median distance of patches.
+        Width of the kernels that have one. "auto" follows the median distance between patches.
     threshold : float, default=0.5
-        The threshold t, in units of the root mean square of what a unit receives of patches that
-        are not flat.
+        The threshold t, as a multiple of the root mean square of a, over patches that are not
+        flat.
     contrast : bool or "auto", default="auto"
-        Whether each patch is taken less its mean, and divided by the root of its variance and
-        of a hundredth of the mean variance of patches. "auto" does so with images, and not
-        with those of one row.
+        Whether to normalise patches: subtract the mean of each patch, and divide by
+        ``sqrt(variance + floor)``, where the floor is a hundredth of the mean variance of
+        patches. "auto" does so unless images have only one row.
     whitening : float or None, default=0.3
-        What is added to the eigenvalues of the covariance of patches, in units of their mean,
-        before patches are decorrelated (ZCA). None leaves them as they are.
+        How strongly the whitening (ZCA) of patches is damped: this part of the mean eigenvalue
+        of their covariance is added to each eigenvalue. None does not whiten.
     selection : {"random", "global"}, default="random"
-        Patches at random that are not flat, or those among them that are novel, as for
+        Units are random patches that are not flat, or those among them that are novel, as for
         `RBFProjector`.
     readout : {"ridge", "softmax"}, default="ridge"
         "softmax" is multinomial logistic regression: see `RBFClassifier`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
-        a sixth of the rows, which are held out. Of several numbers, the one with the least
-        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3,
-        and with more than 2000 units only those on the way downhill.
+        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
+        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
+        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
+        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
+        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
+        downhill from a first guess.
     forgetting : float, default=1.0
-        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
+        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
+        weights of all earlier rows by it. 1 forgets nothing.
     probability : bool, default=False
-        Whether to have `predict_proba`: a softmax of decision values, calibrated on
-        leave-one-out decision values. They take one more pass over the rows, two with
+        Whether `predict_proba` is available: a softmax of decision values, calibrated on
+        leave-one-out decision values. This takes one more pass over the rows, two with
         ``alpha="auto"`` and none with "loo".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the readout, as in scikit-learn: they multiply
@@ -75,13 +80,15 @@ default="soft_threshold"
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and predict may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------

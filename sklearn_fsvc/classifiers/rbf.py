@@ -24,14 +24,14 @@ class RBFClassifier(Explaining, NetworkClassifier):
     Parameters
     ----------
     n_hidden : int or None, default=None
-        Number of hidden units: the first novel rows at a selection radius that makes few
-        more of them novel. Where fewer rows differ, they are as many as those, with a
-        warning. With a number for `selection_radius` it is the largest number. None is
-        three quarters of the rows, at most 4000; with a number for `radius` or
-        `selection_radius`, all rows that are novel at it.
+        Number of hidden units. A selection radius is found at which few more rows than that
+        are novel; the first of them become the centres. Where too few rows differ there are
+        fewer units, with a warning. With a number for `selection_radius` it is the largest
+        number of units. None is about three quarters of the rows, at most 4000; with a number
+        for `radius` or `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" takes the one with the least
-        held-out error of a few around the median distance between rows, and of narrower or
+        held-out error: it tries a few around the median distance between rows, then narrower or
         wider ones as long as they are better (see Notes). With the readouts "lms" and
         "none" it is the selection radius instead, and with ``n_hidden=None`` the one at
         which a quarter of the rows are novel.
@@ -53,14 +53,16 @@ class RBFClassifier(Explaining, NetworkClassifier):
         with the readouts "lms" and "none". Centres are selected by triangles then.
     feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
         Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" finds them: the roots of the mean squared gradients of a small network by
-        each feature, in three rounds [2]_, the largest of them 1; they are used if they
-        lower the held-out error. "auto" learns them for floats, and leaves bytes as they
-        are; it is None with the readouts "lms" and "none".
+        "learned" finds them: the roots of the mean squared gradients of a small network with
+        respect to each feature, in three rounds [2]_, the largest of them 1. They, or weights
+        that give all features the same spread, are used if that lowers the held-out error.
+        "auto" learns them for floats, and leaves bytes as they are; it is None with the
+        readouts "lms" and "none".
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
-        A hidden layer that is there: that of a fitted RBF estimator, with its kernel, radius
-        and feature weights, or centres, for which those are found. Nothing is selected, and
-        `metric` must be the same. Clones keep it fitted in a `sklearn.frozen.FrozenEstimator`.
+        A hidden layer that exists already: that of a fitted RBF estimator, with its kernel,
+        radius and feature weights, or an array of centres, for which those are found. No
+        centres are selected then. `metric` must be that of the estimator. To keep the fitted
+        estimator in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "softmax" minimises ``sum w log-loss + alpha / 2 |W|^2``: multinomial logistic regression,
@@ -71,42 +73,45 @@ class RBFClassifier(Explaining, NetworkClassifier):
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activations of the centres of each class.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
-        a sixth of the rows, which are held out, and trains on all of them in the end; of
-        1000 rows and units or fewer, each sixth is held out in its turn. Of several
-        numbers, the one with the least leave-one-out error is taken, in one more pass over
-        the rows; "loo" tries 17 from 1e-5 to 1e3,
-        and with more than 2000 units only those on the way downhill. With "softmax" it is a number
+        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
+        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
+        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
+        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
+        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
+        downhill from a first guess. With "softmax" it is a number
         above 0, or "auto", which minimises the log-loss of rows that are held out.
     forgetting : float, default=1.0
-        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
+        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
+        weights of all earlier rows by it. 1 forgets nothing.
     probability : bool, default=False
-        Whether to have `predict_proba`: a softmax of decision values, whose temperature has
-        the least log-loss on leave-one-out decision values; rows that are equal are left
-        out together. They take one more pass over the rows, two with ``alpha="auto"`` and
-        none with "loo", and no more fits. Only with the ridge readout.
+        Whether `predict_proba` is available: a softmax of decision values, whose temperature
+        has the least log-loss on leave-one-out decision values; equal rows are left out
+        together. This takes one more pass over the rows, two with ``alpha="auto"`` and none
+        with "loo", and no more fits. Only with the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
     max_iter : int, default=10
-        Passes of "lms" over the rows.
+        Passes of "lms" over the rows, all of which are made.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the readout, as in scikit-learn: they multiply
         `sample_weight`, and in the untrained readout the activations of their centres.
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
-        Seed of the order, and of the rows behind what is "auto".
+        Seed of the order of presentation, and of the random choices behind what is "auto".
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and predict may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------
@@ -118,7 +123,8 @@ class RBFClassifier(Explaining, NetworkClassifier):
         Training rows, as they came, in the order of presentation.
     center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
     support_ : ndarray of shape (n_units,)
-        Row numbers of the centres in the training data; none of a given `layer`.
+        Row numbers of the centres in the training data. Like `center_labels_`, it does not
+        exist where `layer` was given.
     n_support_ : ndarray of shape (n_classes,)
         Centres of each class; only of one output.
     radius_, selection_radius_ : float
@@ -144,7 +150,7 @@ class RBFClassifier(Explaining, NetworkClassifier):
         Probabilities are a softmax of decision values divided by it; only with
         ``probability=True``, or with the readout "softmax", where it is 1.
     n_iter_ : int
-        Passes of the readout over the rows; of "softmax", steps.
+        Passes of "lms" over the rows; of "softmax", steps; 1 with the other readouts.
     device_ : str
         The engine that was used.
     n_features_in_ : int
@@ -161,13 +167,15 @@ class RBFClassifier(Explaining, NetworkClassifier):
     Notes
     -----
     A row outside every triangle has no activation; it is given the class of the nearest
-    centre, with the scores of a target. Of a given `layer` those are not known; then its scores
-    are the intercepts.
+    centre, whose score is 1 and that of other classes 0 (of two classes, the one score is 1 or
+    -1). The classes of the centres of a given `layer` are not known; then the scores of such a
+    row are the intercepts.
 
     What is "auto" is found with small networks, of at most 600 units on 6000 rows, a sixth
     of which is held out: first the feature weights, then kernel and radius together, each
-    with its best penalty. They never have more units than `n_hidden`. Last comes the penalty
-    of the network itself, judged with half of its units, on all rows.
+    with its best penalty. Networks that choose the kernel and the radius never have more units
+    than `n_hidden`. Last comes the penalty of the network itself, judged with half of its
+    units: it is trained on all rows but those that are held out.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and

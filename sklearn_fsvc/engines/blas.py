@@ -14,6 +14,7 @@ import numpy as np
 from .base import CANCELLATION
 from .blas_threads import at_most
 from .host import HostEngine, far_away, host_identity, map_rows
+from .overflow import may_overflow, mend
 from .sparse import SparsePlace
 from .threads import n_threads
 
@@ -81,11 +82,14 @@ class ProductEngine(HostEngine):
 
     def _activate(self, layer, unit_norms, X, out):
         step = max(1, _FINISH // out.shape[1])
+        is_watched = may_overflow(layer, X, out.size)
         for start in range(0, len(out), step):
             rows = slice(start, start + step)
             if layer.accumulation == "sqeuclidean":
                 _expand(X[rows], layer.units, unit_norms, out[rows])
             layer.on_sums.apply(out[rows], np)
+            if is_watched:
+                mend(layer, X[rows], out[rows])
             layer.finish(out[rows], self.functions)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..formulas import EXP, finite
 from ..layers import RESPONSES
 from .host import HostEngine, far_away, host_identity, map_rows
+from .overflow import may_overflow, mend
 from .packing import by_panel, items_of_rows, laid_out, lay_out, packed_bytes
 from .sparse import SparsePlace
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
@@ -133,11 +134,15 @@ class JitEngine(HostEngine):
         units = units or slice(0, layer.n_units)
 
         def evaluate(rows):
+            n_sums = (rows.stop - rows.start) * layer.n_units
+            is_watched = not prepared.has_all and may_overflow(layer, X[rows], n_sums)
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
                 if not prepared.has_all:
                     with far_away():
+                        if is_watched:
+                            mend(layer, X[tile], out[tile, units], units)
                         layer.finish(out[tile, units], np)
 
         work = len(X) * (units.stop - units.start) * layer.n_features

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .host import map_rows
+from .host import far_away, map_rows
+from .overflow import mend
 from .threads import n_threads
 
 # Outputs that threads make at a time, all together, and one of them: few enough to be finished in
@@ -63,6 +64,8 @@ class SparsePlace:
 
     def _evaluate(self, prepared, X, out):
         layer = prepared.layer
-        out[...] = X @ prepared.by_feature
-        layer.on_sums.apply(out, np)
-        layer.finish(out, self._functions)
+        with far_away():
+            out[...] = X @ prepared.by_feature
+            layer.on_sums.apply(out, np)
+            mend(layer, X, out)
+            layer.finish(out, self._functions)

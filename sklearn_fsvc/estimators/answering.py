@@ -43,17 +43,16 @@ class Question:
     def answers(self, method, out=None, also=None):
         """What a method says, in new arrays or in `out`; for `also` see `scores`."""
         task, readout, n_rows = self.parts.task, self.parts.readout, len(self.X)
-        empty = self.nothing(method)
-        is_list, shapes = isinstance(empty, list), [e.shape[1:] for e in as_list(empty)]
+        places, is_list = None if out is None else [out], False
         if out is not None:
-            task.check_out(out, (n_rows, *shapes[0]))
-            places = [out]
-        else:
-            pairs = zip(shapes, as_list(empty), strict=True)
-            places = [np.empty((n_rows, *shape), each.dtype) for shape, each in pairs]
+            task.check_out(out, (n_rows, *self.nothing(method).shape[1:]))
 
         def take(part, scores):
-            found = as_list(task.says(method, scores, readout))
+            nonlocal places, is_list
+            answers = task.says(method, scores, readout)
+            found, is_list = as_list(answers), isinstance(answers, list)
+            if places is None:  # the first of them say what arrays there are to be
+                places = [np.empty((n_rows, *own.shape[1:]), own.dtype) for own in found]
             for place, own in zip(places, found, strict=True):
                 write(place, part, own)
 

@@ -61,17 +61,18 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
         """Learn from more rows.
 
         The first call chooses the hidden layer by its rows, as `fit` does, or takes `layer`.
-        From then on the layer stays, and each call adds its rows to sums. The readout is
-        solved by `predict` and other methods that need it, or by `solve`, and is that of all rows
-        together, to rounding. Before, there is no `readout_coef_` and no `alpha_`.
-        `alpha` may be changed between calls; "auto" is found by the error on a part of all rows
-        so far, as soon as they are of two classes, and anew when a tenth of them came or went.
+        From then on the layer stays, and each call adds its rows to sums. `predict`, other methods
+        that need the readout, and `solve` solve the equations; the readout is that of all rows
+        together, to rounding. Until then there is no `readout_coef_` and no `alpha_`.
+        `alpha` may be changed between calls. "auto" is found by the error on a part of all rows
+        so far, as soon as they are of two classes; it is found again when a tenth of the rows came
+        or went since.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As of `fit`. Few rows are copied, and wait on the host until there are as many as
-            suit a product, or somebody asks.
+            As for `fit`. Small batches are copied, and wait on the host until there are enough
+            rows for a fast product of matrices, or until the readout is needed.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Some of the classes.
         classes : array-like of shape (n_classes,), or list of array-like, optional
@@ -114,7 +115,7 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
     @of_one_state
     @lazy_on_dask
     def decision_function(self, X):
-        """Scores of the classes.
+        """Compute the scores of the classes.
 
         Parameters
         ----------
@@ -132,7 +133,7 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
     @of_one_state
     @lazy_on_dask
     def predict(self, X, out=None):
-        """The class with the largest score, the first one of equals.
+        """Predict the class of each row: the one with the largest score, of equal ones the first.
 
         Parameters
         ----------
@@ -149,7 +150,7 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
         return self._answer(X, "predict", out)
 
     def score(self, X, y=None, sample_weight=None):
-        """The part of the rows that are predicted right, in all outputs if there are several.
+        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
 
         Parameters
         ----------
@@ -176,7 +177,7 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
     @of_one_state
     @lazy_on_dask
     def predict_proba(self, X):
-        """Probabilities of the classes.
+        """Predict probabilities of the classes.
 
         With the readout "softmax" they are the softmax of decision values. With "ridge" there are
         some only with ``probability=True``, calibrated on leave-one-out decision values.
@@ -199,7 +200,7 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
     @of_one_state
     @lazy_on_dask
     def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`.
+        """Predict the logarithms of the probabilities, see `predict_proba`.
 
         Parameters
         ----------

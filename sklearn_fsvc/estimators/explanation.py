@@ -25,13 +25,12 @@ class Explanation:
     targets : ndarray of shape (n_rows, n) or None
         The class or the y of these rows; None of a given `layer`.
     contributions : ndarray of shape (n_rows, n), float64
-        What each adds to the score of the prediction: activation times coefficient. 0 of a unit
-        that has no part in it.
+        What each adds to the score of the prediction: activation times coefficient.
     rest : ndarray of shape (n_rows,), float64
         The sum over all other units.
     intercept : ndarray of shape (n_rows,), float64
-        That of the readout for the prediction; 0 for a row that no unit is active for, which
-        gets the prediction of the nearest centre.
+        The intercept of the readout for the prediction. It is 0 for a row for which no unit is
+        active: such a row gets the prediction of the nearest centre.
     """
 
     predictions: np.ndarray
@@ -44,7 +43,7 @@ class Explanation:
 
     @property
     def scores(self):
-        """Of the predictions: the sum of all, ndarray of shape (n_rows,), float64."""
+        """Scores of the predictions, ndarray of shape (n_rows,), float64: the sum of all."""
         return self.contributions.sum(axis=1) + self.rest + self.intercept
 
     def to_frame(self):

@@ -49,7 +49,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         work = n_synapses(rows[0], parts.units.width)
-        with self._told("fit"), get_engine(self.device, work) as engine:
+        with _saying(self, "fit"), get_engine(self.device, work) as engine:
             self._train(parts, replace(self._job(engine, "fit"), task=task), *rows)
         self._end_fit(task, X, y, sample_weight)
 
@@ -91,25 +91,11 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
             why = parts.units.why_classes()
             samples = Samples(X, class_targets(y, len(X), *why) if why else None)
         else:
-            X, y = self._clean(engine, X, y)
+            X, y = _clean(self, engine, X, y)
             task, samples = parts.task.read(X, y, sample_weight)
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
         return parts, parts.units.present(samples)
-
-    def _clean(self, engine, X, y):
-        """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
-        if not (is_elsewhere(X) or isinstance(X, Source)):
-            return validated(self, to_host(X), to_host(y), multi_output=True)
-        X = check_rows(self, engine, X, reset=True)
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None; pass y of all rows, or give chunks (X, y)."
-            )
-        y = _check_y(to_host(y), multi_output=True, estimator=self)
-        check_consistent_length(range(len(X)), y)
-        return X, y
 
     def _as_it_stands(self):
         """This estimator at this moment, whatever other threads make of it."""
@@ -118,7 +104,8 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
     @contextmanager
     def _asked(self, X, phase):
         """The `Question` that rows are, with its engine entered."""
-        check_is_fitted(self)
+        if "device_" not in vars(self):
+            check_is_fitted(self)  # which takes long
         parts, (X, *_) = self._parts(), open_all(X, self.device, self.max_memory)
         layer = parts.units.layer
         with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
@@ -146,15 +133,31 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
             answers = self.predict(X)
         return self._parts().task.score(answers, to_host(y), to_host(sample_weight))
 
-    def _told(self, phase):
-        """Context in which what is compiled is printed, if `verbose` asks for it."""
-        if not self.verbose:
-            return nullcontext()
-        return told(lambda what: print(f"[{type(self).__name__} {phase}] compiling {what}"))
-
     def _job(self, engine, phase):
         what = f"{type(self).__name__} {phase}"
         return Job(engine, self.max_memory, self.verbose, what)
+
+
+def _clean(model, engine, X, y):
+    """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
+    if not (is_elsewhere(X) or isinstance(X, Source)):
+        return validated(model, to_host(X), to_host(y), multi_output=True)
+    X = check_rows(model, engine, X, reset=True)
+    if y is None:
+        raise ValueError(
+            f"This {type(model).__name__} estimator requires y to be passed, but the target y "
+            "is None; pass y of all rows, or give chunks (X, y)."
+        )
+    y = _check_y(to_host(y), multi_output=True, estimator=model)
+    check_consistent_length(range(len(X)), y)
+    return X, y
+
+
+def _saying(model, phase):
+    """Context in which what is compiled is printed, if `verbose` asks for it."""
+    if not model.verbose:
+        return nullcontext()
+    return told(lambda what: print(f"[{type(model).__name__} {phase}] compiling {what}"))
 
 
 def with_rows(units, task, samples):

@@ -208,7 +208,7 @@ class Online:
         parts = self._checked_parts()
         if "_learning" in vars(self):
             self._check_learning(parts)
-            samples = self._arriving(parts, X, y, sample_weight, classes)
+            _, samples = self._arriving(parts, X, y, sample_weight, classes)
         else:
             parts, samples = self._begin(parts, X, y, sample_weight, classes)
         learning, sums_of = self._learning, _Summing(self, parts.units)
@@ -226,7 +226,7 @@ class Online:
             )
         units, trials = parts.units, Trials(parts.units.first_alpha)
         with get_engine(self.device, n_synapses(X, units.width)) as engine:
-            task, samples = self._first(parts, X, y, sample_weight, classes, is_new)
+            task, samples = self._arriving(parts, X, y, sample_weight, classes, is_new)
             job = self._job(engine, "partial_fit")
             if is_new or units.lender is not None:
                 there, job = units.present(samples).on_device(job)
@@ -238,30 +238,20 @@ class Online:
             self._keep(parts, _learning=learning, **more)
         return parts, samples
 
-    def _first(self, parts, X, y, sample_weight, classes, is_new):
-        """The task and clean `Samples` of the first rows; a task that knows y may stay."""
-        X, y = self._validated(X, y, reset=is_new)
-        task = parts.task
-        if is_new:
-            lender = parts.units.lender
-            lent = None if lender is None else parts_of(lender).task
-            task = task.begin(X, y, sample_weight, classes, lent)
-        else:
-            task.check_classes(y, classes)
-        return task, task.samples(X, y, sample_weight)
-
-    def _arriving(self, parts, X, y, sample_weight, classes=None):
-        """Clean `Samples` of more rows."""
-        X, y = self._validated(X, y, reset=False)
-        parts.task.check_classes(y, classes)
-        return parts.task.samples(X, y, sample_weight)
-
-    def _validated(self, X, y, reset):
+    def _arriving(self, parts, X, y, sample_weight, classes=None, is_first=False):
+        """The task that knows what y is made of, by these rows if they are the first; `Samples`."""
         if callable(X):
             raise TypeError(
                 f"X={X!r} returns chunks of rows; give partial_fit and forget one chunk at a time."
             )
-        return validated(self, to_host(X), to_host(y), multi_output=True, reset=reset)
+        X, y = validated(self, to_host(X), to_host(y), multi_output=True, reset=is_first)
+        task = parts.task
+        if is_first:
+            lent = parts_of(parts.units.lender)
+            task = task.begin(X, y, sample_weight, classes, lent and lent.task)
+        else:
+            task.check_classes(y, classes)
+        return task, task.samples(X, y, sample_weight)
 
     def _warn_of_one_class(self, units, samples):
         """Warn where centres are rows of one class."""
@@ -275,9 +265,9 @@ class Online:
 
     def _check_learning(self, parts, name=None):
         """Raise if there are no sums, or not those of the layer that the parameters mean."""
-        check_is_fitted(self)
         name = name or f"This {type(self).__name__}"
         if "_learning" not in vars(self):
+            check_is_fitted(self)
             raise ValueError(
                 f"{name} was trained by fit, which keeps no sums of its rows; use partial_fit in "
                 "its place."
@@ -291,16 +281,16 @@ class Online:
     def _go_on(self, parts, learning, sums_of, trials=None):
         """Have learnt this; the readout is that of the parts, where it has one."""
         if learning.solved_for is None:
-            parts = replace(parts, readout=parts.readout.knowing())
+            parts = Parts(parts.units, parts.task, parts.readout.knowing())
         more = {"device_": sums_of.device or self.device_}
         more["trials_"] = vars(self).get("trials_") if trials is None else trials
         self._keep(parts, _learning=learning, **more)
 
     def forget(self, X, y, sample_weight=None):
-        """Take rows out again that were learnt by `partial_fit`.
+        """Remove rows that were learnt by `partial_fit`.
 
-        The readout becomes what it would be without them, to rounding. The layer stays what it
-        is: a row that it was chosen by has been seen, and a centre keeps its unit.
+        The readout becomes what it would be without them, to rounding. The hidden layer stays as
+        it is, also where it was chosen by these rows: a centre keeps its unit.
 
         Parameters
         ----------
@@ -317,8 +307,8 @@ class Online:
         ------
         ValueError
             For rows that cannot have been learnt, such as more of a class than there are.
-            Other rows of the same kind are not told from those that were: keep a record of
-            what was learnt. The estimator is left as it was.
+            Rows that were never learnt are not always noticed: keep a record of what was
+            learnt. The estimator is left as it was.
 
         Examples
         --------
@@ -345,9 +335,9 @@ class Online:
                 f"forgetting={self.forgetting!r}: rows fade, and what is left of them depends "
                 "on when they came; forget takes them out only with forgetting=1."
             )
-        samples = _with_weight(self._arriving(parts, X, y, sample_weight))
+        _, samples = self._arriving(parts, X, y, sample_weight)
         try:
-            stream = learning.stream.forget(samples, sums_of)
+            stream = learning.stream.forget(_with_weight(samples), sums_of)
         except ImpossibleSums as error:
             which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
             raise ValueError(
@@ -357,7 +347,7 @@ class Online:
         self._go_on(parts, learning.having(stream), sums_of)
 
     def merge(self, models):
-        """Take in what other models of the same layer have learnt.
+        """Add what other models with the same hidden layer have learnt.
 
         Parameters
         ----------

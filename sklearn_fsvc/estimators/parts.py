@@ -6,9 +6,9 @@ its parts in one place, `_parts`; `network.Network` is the story of what they do
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -43,21 +43,29 @@ class Part:
     def of(cls, model: Any, **more: Any) -> Self:
         """The part of an estimator, with more fields than its parameters say."""
         kept = vars(model)
-        parameters = {name: kept[name] for name in _names(cls) if name in kept}
-        found = {name: kept[name] for name in cls.attributes if name in kept}
-        return cls(owner=type(model).__name__, found=found, **parameters | more)
+        more["found"] = {name: kept[name] for name in cls.attributes if name in kept}
+        return cls._made(kept, more | {"owner": type(model).__name__})
+
+    @classmethod
+    def _made(cls, values: dict[str, Any], more: dict[str, Any]) -> Self:
+        """As ``cls(...)`` would, in a fraction of the time: each answer makes all parts."""
+        part = object.__new__(cls)
+        vars(part).update(
+            {name: values[name] for name in _names(cast(Any, cls)) if name in values}, **more
+        )
+        return part
 
     def knowing(self, **found: Any) -> Self:
         """The part with what was found, and nothing that it knew before."""
-        return replace(self, found=found)
+        return self._made(vars(self), {"owner": self.owner, "found": found})
 
     def adding(self, **found: Any) -> Self:
         """The part that knows more."""
-        return replace(self, found=self.found | found)
+        return self.knowing(**self.found | found)
 
 
 @cache
-def _names(cls: type[Part]) -> tuple[str, ...]:
+def _names(cls: Any) -> tuple[str, ...]:
     return tuple(each.name for each in fields(cls) if each.name not in ("owner", "found"))
 
 
@@ -114,8 +122,8 @@ class Units(Part, ABC):
     def of(cls, model: Any, **more: Any) -> Self:
         kept = vars(model)
         name = "n_hidden" if "n_hidden" in kept else "n_components"
-        size = {"size_name": name, "n_units": kept.get(name), "given": kept.get("layer")}
-        return super().of(model, **size | more)
+        more |= {"size_name": name, "n_units": kept.get(name), "given": kept.get("layer")}
+        return super().of(model, **more)
 
     @abstractmethod
     def check(self) -> None:
@@ -402,8 +410,8 @@ class Parts:
 
 def parts_of(model: Any) -> Any:
     """The `Parts` of an estimator of this package, None of any other object."""
-    make = getattr(model, "_parts", None)
-    return None if make is None else make()
+    make = getattr(type(model), "_parts", None)  # what stands around one hands on its attributes
+    return None if make is None else make(model)
 
 
 def layer_of(model: Any) -> Any:

@@ -133,7 +133,7 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, Online, Network):
         return (empty, empty) if return_std else empty
 
     def score(self, X, y=None, sample_weight=None):
-        """R^2 of the predictions, the mean over outputs: as of scikit-learn's regressors.
+        """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
 
         Parameters
         ----------

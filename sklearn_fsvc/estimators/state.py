@@ -1,13 +1,18 @@
 """What a saved estimator says of the version that saved it, and what another one makes of it."""
 
+import copyreg
 from inspect import Parameter, signature
 
+import numpy as np
+import sklearn
 from sklearn import exceptions
 
 from ..cautions import warn
 from ..version import __version__
 
 _KEY = "_sklearn_fsvc_version"
+# Of packages whose objects are part of what is saved: their older versions may not know them.
+_PACKAGES = (("scikit-learn", sklearn.__version__), ("numpy", np.__version__))
 
 
 class InconsistentVersionWarning(exceptions.InconsistentVersionWarning):
@@ -25,6 +30,12 @@ class Versioned:
     scikit-learn does the same for its own estimators alone.
     """
 
+    def __reduce_ex__(self, protocol):
+        make, args, *state = super().__reduce_ex__(protocol)
+        if make is copyreg.__newobj__:
+            make, args = _begun, (*args, _PACKAGES)
+        return make, args, *state
+
     def __getstate__(self):
         return super().__getstate__() | {_KEY: __version__}
 
@@ -41,6 +52,25 @@ class Versioned:
         if saved is None or _minor(saved) != _minor(__version__):
             _warn(type(self).__name__, saved)
         super().__setstate__(_defaults(type(self)) | state)
+
+
+def _begun(cls, packages):
+    """An object without its state, which is read next, and may fail: so old packages are told now.
+
+    Warns
+    -----
+    InconsistentVersionWarning
+        Where a package is older, by its first two numbers, than the one that was there.
+    """
+    for (name, saved), (_, here) in zip(packages, _PACKAGES, strict=False):
+        if [int(part) for part in _minor(here)] < [int(part) for part in _minor(saved)]:
+            warn(
+                f"This {cls.__name__} was saved with {name} {saved} and is loaded with {name} "
+                f"{here}, which may not know all that it is made of. Install {name}>={saved}, or "
+                "have it saved in a file of skops.",
+                InconsistentVersionWarning,
+            )
+    return cls.__new__(cls)
 
 
 def _minor(version):

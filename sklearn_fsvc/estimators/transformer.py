@@ -46,7 +46,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
     @of_one_state
     @lazy_on_dask
     def transform(self, X, out=None):
-        """The hidden layer's output for each row.
+        """Compute the outputs of the hidden layer for each row.
 
         Parameters
         ----------

@@ -7,11 +7,12 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..estimators.parts import layer_of, parts_of
-from ..formulas import EXP, IDENTITY, TANH
+from ..formulas import EXP, IDENTITY, TANH, finite
 from ..version import __version__
 from .opened import opened
 from .tables import TEXT, Table, ctype_of, literal, table_of_labels
 from .template import (
+    AGAIN,
     CLASS,
     HEADER,
     LARGEST,
@@ -23,6 +24,8 @@ from .template import (
 )  # fmt: skip
 
 _FUNCTIONS = {IDENTITY: "", EXP: "exp", TANH: "tanh"}
+# 2 to the power of minus 520: products of doubles that were multiplied by it are finite.
+_SHRUNK = "0x1p-520"
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class _Writer:
         return table.name
 
     def _number(self, value):
-        return literal(self._real.type(value), self._words["real"])
+        return literal(finite(value, self._real), self._words["real"])
 
     def _call(self, function, argument):
         end = "f" if self._real == np.float32 else ""
@@ -159,7 +162,8 @@ class _Writer:
         words = self._words | {
             "before": before, "add": self._add(row), "formula": self._formula(),
             "scaled": self._scaled(), "watch": "", "outside": "",
-            "sum_type": self._sum_type(), "function": f"{self._name}_scores",
+            "again": self._again(row), "sum_type": self._sum_type(),
+            "function": f"{self._name}_scores",
             "what": "Scores of the classes; of two classes one, positive for the second.",
         }  # fmt: skip
         if not self._is_classifier:
@@ -197,11 +201,22 @@ class _Writer:
         absolute = "fabsf" if self._real == np.float32 else "fabs"
         return term.format(row=row, abs=absolute, real=self._words["real"])
 
+    def _again(self, row):
+        """What is done where a sum of products is no number; other sums may be infinite."""
+        if self._layer.accumulation != "product":
+            return ""
+        scale = "" if self._real == np.float32 else f" * {_SHRUNK}"
+        grown = "" if self._real == np.float32 else f" / {_SHRUNK} / {_SHRUNK}"
+        return AGAIN.substitute(self._words, row=row, scale=scale, grown=grown)
+
     def _formula(self):
         """From the sum to h, a step a line, without those that do nothing."""
         layer, affine = self._layer, self._layer.affine
         steps = [("d", self._call("sqrt", "sum") if layer.power == 0.5 else "sum")]
         a = "d * d" if layer.power == 2 else "d"
+        if layer.power == 2 and layer.on_sums.scale != 1:  # else the square is no number
+            steps.append(("near", f"{self._number(layer.on_sums.scale)} * d"))
+            a = "near * near"
         if affine.scale != 1:
             a = f"{self._number(affine.scale)} * {a}"
         if np.ndim(affine.offset):

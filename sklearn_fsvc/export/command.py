@@ -37,10 +37,10 @@ def export(model, header, name=None):
 
 
 def _load(path):
-    if find_spec("skops") is None:
-        raise RuntimeError(f"the model is read by skops; {install('skops')}")
     if not Path(path).is_file():
         raise ValueError(f"there is no file {path}.")
+    if find_spec("skops") is None:
+        raise RuntimeError(f"the model is read by skops; {install('skops')}")
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 

@@ -7,6 +7,8 @@ from scipy.sparse import csr_array
 TRUSTED = (
     "functools.partial",
     "numpy.dtype",
+    "numpy.ma.MaskedArray",  # which NumPy has moved, too: skops trusts where it is now
+    "numpy.ma.core.MaskedArray",
     f"{csr_array.__module__}.csr_array",  # which SciPy has moved
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc.categories.LevelEncoder",

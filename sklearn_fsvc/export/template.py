@@ -35,12 +35,22 @@ $before    for (int j = 0; j < $n_units; j++) {
         for (int k = 0; k < $n_features; k++, unit++) {
             $add
         }
-$formula        for (int o = 0; o < $n_outputs; o++)
+$again$formula        for (int o = 0; o < $n_outputs; o++)
             total[o] += h * *weight++;
 $watch    }
     for (int o = 0; o < $n_outputs; o++)
         y[o] = $scaled + ${name}_intercept[o];
 $outside}
+""")
+
+# Products of huge numbers: infinite ones may have had another sign than their sum.
+AGAIN = Template("""\
+        if (!(sum - sum == 0)) {
+            double exact = 0;
+            for (int k = 0; k < $n_features; k++)
+                exact += (double)$row[k]$scale * (unit[k - $n_features]$scale);
+            sum = ($real)(exact$grown);
+        }
 """)
 
 OUTSIDE = Template("""\

@@ -7,7 +7,7 @@ from ..units.automatic import N_COMPONENTS
 
 
 class PatchProjector(NetworkTransformer):
-    """Images to the activations of small patches of training images, averaged over a grid.
+    """Compute how strongly small patches of training images occur in each part of an image.
 
     Each unit is a patch of the training images. It is compared with the patches in all places
     of an image, and its activations are averaged over the cells of a coarse grid [1]_, [2]_.
@@ -15,57 +15,61 @@ class PatchProjector(NetworkTransformer):
     Parameters
     ----------
     n_components : int, default=100
-        Units. There are as many outputs as units times cells of the pool, with the soft
+        Hidden units. There are as many outputs as units times cells of the pool, with the soft
         threshold twice as many: those of the first unit, then of the second.
     image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that rows of X are, channels last. None takes squares of one
-        channel where the number of features is a square of 4 or more. Up to 64 other
-        features are no image: each row is one patch, and nothing is averaged.
+        Shape of the images that rows of X are, channels last. None takes square images of
+        one channel where the number of features is 16, 25, 36 or a larger square. Any other
+        number of features up to 64 is no image: each row is one patch, and nothing is averaged.
+        With more features `image_shape` is needed.
     patch_size : int or (height, width), default=None
         Side or sides of the patches. None is a quarter of the image's shorter side, from 3 to 8.
     stride : int, default=1
-        Pixels from one place to the next.
+        Pixels from one place of a patch to the next, down and across.
     pool : int or (down, across), default=4
-        Cells of the grid. No more are made than there are places.
+        Cells of the grid on each side, over which activations are averaged. There are never
+        more cells than places.
     kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian"} or Kernel, \
 default="soft_threshold"
         "soft_threshold" has two outputs, ``max(0, a - t)`` and ``max(0, -a - t)`` for the
         product a of a patch and a unit of length 1. "below_mean" is ``max(0, m - d)`` for the
         distance d and its mean m over the units. The others are those of `RBFProjector`.
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="euclidean"
-        Of the kernels of distances.
+        Distance between patches and units, for the kernels of distances.
     radius : float or "auto", default="auto"
-        Width of the kernels that have one. "auto" goes with the median distance of patches.
+        Width of the kernels that have one. "auto" follows the median distance between patches.
     threshold : float, default=0.5
-        The threshold t, in units of the root mean square of what a unit receives of patches that
-        are not flat.
+        The threshold t, as a multiple of the root mean square of a, over patches that are not
+        flat.
     contrast : bool or "auto", default="auto"
-        Whether each patch is taken less its mean, and divided by the root of its variance and
-        of a hundredth of the mean variance of patches. "auto" does so with images, and not
-        with those of one row.
+        Whether to normalise patches: subtract the mean of each patch, and divide by
+        ``sqrt(variance + floor)``, where the floor is a hundredth of the mean variance of
+        patches. "auto" does so unless images have only one row.
     whitening : float or None, default=0.3
-        What is added to the eigenvalues of the covariance of patches, in units of their mean,
-        before patches are decorrelated (ZCA). None leaves them as they are.
+        How strongly the whitening (ZCA) of patches is damped: this part of the mean eigenvalue
+        of their covariance is added to each eigenvalue. None does not whiten.
     selection : {"random", "global"}, default="random"
-        Patches at random that are not flat, or those among them that are novel, as for
+        Units are random patches that are not flat, or those among them that are novel, as for
         `RBFProjector`.
     random_state : int, RandomState or None, default=None
         Seed of the patches; the same seed gives the same ones on every device.
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and transform may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_units, n_inputs)
-        The units as patches meet them: normalised, whitened, with the soft threshold of
+        The units as patches meet them: normalised and whitened; for the soft threshold, of
         length 1.
     patches_ : ndarray of shape (n_units, height, width, channels)
         The units as they are in the images.

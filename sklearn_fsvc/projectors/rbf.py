@@ -7,7 +7,7 @@ from ..units.automatic import N_COMPONENTS
 
 
 class RBFProjector(NetworkTransformer):
-    """The hidden layer of `RBFClassifier` as a transformer.
+    """Compute the hidden layer of `RBFClassifier`, as a transformer.
 
     ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units on novel rows of the
     training data.
@@ -16,21 +16,22 @@ class RBFProjector(NetworkTransformer):
     ----------
     n_components : int or None, default=100
         Number of units, as `n_hidden` of `RBFClassifier`. None keeps every row that is novel
-        at the selection radius; where no radius is given, it is a quarter of the rows, or
-        three quarters with learned feature weights, at most 4000.
+        at the selection radius; where no radius is given, these are about a quarter of the
+        rows, or three quarters with learned feature weights, and at most 4000.
     radius : float or "auto", default="auto"
-        Width of the units. "auto" reads it off the distances between rows: for triangles a
-        quarter of the way from the selection radius to the width at which a triangle ends
-        at the median distance, for Laplacian units 0.7 of that distance, and for random
-        centres 0.85 of what goes with it. With ``n_components=None`` it is the selection
-        radius. With learned feature weights it has the least held-out error of a few.
+        Width of the units. "auto" follows the median distance d between rows: for Laplacian units
+        ``0.7 d``, for Gaussian units ``d / 2.5066``, and for triangles a quarter of the way from
+        the selection radius to ``d / 2.5066``, at which a triangle ends at d. With random
+        centres it is 0.85 of ``0.7 d`` or ``d / 2.5066``. With ``n_components=None`` it is the
+        selection radius. With learned feature weights it is the one of a few with the least
+        held-out error.
     kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
         Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own; the formulas are
         in `RBFClassifier`.
     feature_weights : "learned", array-like of float or None, default=None
         Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" finds them, and uses them if they lower the held-out error; it needs `y`
-        in fit.
+        "learned" finds them as `RBFClassifier` does, and uses them if they lower the held-out
+        error; it needs the classes as `y` in fit.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if that is a number and
         `n_components` is None, and otherwise the one that is found for the number of units.
@@ -46,17 +47,19 @@ class RBFProjector(NetworkTransformer):
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
-        Seed of the order, and of the rows behind what is "auto".
+        Seed of the order of presentation, and of the random choices behind what is "auto".
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and transform may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------

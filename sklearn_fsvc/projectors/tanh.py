@@ -7,21 +7,22 @@ from ..units.automatic import N_COMPONENTS
 
 
 class TanhProjector(NetworkTransformer):
-    """Random tanh features, ``H = tanh(X W' + b)``.
+    """Compute random tanh features, ``H = tanh(X W' + b)``, as a transformer.
 
     Parameters
     ----------
     n_components : int, default=100
         Hidden units. With the same `random_state`, fewer are a prefix of more.
     scale : float or "auto", default="auto"
-        A number is the length of each unit's weights, or, where they are normal, of that
-        length on average: the standard deviation of what a unit receives from independent
-        features of unit variance. "auto" centres X by the biases and gives what each unit
-        receives around its bias a standard deviation of ``0.39 N ** (1 / (d + 4))``, for N
-        rows (the sum of their weights) that vary in d directions (the participation ratio
-        of their variances). That is Scott's rule for the width of kernels [1]_; neither
-        the unit of X nor its offset matters. Measured on at most 1000 rows, without those
-        that are 30 times as far from the median row as is usual.
+        A number is the length of each unit's weights; of weights that are drawn from a normal
+        distribution, their length on average. It is the standard deviation of ``x . w`` for
+        independent features of unit variance. "auto" centres X by the biases, and chooses
+        the length such that ``x . w`` has a standard deviation of
+        ``0.39 N ** (1 / (d + 4))``, for N rows (the sum of their weights) that vary in d
+        directions (the participation ratio of their variances). That is Scott's rule for the
+        width of kernels [1]_; neither the unit of X nor its offset matters. It is measured on
+        at most 1000 rows; those that are 30 times as far from the median row as is usual do
+        not count.
     weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
         Orthogonal weights are Gaussian ones with orthogonal directions within each group
         of n_features units [2]_. Class-informed weights are sums of all training rows of
@@ -37,12 +38,13 @@ class TanhProjector(NetworkTransformer):
         and so is the place. None is from a fifth to three fifths of the image's shorter
         side.
     bias : bool, default=True
-        Uniform in [-1, 1], and with ``scale="auto"`` over 2.5 of the standard deviations
-        above to either side, where that is more: units bend wherever rows lie. Without it,
-        0, less what centres X.
+        Whether units have random biases: uniform in [-1, 1], and with ``scale="auto"`` over
+        2.5 of the standard deviations above to either side, where that is more, so that units
+        bend wherever rows lie. If False, biases are 0; with ``scale="auto"`` they then only
+        centre X.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None
-        How much each feature counts: the layer is one for rows that are multiplied by them,
-        and they are part of `components_`. "learned" needs the classes of the rows, and finds
+        How much each feature counts: the layer is made for rows that are multiplied by them,
+        and `components_` contain them. "learned" needs the classes of the rows, and finds
         them as `RBFClassifier` does; so does "map", which finds a linear map as `TanhClassifier`
         does. An array of shape (n_features,) is weights, a matrix (n_features, n_inputs) a map.
     random_state : int, RandomState or None, default=None
@@ -50,27 +52,29 @@ class TanhProjector(NetworkTransformer):
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and transform may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and transform may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        W.
+        The weights W.
     hidden_intercept_ : ndarray of shape (n_components,)
-        b.
+        The biases b.
     feature_weights_ : ndarray of shape (n_features,) or None
-        None where all features count as they are. In one over the units of the features.
-        None, too, where there is a map.
+        Weights of the features, each in one over the unit of its feature. None where the
+        features count as they are, and where there is a map.
     feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, where there is one. Of ``A @ A.T`` the diagonal says how much each
-        feature counts (its root is what a learned weight is), and the eigenvectors of the largest
-        eigenvalues are the combinations that count most. A learned map is square.
+        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
+        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
+        combinations of features that count most. A learned map is square.
     device_ : str
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -101,8 +101,9 @@ def hold_out(rows, random):
     """
     if len(rows) < 2:
         raise ValueError(
-            f"What is automatic is judged on rows that are held out, and n_samples={len(rows)}; "
-            "give two rows of positive weight, or numbers instead."
+            f'What is "auto" is judged on rows that are held out, and n_samples={len(rows)} of '
+            "positive weight. Give two rows or more, of a stream in the first call of partial_fit; "
+            'or set what is "auto" to values.'
         )
     shuffled = random.permutation(rows)
     n_held = max(1, min(len(rows) // PARTS, _MOST_HELD))

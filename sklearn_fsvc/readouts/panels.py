@@ -10,6 +10,9 @@ from .together import Factorisation
 
 # Columns of a panel.
 WIDTH = 2048
+# Columns of a panel that are summed at a time, at least, where memory is short; and the part of it
+# that their sums may take.
+_LEAST_STRIP, _OF_MEMORY = 256, 16
 # Steps of the inverse iteration that estimates an eigenvalue.
 _STEPS = 3
 
@@ -34,6 +37,7 @@ class Panels:
 
     team = None  # in what was saved before there were teams
     has_room = False  # whether `add_gram` may take memory to be faster
+    strip = WIDTH  # columns of a panel that `add_gram` sums at a time
 
     def __init__(self, order, algebra, blocks=None, team=None):
         self.order, self.algebra, self.blocks, self.team = order, algebra, blocks, team
@@ -112,25 +116,39 @@ class Panels:
 
         Where there is no memory for it, nothing has been added.
         """
-        is_wide = H.dtype == np.float64
-        spare = None if is_wide else self.algebra.xp.zeros(self._largest, H.dtype)
+        if H.dtype == np.float64:
+            for first, block in self:
+                self._multiply(H[:, first:], block, keep=1.0)
+            return
+        width = min(self.strip, WIDTH)
+        spare = self.algebra.xp.zeros(self._rows * min(width, self.order), H.dtype)
         for first, block in self:
-            sums = block if is_wide else spare[: block.size].reshape(block.shape, order="F")
-            n = block.shape[1]
-            rows, columns = H[:, first:].T, H[:, first : first + n]
-            self.algebra.syrk(sums[:n], rows[:n], keep=float(is_wide), has_room=self.has_room)
-            self.algebra.gemm(sums[n:], rows[n:], columns, keep=float(is_wide))
-            if not is_wide:
-                block += sums
+            for start in range(0, block.shape[1], width):
+                part = block[start:, start : start + width]
+                sums = spare[: part.size].reshape(part.shape, order="F")
+                self._multiply(H[:, first + start :], sums, keep=0.0)
+                part += sums
+
+    def _multiply(self, H, sums, keep):
+        """The leading columns of H'H, below the diagonal, in `sums`, of which a part is kept."""
+        n, rows = sums.shape[1], H.T
+        self.algebra.syrk(sums[:n], rows[:n], keep=keep, has_room=self.has_room)
+        self.algebra.gemm(sums[n:], rows[n:], H[:, :n], keep=keep)
 
     @property
-    def _largest(self):
-        return max(block.size for _, block in self)
+    def _rows(self):
+        return max(len(block) for _, block in self)
 
     @staticmethod
-    def gram_bytes(order, dtype):
+    def strip_for(order, dtype, limit):
+        """Columns whose sums, in the dtype, take little of so many bytes."""
+        few = limit // (_OF_MEMORY * order * np.dtype(dtype).itemsize)
+        return min(max(few, _LEAST_STRIP), WIDTH)
+
+    @staticmethod
+    def gram_bytes(order, dtype, strip=WIDTH):
         """Bytes that `add_gram` takes beside its arguments."""
-        return order * min(WIDTH, order) * (np.dtype(dtype).itemsize % 8)
+        return order * min(strip, order) * (np.dtype(dtype).itemsize % 8)
 
     @staticmethod
     def room_bytes(order, dtype, algebra):

@@ -130,14 +130,15 @@ class Gather:
         layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
         dtype = np.dtype(self.dtype or job.engine.statistics_dtype(layers[0]))
         algebra, statistics = job.engine.algebra, []
-        fixed = len(layers) * Panels.nbytes(m, self.share[1]) + Panels.gram_bytes(m, dtype)
+        strip = Panels.strip_for(m, dtype, job.memory_limit)
+        fixed = len(layers) * Panels.nbytes(m, self.share[1]) + Panels.gram_bytes(m, dtype, strip)
         room = Panels.room_bytes(m, dtype, algebra)
         has_room = _PLENTY * (fixed + room) <= job.memory_limit
 
         def add(i, part, H):
             if i == len(statistics):  # not before it is known that there is room
                 gram = Panels.some(m, algebra, *self.share)
-                gram.has_room = has_room
+                gram.has_room, gram.strip = has_room, strip
                 new = RidgeStatistics(m, n_outputs, algebra, dtype, self.origin, gram)
                 statistics.append(new)
             part = part if rows is None else rows[part]

@@ -18,13 +18,14 @@ class RBFRegressor(Explaining, NetworkRegressor):
     Parameters
     ----------
     n_hidden : int or None, default=None
-        Number of hidden units: the first novel rows at a selection radius that makes few
-        more of them novel. With a number for `selection_radius` it is the largest number.
-        None is three quarters of the rows, at most 4000; with a number for `radius` or
-        `selection_radius`, all rows that are novel at it.
+        Number of hidden units. A selection radius is found at which few more rows than that
+        are novel; the first of them become the centres. Where too few rows differ there are
+        fewer units, with a warning. With a number for `selection_radius` it is the largest
+        number of units. None is about three quarters of the rows, at most 4000; with a number
+        for `radius` or `selection_radius`, all rows that are novel at it.
     radius : float or "auto", default="auto"
         Width of the units, in units of the distance. "auto" takes the one with the least
-        held-out error of a few around the median distance between rows, and of narrower or
+        held-out error: it tries a few around the median distance between rows, then narrower or
         wider ones as long as they are better.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if that is a number and
@@ -42,37 +43,43 @@ class RBFRegressor(Explaining, NetworkRegressor):
         the Laplacian or the triangle, whichever has the least held-out error.
     feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
         Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" finds them, and uses them if they lower the held-out error. "auto" learns
-        them for floats, and leaves bytes as they are.
+        "learned" finds them as `RBFClassifier` does, and uses them if they lower the held-out
+        error. "auto" learns them for floats, and leaves bytes as they are.
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
-        A hidden layer that is there: that of a fitted RBF estimator, with its kernel, radius
-        and feature weights, or centres, for which those are found. Nothing is selected, and
-        `metric` must be the same.
+        A hidden layer that exists already: that of a fitted RBF estimator, with its kernel,
+        radius and feature weights, or an array of centres, for which those are found. No
+        centres are selected then. `metric` must be that of the estimator. To keep the fitted
+        estimator in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
-        a sixth of the rows, which are held out. Of several numbers, the one with the least
-        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3,
-        and with more than 2000 units only those on the way downhill.
+        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
+        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
+        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
+        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
+        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
+        downhill from a first guess.
     forgetting : float, default=1.0
-        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
+        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
+        weights of all earlier rows by it. 1 forgets nothing.
     uncertainty : bool, default=False
-        Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
-        rows, two with ``alpha="auto"`` and none with "loo", and the model one more matrix of
-        n_units x n_units.
+        Whether ``predict(X, return_std=True)`` is available. The fit takes one more pass over
+        the rows, two with ``alpha="auto"`` and none with "loo", and the model keeps one more
+        matrix, of n_units x n_units.
     shuffle : bool, default=True
         Present the rows in random order. False presents them as they come.
     random_state : int, RandomState or None, default=None
-        Seed of the order, and of the rows behind what is "auto".
+        Seed of the order of presentation, and of the random choices behind what is "auto".
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and predict may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------
@@ -89,15 +96,15 @@ class RBFRegressor(Explaining, NetworkRegressor):
     readout_coef_ : ndarray of shape (n_outputs, n_units), float64
     readout_intercept_ : ndarray of shape (n_outputs,), float64
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
-        Mean and standard deviation of y, by the weights of the rows; of a constant y the
-        latter is 1.
+        Mean and standard deviation of y, with the weights of the rows; 1 is the standard
+        deviation that stands for a constant y.
     alpha_ : float
         The ridge penalty that was used, for y divided by `target_scale_`.
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The penalties and their leave-one-out errors, the mean over rows of
         ``|(y - prediction) / target_scale_|^2``; only where they were needed.
     trials_ : structured ndarray of shape (n_trials,)
-        As of `RBFClassifier`, with the same error on the rows that are held out.
+        As for `RBFClassifier`; the error is that of y divided by `target_scale_`.
     posterior_ : tuple (root, mean, n, noise)
         Of the readout, see Notes; only with ``uncertainty=True``. Of shapes (n_units,
         n_units), (n_units,), () and (n_outputs,).
@@ -115,14 +122,15 @@ class RBFRegressor(Explaining, NetworkRegressor):
 
     Notes
     -----
-    A row outside every triangle has no activation; it is given the y of the nearest
-    centre, or of a given `layer`, whose y are not known, the intercept.
+    A row outside every triangle has no activation; it is given the y of the nearest centre.
+    The y of the centres of a given `layer` are not known; then the prediction for such a row
+    is the intercept.
 
     The standard deviation of a prediction is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
-    inverse of the equations' matrix. ``noise^2`` is the mean over rows of ``w e e_left``, of
-    the residuals with and without the row: so that leave-one-out residuals are as large as
-    is predicted of them, on average.
+    inverse of the matrix of the ridge equations. ``noise^2`` is the mean over rows of
+    ``w e e_left``, where e is the residual of a row and e_left the one of a readout that was
+    trained without it. So leave-one-out residuals are as large as predicted, on average.
 
     References
     ----------

@@ -21,9 +21,9 @@ class TanhRegressor(NetworkRegressor):
     n_hidden : int, default=1000
         Hidden units. With the same `random_state`, fewer are a prefix of more.
     scale : float or "auto", default="auto"
-        Length of each unit's weights, or, where they are normal, of that length on average.
-        "auto" follows the number of rows and the directions in which they vary; the formula
-        is in `TanhProjector`.
+        Length of each unit's weights; of weights that are drawn from a normal distribution,
+        their length on average. "auto" follows the number of rows and the number of directions
+        in which they vary; the formula is in `TanhProjector`.
     weights : {"gaussian", "orthogonal"}, default="gaussian"
         Normal numbers, or the same with orthogonal directions within each group of
         n_features units.
@@ -37,41 +37,46 @@ class TanhRegressor(NetworkRegressor):
         Biases are uniform, over the range that is in `TanhProjector`; without them, units
         bend at the mean row, or, where `scale` is a number, at 0.
     feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
-        How much each feature counts: the layer is one for rows that are multiplied by them,
-        and they are part of `components_`. "learned" finds them as `RBFRegressor` does, by small
+        How much each feature counts: the layer is made for rows that are multiplied by them,
+        and `components_` contain them. "learned" finds them as `RBFRegressor` does, by small
         networks of Laplacian units, and uses them if they lower the held-out error there.
-        "auto" learns them for floats of at most 500 features, from 50 rows or more, and leaves
-        bytes, images, and weights that are made of rows as they are.
+        "auto" learns them for floats of at most 500 features, from 50 rows or more. It leaves the
+        features as they are for bytes, and with `image_shape`.
         "map" learns a linear map, of at most 500 features: the root of the average gradient
         outer product [1]_ of small networks of Laplacian units of Euclidean distances, round
         by round as long as that lowers the held-out error. An array of shape (n_features,) is
         weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
     layer : estimator or FrozenEstimator, default=None
         A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
-        used then. Clones keep it in a `sklearn.frozen.FrozenEstimator`.
+        used then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
     alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" minimises the error of
-        a sixth of the rows, which are held out. Of several numbers, the one with the least
-        leave-one-out error is taken; "loo" tries 17 from 1e-5 to 1e3,
-        and with more than 2000 units only those on the way downhill.
+        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
+        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
+        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
+        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
+        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
+        downhill from a first guess.
     forgetting : float, default=1.0
-        In `partial_fit` a row's weight is multiplied by it with every row that comes after it.
+        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
+        weights of all earlier rows by it. 1 forgets nothing.
     uncertainty : bool, default=False
-        Whether to have ``predict(X, return_std=True)``. It takes one more pass over the
-        rows, two with ``alpha="auto"`` and none with "loo", and the model one more matrix of
-        n_hidden x n_hidden.
+        Whether ``predict(X, return_std=True)`` is available. The fit takes one more pass over
+        the rows, two with ``alpha="auto"`` and none with "loo", and the model keeps one more
+        matrix, of n_hidden x n_hidden.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same model on every device.
     device : str, default="auto"
         Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
         GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. Used or refused, never replaced. "auto" takes a GPU that works for large
-        jobs, all that there are for very large ones, else "cpu".
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
     max_memory : int, str or None, default=None
-        Bytes, or a string such as "2GiB", that fit and predict may allocate where the
-        layer is computed. None takes up to half of the free memory.
+        How much memory fit and predict may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
     verbose : int, default=0
-        1 prints a line a second while long work runs, 2 also each pass and where its time goes.
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
 
     Attributes
     ----------
@@ -80,12 +85,12 @@ class TanhRegressor(NetworkRegressor):
     hidden_intercept_ : ndarray of shape (n_hidden,)
         Biases of the hidden units.
     feature_weights_ : ndarray of shape (n_features,) or None
-        None where all features count as they are. In one over the units of the features.
-        None, too, where there is a map.
+        Weights of the features, each in one over the unit of its feature. None where the
+        features count as they are, and where there is a map.
     feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, where there is one. Of ``A @ A.T`` the diagonal says how much each
-        feature counts (its root is what a learned weight is), and the eigenvectors of the largest
-        eigenvalues are the combinations that count most. A learned map is square.
+        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
+        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
+        combinations of features that count most. A learned map is square.
     readout_coef_ : ndarray of shape (n_outputs, n_hidden), float64
     readout_intercept_ : ndarray of shape (n_outputs,), float64
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)

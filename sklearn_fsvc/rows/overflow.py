@@ -28,20 +28,10 @@ def check_hidden(layer, block, H, xp):
     if isinstance(layer, RBFLayer):
         return
     is_narrow = isinstance(block, np.ndarray) and _LOOKS * block.size <= H.size
-    if is_narrow and max(float(block.max()), -float(block.min())) < _most_of_row(layer):
+    most = layer.most if is_narrow and isinstance(layer, LinearLayer) else 0.0
+    if most and max(float(block.max()), -float(block.min())) < most:
         return
     check_numbers(H, xp)
-
-
-def _most_of_row(layer):
-    """No row of numbers up to this one overflows; 0 where no such number is known."""
-    if not isinstance(layer, LinearLayer):
-        return 0.0
-    # Weights add up to no more than the root of their number times their length.
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", layer.units, layer.units).max()
-    most = np.finfo(layer.units.dtype).max / (4 * layer.n_features)
-    return float(most) / max(float(squares) ** 0.5, 1.0)
 
 
 def largest_of(block, numbers):

@@ -240,7 +240,7 @@ class _Flow:
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
         engine, layer = self.job.engine, self.layer
-        place = self.sparse_place or place_of(engine, layer, self._patch_bytes())
+        place = self.sparse_place or place_of(engine, layer, self._patch_bytes(consumer))
         is_small = self._is_small(consumer.tile_rows)
         basic, tile = self._plan(place, sink, consumer, is_small)
         prepared = place.prepare_for_few(layer) if is_small else place.prepare(layer)
@@ -269,17 +269,18 @@ class _Flow:
         sink.close()
         progress.close()
 
-    def _patch_bytes(self):
+    def _patch_bytes(self, consumer):
         """What patches of images may take: only they are to know it before a tile is planned."""
-        return self.job.memory_limit if isinstance(self.layer, PatchLayer) else 0
+        if not isinstance(self.layer, PatchLayer):
+            return 0
+        return max(1, self.job.memory_limit - consumer.fixed_bytes)
 
     def _plan(self, place, sink, consumer, is_small):
         """The basic layer, and the rows of a tile."""
         if is_small:
             return BasicLayer(self.n_rows, self.layer.n_units), self.n_rows
         basic = basic_layer(self.job.engine, self.layer, self.sparse_place is not None)
-        limit = self.job.memory_limit
-        return basic, self._tile_rows(place, basic, sink.n_buffers, consumer, limit)
+        return basic, self._tile_rows(place, basic, sink.n_buffers, consumer)
 
     def _is_small(self, tile_rows):
         """Whether the rows are one tile whatever was measured, and however little memory there is.
@@ -299,7 +300,7 @@ class _Flow:
             and job.engine.is_tile_exact(layer)
         )
 
-    def _tile_rows(self, place, basic, n_buffers, consumer, memory_limit):
+    def _tile_rows(self, place, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
         preferred, is_sparse = consumer.tile_rows, self.sparse_place is not None
@@ -318,10 +319,11 @@ class _Flow:
             input_bytes = 3 * self.X.row_bytes(layer.units.dtype)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
         row_bytes = n_buffers * hidden_bytes + input_bytes + place.row_bytes(layer)
+        reserved = self.job.reserved  # of both, so that an error names what the user gave
+        fixed_bytes = place.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes
         return rows_per_tile(
-            self.n_rows, row_bytes + consumer.row_bytes,
-            place.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes,
-            memory_limit, preferred,
+            self.n_rows, row_bytes + consumer.row_bytes, fixed_bytes + reserved,
+            self.job.memory_limit + reserved, preferred,
         )  # fmt: skip
 
     def _blocks(self, start, tile):

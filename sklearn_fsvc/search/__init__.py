@@ -37,31 +37,31 @@ from .task import Task
 
 
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
-    """GridSearchCV for the networks of this package, at the price of few of them.
+    """GridSearchCV for the networks of this package, at the cost of a few fits.
 
-    What `GridSearchCV` would find, to rounding, without the work it would repeat: the
-    statistics of the largest network contain those of every smaller one, those of the
-    training rows are those of all rows less the ones left out, every penalty solves the
-    same equations, and the distances between rows and centres serve every kernel and radius.
+    It finds what `GridSearchCV` finds, to rounding, and does not repeat work: the statistics
+    of the largest network contain those of every smaller one, those of the training rows are
+    those of all rows less those of the test rows, every penalty solves the same equations, and
+    the distances between rows and centres serve every kernel and radius.
     Scores, ranks and the rest of `cv_results_` come from scikit-learn itself.
 
     Parameters
     ----------
     estimator : classifier or regressor of this package, Pipeline or TransformedTargetRegressor
-        The latter two end in one. With any readout, but only the ridge readout shares
-        work, without `probability`, `uncertainty` or `layer`, and with a number or "auto" for
-        `alpha`.
+        A Pipeline or TransformedTargetRegressor ends in one of them. All of them can be
+        searched; work is shared with the ridge readout, with a number or "auto" for `alpha`, and
+        without `probability`, `uncertainty` and `layer`.
     param_grid : dict or list of dict
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
         `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see
         Notes); each combination of the others takes passes of its own.
     scoring : str, callable, list, tuple or dict, default=None
         How test rows are scored: a name of scikit-learn's, a scorer, or several of them.
-        None is `score` of the estimator. A scorer of your own is called with the rows
-        themselves and the fitted estimator, whose predictions it pays for; scikit-learn's use
-        those that are there.
+        None is `score` of the estimator. A scorer of your own is called with the test rows and
+        the fitted estimator, and each of its predictions takes time; scorers of scikit-learn
+        use predictions that have been made already.
     n_jobs : int, default=None
-        Passes that run at the same time, in threads. Each pass has the cores already.
+        Passes that run at the same time, in threads. Each single pass uses all cores already.
     refit : bool, str or callable, default=True
         Whether to fit the best candidate to all rows; of several scores, by which of them it
         is the best, or a function of `cv_results_` that gives its index.

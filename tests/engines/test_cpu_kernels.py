@@ -195,7 +195,7 @@ contract.check_settings(engine, np.uint8)
 @pytest.mark.parametrize(("features", "width"), [("+avx2,+fma,+avx,+sse4.2", 32), ("+sse2", 16)])
 @pytest.mark.parametrize(
     "checks",
-    [FIRST_BLOCKS, pytest.param(OTHER_BLOCKS, marks=pytest.mark.slow)],
+    [FIRST_BLOCKS, pytest.param(OTHER_BLOCKS, marks=pytest.mark.exhaustive)],
     ids=["first", "others"],
 )
 def test_the_contract_holds_on_older_processors(tmp_path, features, width, checks):

@@ -57,20 +57,36 @@ def assert_fits(kernel, program, folder):
         assert set(spilled) == {("0", "0")}, (kernel.name, chip, said)
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_what_travels_is_what_the_compiler_gives(tmp_path, half):
-    """And it fits, and is what it should be."""
-    for kernel, types in list(build.kernels())[half::2]:
-        program = ptx.compile_kernel(kernel, types)
-        head, carried = ptx.parse((ptx.folder() / ptx.file_name(kernel)).read_text())
-        if head["compiler"] == ptx.compiler():  # another one may find other words
-            assert program == carried, kernel.name
+def travelling(kernel):
+    """(head, program) of a kernel that travels with the package."""
+    return ptx.parse((ptx.folder() / ptx.file_name(kernel)).read_text())
+
+
+def some_kernels():
+    """One of each kind."""
+    return {kernel.name.split()[0]: (kernel, types) for kernel, types in build.kernels()}.values()
+
+
+def test_what_travels_fits_and_is_what_it_should_be(tmp_path):
+    for kernel, types in build.kernels():
+        _, program = travelling(kernel)
         assert len(re.findall(r"\.param \S+ kernel_param_\d+[,\n]", program)) == n_words(types)
         assert_fits(kernel, program, tmp_path)
         if kernel.name.startswith("manhattan uint32"):
             assert "vabsdiff4" in program
         if kernel.name.startswith("manhattan"):
             assert "ld.shared.v" in program  # 16 bytes at a time
+
+
+@pytest.mark.parametrize(
+    "kernels", [some_kernels, pytest.param(build.kernels, marks=pytest.mark.exhaustive)]
+)
+def test_what_travels_is_what_the_compiler_gives(kernels):
+    """That it is of these sources is said by its head: see `test_ptx.py`."""
+    for kernel, types in kernels():
+        head, carried = travelling(kernel)
+        if head["compiler"] == ptx.compiler():  # another one may find other words
+            assert ptx.compile_kernel(kernel, types) == carried, kernel.name
 
 
 def test_the_kernels_of_the_paper(tmp_path):

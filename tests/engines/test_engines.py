@@ -48,9 +48,10 @@ def test_parts_of_the_units(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_settings(engine, dtype):
-    """The blocks of float64 are those of float32 with half the lanes: some of them will do."""
-    contract.check_settings(engine, dtype, in_turn=dtype == np.float64)
+@pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_settings(engine, dtype, in_turn):
+    """Each kind of sum with one more block, or with all: compiling takes seconds for each."""
+    contract.check_settings(engine, dtype, in_turn=in_turn)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

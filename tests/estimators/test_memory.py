@@ -239,6 +239,18 @@ def test_a_wide_table_of_few_rows_needs_little_more_than_itself(model, device):
     assert peak(model.predict, X)[1] <= limit
 
 
+def test_many_outputs_of_patches_need_their_sums_and_little_more():
+    """3200 outputs have sums of 60 MiB; products are added to them strip by strip."""
+    X, y = np.random.default_rng(0).random((12, 128 * 128 * 3), np.float32), np.arange(12) % 2
+    shared = {"image_shape": (128, 128, 3), "device": "jit", "random_state": 0}
+    for alpha, limit in ((1.0, 70), ("auto", 125)):
+        clf = PatchClassifier(100, stride=4, alpha=alpha, **shared).fit(X, y)  # also compiled
+        _, most = peak(clone(clf).set_params(max_memory=limit * MIB).fit, X, y)
+        assert most <= limit * MIB
+    with pytest.raises(ValueError, match=r"max_memory=104857600 bytes is too small: .*needs 1"):
+        clf.set_params(max_memory="100MiB").fit(X, y)
+
+
 @pytest.mark.parametrize("device", ["jit", "blas"])
 def test_large_images_need_little(device):
     """The patches of one take 11 MiB, and again as they meet the units."""

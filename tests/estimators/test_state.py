@@ -8,6 +8,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_fsvc
@@ -66,6 +67,36 @@ def test_the_warning_points_to_the_line_that_loads(save, monkeypatch):
     with pytest.warns(InconsistentVersionWarning, match=r"by version 9\.1\.0") as caught:
         load()
     assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("save", [by_pickle, by_joblib])
+def test_what_newer_packages_saved_says_so_before_it_fails(save, monkeypatch):
+    """The state is made of what is not there, as NumPy 1 has not what NumPy 2 has."""
+    search = HiddenSizeSearchCV(TanhRegressor(), {})
+    with monkeypatch.context() as patched:
+        newer = type("Newer", (), {"__module__": __name__, "__qualname__": "Newer"})
+        patched.setitem(globals(), "Newer", newer)
+        search.found_ = newer()
+        packages = (("scikit-learn", "99.10.1"), ("numpy", np.__version__))
+        patched.setattr(state, "_PACKAGES", packages)
+        load = save(search)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(AttributeError, match="Newer"):
+            load()
+    assert {each.category for each in caught} == {state.InconsistentVersionWarning}
+    message = str(caught[0].message)
+    assert message.startswith("This HiddenSizeSearchCV was saved with scikit-learn 99.10.1 and is ")
+    assert f"loaded with scikit-learn {sklearn.__version__}" in message
+    assert "Install scikit-learn>=99.10.1" in message
+
+
+@pytest.mark.parametrize("version", ["1.0.0", sklearn.__version__])
+def test_what_older_packages_saved_is_loaded_without_a_word(version, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "_PACKAGES", (("scikit-learn", version), ("numpy", "1.26.0")))
+        load = by_pickle(TanhProjector(7))
+    assert load().n_components == 7
 
 
 def test_a_state_without_a_version():

@@ -354,13 +354,13 @@ def test_rows_that_wait_travel(tanh):
 
 @each_case
 def test_a_long_stream_does_not_drift(case, monkeypatch):
-    """500 parts come and go; what is left is what the last few would have been."""
+    """200 parts come and go; what is left is what the last few would have been."""
     monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
     monkeypatch.setattr(online, "_LEAST_ROWS", 60)
     parts = np.array_split(np.arange(N), PARTS)
     random = np.random.default_rng(0)
     model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)
-    for i in random.integers(1, PARTS, 500):
+    for i in random.integers(1, PARTS, 200):
         part, size = parts[i], 1 + 100 * random.random()
         if there[part[0]] and random.random() < 0.7:
             model.forget(X[part], case.y[part], there[part])

@@ -60,3 +60,4 @@ def test_what_cannot_be_done_is_said_in_a_line(tmp_path, monkeypatch):
     says("holds what is not of this package: .*Mine.*to_c", save(tmp_path, mine))
     monkeypatch.setattr("sklearn_fsvc.export.command.find_spec", lambda name: None)
     says(re.escape(install("skops")), save(tmp_path, MODEL))
+    says("export: there is no file .*no.skops", str(tmp_path / "no.skops"))

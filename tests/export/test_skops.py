@@ -94,7 +94,9 @@ def test_no_more_is_trusted_than_models_need():
         *(fitted(n)[0] for n in MAKERS),
     ]
     needed = [skops.io.get_untrusted_types(data=skops.io.dumps(model)) for model in models]
-    assert set().union(*needed) == set(TRUSTED)
+    # The latter by the place where this NumPy has it, which skops trusts, or where another has.
+    moved = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
+    assert set().union(moved, *needed) == set(TRUSTED)
 
 
 def test_others_are_not_trusted():

@@ -44,8 +44,8 @@ orders, widths, seeds = st.integers(1, 40), st.integers(1, 41), st.integers(0, 9
 
 
 @of_one_engine
-@given(orders, widths, seeds, st.sampled_from([np.float32, np.float64]))
-def test_sums_are_those_of_the_lower_triangle(engine, order, width, seed, dtype):
+@given(orders, widths, widths, seeds, st.sampled_from([np.float32, np.float64]))
+def test_sums_are_those_of_the_lower_triangle(engine, order, width, strip, seed, dtype):
     rng = np.random.default_rng(seed)
     H, v = rng.normal(size=(9, order)).astype(dtype), rng.normal(size=order)
     W = rng.normal(size=(3, order))
@@ -54,6 +54,7 @@ def test_sums_are_those_of_the_lower_triangle(engine, order, width, seed, dtype)
     tolerance = 1e-3 if dtype == np.float32 else 1e-11
     with panels_of(width):
         found = of_matrix(A, engine.algebra)
+        found.strip = strip
         found.add_gram(engine.to_device(H))
         found.add_outer(-0.5, engine.to_device(v))
         found.add_to_diagonal(2.0)

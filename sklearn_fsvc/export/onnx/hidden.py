@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...formulas import EXP, IDENTITY, TANH
+from ...formulas import EXP, IDENTITY, TANH, finite
 from ...layers import RBFLayer, TanhLayer
 from .graph import whole
 from .manhattan import add_manhattan
@@ -38,21 +38,21 @@ def add_layer(graph, layer, X):
     if layer.weights is not None:
         X = graph.add("Mul", X, layer.weights)
     sums = _SUMS[layer.accumulation](graph, layer, X)
-    H = _affine(graph, layer.affine, _power(graph, sums, layer.power), dtype)
+    H = _affine(graph, layer.on_sums, sums, dtype)
+    if layer.power != 1:
+        H = _affine(graph, layer.affine, _power(graph, H, layer.power), dtype)
     function = _FUNCTIONS[layer.function]
     return (H if function is None else graph.add(function, H)), sums
 
 
 def _power(graph, A, power):
-    if power == 2:
-        return graph.add("Mul", A, A)
-    return A if power == 1 else graph.add("Sqrt", A)
+    return graph.add("Mul", A, A) if power == 2 else graph.add("Sqrt", A)
 
 
 def _affine(graph, affine, A, dtype):
     """As `formulas.Affine.apply`."""
     if affine.scale != 1:
-        A = graph.add("Mul", A, dtype.type(affine.scale))
+        A = graph.add("Mul", A, finite(affine.scale, dtype))
     if np.any(affine.offset):
         A = graph.add("Add", A, np.asarray(affine.offset, dtype))
     if affine.floor > -np.inf:
@@ -61,7 +61,17 @@ def _affine(graph, affine, A, dtype):
 
 
 def _products(graph, layer, X):
-    return graph.add("MatMul", X, np.ascontiguousarray(layer.units.T))
+    """``x . w``; rows whose products might be no numbers are shrunk before, and their sums grow.
+
+    Other rows are multiplied and divided by 1, which changes no digit.
+    """
+    most, share = layer.most, layer.hidden_dtype.type(1 / layer.n_features)
+    sizes = graph.add("Mul", graph.add("Abs", X), share)
+    mean = graph.add("ReduceSum", sizes, whole(1), keepdims=1)
+    shrink = graph.add("Div", most, graph.add("Max", mean, most))
+    X = graph.add("Mul", X, shrink)
+    sums = graph.add("MatMul", X, np.ascontiguousarray(layer.units.T))
+    return graph.add("Div", sums, shrink)
 
 
 def _squares(graph, layer, X):
@@ -70,9 +80,11 @@ def _squares(graph, layer, X):
     mean = units.mean(axis=0)
     units -= mean
     X = graph.add("Sub", graph.cast(X, np.float64), mean)
+    of_rows = graph.add("ReduceSum", graph.add("Mul", X, X), whole(1), keepdims=1)
+    # Rows that are infinitely far away stay so: infinity less infinity is no number.
+    X = graph.add("Where", graph.add("IsInf", of_rows), np.zeros(1), X)
     sums = graph.add("MatMul", X, np.ascontiguousarray(-2 * units.T))
     sums = graph.add("Add", sums, (units**2).sum(axis=1))
-    of_rows = graph.add("ReduceSum", graph.add("Mul", X, X), whole(1), keepdims=1)
     sums = graph.add("Max", graph.add("Add", sums, of_rows), np.float64(0))
     return graph.cast(sums, layer.hidden_dtype)
 

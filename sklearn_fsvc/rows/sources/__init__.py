@@ -27,7 +27,7 @@ def open_rows(X, max_memory, y=None, sample_weight=None):
 
     Parameters
     ----------
-    X : array-like, or what `HiddenLayerClassifier.fit` says of sources
+    X : array-like, or what `NetworkClassifier.fit` says of sources
         A function is called, and all its chunks are looked at once.
     max_memory : int, str or None
         As the user gave it.

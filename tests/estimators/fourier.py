@@ -1,0 +1,113 @@
+"""What a stranger writes to have units of a new kind: one layer, one class of units, three faces.
+
+Random Fourier features (A. Rahimi, B. Recht, "Random features for large-scale kernel machines",
+NIPS 2007): ``H = cos(X W' + b)`` with normal weights, whose inner products go to the Gaussian
+kernel as units become more.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sklearn_fsvc.estimators.classes import Classes
+from sklearn_fsvc.estimators.classifier import NetworkClassifier
+from sklearn_fsvc.estimators.numbers import Numbers
+from sklearn_fsvc.estimators.parts import Parts, Sharing, Units
+from sklearn_fsvc.estimators.readouts import Ridge
+from sklearn_fsvc.estimators.regressor import NetworkRegressor
+from sklearn_fsvc.estimators.transformer import NetworkTransformer
+from sklearn_fsvc.formulas import Function
+from sklearn_fsvc.layers import LinearLayer, hidden_dtype
+from sklearn_fsvc.parameters import check_count, check_positive
+
+COS = Function("cos", lambda A, xp: xp.cos(A, out=A), lambda H, xp: xp.sqrt(1 - H * H))
+
+
+class CosLayer(LinearLayer):
+    """H[i, j] = cos(x_i . w_j + b_j)."""
+
+    formula, function = "cos", COS
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fourier(Units):
+    """Random Fourier features of a Gaussian of some radius."""
+
+    radius: Any
+    random_state: Any
+    first_alpha = 1.0
+    takes_sparse = True
+    of_units = ("components_", "hidden_intercept_")
+    attributes = of_units
+
+    def check(self):
+        check_count(self.size_name, self.n_units)
+        check_positive("radius", self.radius)
+
+    def fit(self, job, samples, trials):
+        n_features, dtype = samples.X.shape[1], hidden_dtype(samples.X.dtype)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
+        directions, phases = map(np.random.default_rng, seeds)
+        W = directions.normal(size=(self.n_units, n_features)) / self.radius
+        b = phases.uniform(0, 2 * np.pi, self.n_units)
+        return self.knowing(components_=W.astype(dtype), hidden_intercept_=b.astype(dtype))
+
+    @cached_property
+    def layer(self):
+        return CosLayer(self.found["components_"], self.found["hidden_intercept_"])
+
+    @property
+    def sharing(self):
+        return Sharing(frozenset({"n_hidden", "alpha"}), needs_rows=False)
+
+
+class FourierClassifier(NetworkClassifier):
+    def __init__(
+        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting=1.0, probability=False,
+        class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden, self.radius, self.alpha, self.forgetting = (
+            n_hidden,
+            radius,
+            alpha,
+            forgetting,
+        )
+        self.probability, self.class_weight = probability, class_weight
+        self.random_state, self.device = random_state, device
+        self.max_memory, self.verbose = max_memory, verbose
+
+    def _parts(self):
+        return Parts(Fourier.of(self), Classes.of(self), Ridge.of(self))
+
+
+class FourierRegressor(NetworkRegressor):
+    def __init__(
+        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting=1.0, uncertainty=False,
+        random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden, self.radius, self.alpha, self.forgetting = (
+            n_hidden,
+            radius,
+            alpha,
+            forgetting,
+        )
+        self.uncertainty, self.random_state = uncertainty, random_state
+        self.device, self.max_memory, self.verbose = device, max_memory, verbose
+
+    def _parts(self):
+        return Parts(Fourier.of(self), Numbers.of(self), Ridge.of(self))
+
+
+class FourierProjector(NetworkTransformer):
+    def __init__(
+        self, n_components=100, *, radius=1.0, random_state=None, device="auto", max_memory=None,
+        verbose=0,
+    ):  # fmt: skip
+        self.n_components, self.radius, self.random_state = n_components, radius, random_state
+        self.device, self.max_memory, self.verbose = device, max_memory, verbose
+
+    def _parts(self):
+        return Parts(Fourier.of(self))

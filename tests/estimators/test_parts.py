@@ -1,0 +1,92 @@
+"""Parts keep their contracts, and what an estimator has found is that of its last fit alone."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.frozen import FrozenEstimator
+
+from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.network import Network
+from sklearn_fsvc.estimators.parts import Readout, Task, Training, Units, layer_of, parts_of
+from sklearn_fsvc.readouts.held_out import Trials
+from sklearn_fsvc.rows.job import Job
+
+X, Y = load_iris(return_X_y=True)
+LENT = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))
+# Ways to be fitted, each of which finds something that others do not.
+RBF_WAYS = [
+    {"probability": True, "alpha": "loo"},
+    {"readout": "lms", "max_iter": 2},
+    {"readout": "none", "selection": "random"},
+    {"alpha": 1.0, "radius": 2.0, "kernel": "laplacian", "feature_weights": None},
+    {"layer": LENT},
+    {},
+]
+
+
+def test_a_face_without_parts_cannot_be_made():
+    class Empty(Network):
+        pass
+
+    with pytest.raises(TypeError, match=r"abstract.*_parts"):
+        Empty()
+
+
+@pytest.mark.parametrize(
+    ("contract", "missing"), [(Units, "fit"), (Task, "says"), (Readout, "train")]
+)
+def test_a_part_that_leaves_its_contract_open_cannot_be_made(contract, missing):
+    class Empty(contract):
+        pass
+
+    with pytest.raises(TypeError, match=rf"abstract.*{missing}"):
+        Empty.of(TanhClassifier())
+
+
+def test_a_fit_leaves_nothing_of_the_fit_before():
+    used = RBFClassifier(9, random_state=0).partial_fit(X, Y, classes=range(3))
+    for way in [*RBF_WAYS, *reversed(RBF_WAYS)]:
+        fresh = clone(RBFClassifier(9, random_state=0).set_params(**way)).fit(X, Y)
+        used.set_params(**RBFClassifier(9, random_state=0).get_params()).set_params(**way).fit(X, Y)
+        assert vars(used).keys() == vars(fresh).keys()
+        np.testing.assert_array_equal(used.readout_coef_, fresh.readout_coef_)
+
+
+def test_rows_that_come_after_a_fit_leave_its_layer_alone():
+    model = RBFRegressor(9, uncertainty=True, random_state=0).fit(X, X[:, 0])
+    before = dict(vars(model))
+    with pytest.warns(UserWarning, match="was trained by fit"):
+        model.set_params(uncertainty=False).partial_fit(X[:50], X[:50, 0])
+    gone = {"readout_coef_", "readout_intercept_", "alpha_", "alphas_", "loo_errors_", "posterior_"}
+    assert before.keys() - vars(model).keys() == gone | {"trials_"}
+    for name in ("centers_", "support_", "radius_", "center_targets_", "target_mean_"):
+        assert getattr(model, name) is before[name]
+
+
+@pytest.mark.parametrize(
+    "model", [RBFClassifier(9, random_state=0), TanhClassifier(9, random_state=0)], ids=str
+)
+def test_what_fits_a_part_returns_another(model):
+    """The first one knows as little as before, and the estimator has no attribute of either."""
+    parts = parts_of(model)
+    with get_engine("jit") as engine:
+        job, trials = Job(engine), Trials(parts.units.first_alpha)
+        task, samples = parts.task.read(X, Y, None)
+        samples = parts.units.present(samples)
+        units = parts.units.fit(job, samples, trials)
+        readout = parts.readout.train(Training(job, samples, units, task, trials))
+    assert (parts.task.found, parts.units.found, parts.readout.found) == ({}, {}, {})
+    assert not any(name.endswith("_") for name in vars(model))
+    fitted = model.fit(X, Y)
+    np.testing.assert_array_equal(units.layer.units, layer_of(fitted).units)
+    np.testing.assert_array_equal(readout.coef, fitted.readout_coef_)
+    np.testing.assert_array_equal(task.labels.classes, fitted.classes_)
+
+
+def test_a_transformer_has_units_alone():
+    parts = parts_of(TanhProjector(5))
+    assert parts.task is None
+    assert parts.readout is None
+    assert parts_of(FrozenEstimator(TanhProjector(5))) is None

@@ -1,0 +1,113 @@
+"""Units and a readout that somebody else has written: they do all that ours do."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import Ridge as Oracle
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import NearestCentroid
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conftest import usable
+from estimators.fourier import FourierClassifier, FourierProjector, FourierRegressor
+from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
+from sklearn_fsvc.estimators.parts import Parts, parts_of
+from sklearn_fsvc.estimators.readouts import Linear
+from sklearn_fsvc.readouts.ridge import gather
+from sklearn_fsvc.readouts.solution import Solution
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+ROWS, Y = load_diabetes(return_X_y=True)
+GIVEN = {"radius": 2.0, "alpha": 0.5, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [
+        FourierClassifier(20, alpha=1.0),
+        FourierRegressor(50, radius=5.0, alpha=0.1),
+        FourierProjector(20),
+    ]
+)
+def test_scikit_learn_takes_them_for_its_own(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("device", ["jit", "blas"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_are_cosines(device, dtype, request):
+    usable(device, request.config)
+    projector = FourierProjector(2000, radius=2.0, random_state=0, device=device)
+    H = projector.fit_transform(IRIS.astype(dtype))
+    assert H.dtype == dtype
+    expected = np.cos(IRIS @ projector.components_.T + projector.hidden_intercept_)
+    np.testing.assert_allclose(H, expected, atol=1e-4)
+    np.testing.assert_allclose(2 * H @ H.T / 2000, rbf_kernel(IRIS, gamma=1 / 8), atol=0.1)
+
+
+def test_the_readout_is_a_ridge():
+    model = FourierRegressor(30, **GIVEN).fit(ROWS, Y)
+    H = np.cos(ROWS @ model.components_.T + model.hidden_intercept_)
+    oracle = Oracle(0.5).fit(H, Y / Y.std())
+    np.testing.assert_allclose(model.predict(ROWS), oracle.predict(H) * Y.std(), rtol=1e-8)
+
+
+def test_a_search_shares_their_passes():
+    grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0]}
+    ours = HiddenSizeSearchCV(FourierClassifier(**GIVEN), grid, cv=3)
+    with pytest.MonkeyPatch.context() as patched:
+        fits, fit = [], FourierClassifier._fit
+        patched.setattr(FourierClassifier, "_fit", lambda *args: fits.append(1) or fit(*args))
+        ours.fit(IRIS, SPECIES)
+    theirs = GridSearchCV(FourierClassifier(**GIVEN), grid, cv=3).fit(IRIS, SPECIES)
+    assert len(fits) == 1  # the best one, on all rows
+    for name in ("mean_test_score", "split1_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+
+
+def test_they_learn_forget_and_merge():
+    model = FourierClassifier(20, **GIVEN)
+    parts = [slice(i, None, 3) for i in range(3)]
+    each = [clone(model).partial_fit(IRIS[p], SPECIES[p], classes=range(3)) for p in parts]
+    merged = (
+        each[0].merge(each[1:]).partial_fit(IRIS[:9], SPECIES[:9]).forget(IRIS[:9], SPECIES[:9])
+    )
+    expected = model.fit(IRIS, SPECIES).decision_function(IRIS)
+    np.testing.assert_allclose(merged.decision_function(IRIS), expected, rtol=1e-6, atol=1e-9)
+
+
+class Centroids(Linear):
+    """A readout: each row is of the class whose mean of H is the nearest."""
+
+    def train(self, training):
+        (sums,) = gather(training.job, [training.layer], training.samples)
+        of_class = sums.y  # rows of each, for targets are 0 and 1
+        means = (sums.hy / of_class + sums.origin[:, None]).T
+        found = Solution(means, -0.5 * (means**2).sum(axis=1))
+        return self._solved(training, found)
+
+    def why_no_sums(self):
+        return "Class means are not taken apart again."
+
+
+class CentroidClassifier(TanhClassifier):
+    def _parts(self):
+        parts = super()._parts()
+        return Parts(parts.units, parts.task, Centroids.of(self))
+
+
+def test_a_readout_in_one_class():
+    model = CentroidClassifier(25, feature_weights=None, random_state=0).fit(IRIS, SPECIES)
+    layer = parts_of(model).units.layer
+    H = np.tanh(IRIS @ layer.units.T + layer.bias)
+    expected = NearestCentroid().fit(H, SPECIES).predict(H)
+    np.testing.assert_array_equal(model.predict(IRIS), expected)
+    assert not hasattr(model, "partial_fit")
+    assert not hasattr(model, "alpha_")
+    grid = {"n_hidden": [5, 25]}  # which shares nothing, for there is no ridge
+    search = HiddenSizeSearchCV(model, grid, cv=3).fit(IRIS, SPECIES)
+    theirs = GridSearchCV(model, grid, cv=3).fit(IRIS, SPECIES)
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )

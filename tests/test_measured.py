@@ -1,0 +1,242 @@
+"""Numbers in the prose of pages are those that benchmarks/results holds."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+if not RESULTS.is_dir():
+    pytest.skip("there are no results without the checkout", allow_module_level=True)
+GPU, CORES = "h200", "zen4_2cores"
+
+
+def cells(machine, table, **wanted):
+    """Rows of one of the paper's tables that are as wanted."""
+    with open(RESULTS / "paper" / machine / f"{table}.csv") as file:
+        rows = list(csv.DictReader(line for line in file if line[0] != "#"))
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def times(machine, table, **wanted):
+    """t_syn in picoseconds of the cells that are as wanted."""
+    found = [row["t_syn_ps"] for row in cells(machine, table, **wanted)]
+    return [float(each) for each in found if each]
+
+
+def time(machine, table, **wanted):
+    (found,) = times(machine, table, **wanted)
+    return found
+
+
+def seconds(machine, **wanted):
+    (row,) = cells(machine, "figure4", **wanted)
+    return float(row["seconds"])
+
+
+def above(value, best):
+    """By how many percent."""
+    return f"{100 * (value / best - 1):.0f} %"
+
+
+def of_platforms():
+    for machine, dtype in ((CORES, "float32"), (CORES, "uint8"), (GPU, "float32"), (GPU, "uint8")):
+        is_gpu = machine == GPU
+        ours = time(machine, "table5", layer="RBF", dtype=dtype,
+                    method=f"{'cuda:0' if is_gpu else 'jit'}, {dtype}")  # fmt: skip
+        ways = [f"paper kernel, B = {b}" for b in (16, 32)] if is_gpu else ["paper @jit"]
+        paper = min(time(machine, "table5", layer="RBF", method=f"{way}, {dtype}") for way in ways)
+        digits = "{:.4g} {:.3g} {:.0f}" if is_gpu else "{:.0f} {:.3g} {:.0f}"
+        yield digits.format(paper, ours, paper / ours)
+    bytes_ = time(GPU, "table5", method="cuda:0, uint8")
+    kernel = time(GPU, "table5", layer="RBF", method="paper kernel, B = 32, float32")
+    yield f"and {kernel / bytes_:.0f} times as fast as the kernel on float32"
+
+
+def of_sizes():
+    paper = {M: time(GPU, "table1", method="paper kernel, B = 16", M=M) for M in ("1024", "8192")}
+    yield f"{above(paper['1024'], paper['8192'])} better at M = 8192 than at M = 1024"
+    way = "cuda:0, B = 128 x 128, 8 x 8 a thread, step 8"
+    small, large = (time(GPU, "table1", method=way, M=M) for M in ("256", "4096"))
+    yield f"({large:.3f} ps against {small:.1f} ps at M = 256)"
+    tiles = [
+        float(row["t_syn_ps"]) for row in cells(GPU, "table1", M="8192") if "cuda" in row["method"]
+    ]
+    yield f"our tiles differ by {above(max(tiles), min(tiles))} there"
+    slow = time(GPU, "threads", layer="RBF", threads="16")
+    fast = time(GPU, "table5", layer="RBF", method="jit, float32")
+    yield f"{slow:.1f} ps at M = 2048 and {fast:.1f} ps at M = 8192"
+
+
+def of_features():
+    def of(machine, figure, dtype, layer="RBF"):
+        way = "cuda:0" if machine == GPU else "jit"
+        rows = cells(machine, figure, layer=layer, method=f"{way}, {dtype}")
+        return {int(row["n"]): float(row["t_syn_ps"]) for row in rows}
+
+    places = ((GPU, "figure5"), (CORES, "figure6"))
+    gpu, cores = (of(*place, "float32") for place in places)
+    yield f"{gpu[16]:.3f} ps against {min(gpu.values()):.4f} ps"
+    yield f"{cores[16]:.1f} ps against {min(cores.values()):.1f} ps"
+    single, double = ([of(*place, dtype) for place in places] for dtype in ("float32", "float64"))
+    for (one, other), where in zip(zip(single, double, strict=True),
+                                   ("on the H200", "on two cores"), strict=True):  # fmt: skip
+        rise = [above(each[128], min(each.values())) for each in (one, other)]
+        yield f"{rise[0]} and {rise[1]} {where}"
+    on_gpu, on_cores = (of(*place, "uint8") for place in places)
+    rise = [above(each[128], min(each.values())) for each in (on_gpu, on_cores)]
+    yield f"{rise[0]} (H200) and {rise[1]} (two cores) off their best"
+    products = [of(*place, "float32", "MUL") for place in places]
+    rise = [above(each[128], min(each.values())) for each in products]
+    yield f"({rise[0]} at n = 128)"
+    yield f"on two cores ({rise[1]})"
+    wide, best = (
+        [pick(times(m, "table3", layer="RBF", method=way)) for m, way in
+         ((GPU, "cuda:0"), (CORES, "jit"))]
+        for pick in (lambda t: t[-1], min)
+    )  # fmt: skip
+    rise = [above(w, b) for w, b in zip(wide, best, strict=True)]
+    yield f"{wide[0]:.3f} ps and {wide[1]:.1f} ps, {rise[0]} and {rise[1]} above the best"
+
+
+def of_products_and_types():
+    gpu = time(GPU, "table5", layer="MUL", method="cuda:0, float32")
+    loops, blas = (
+        time(GPU, "table5", layer="MUL", method=f"{e}, float32") for e in ("jit", "blas")
+    )
+    yield f"takes {gpu:.3f} ps on the GPU, {loops:.1f} ps by our loops and {blas:.1f} ps by NumPy's"
+    few = [
+        time(CORES, "table5", layer="MUL", method=f"{e}, float32") for e in ("jit", "blas", "mkl")
+    ]
+    yield "{:.1f}, {:.1f} and {:.1f} ps by our loops, BLAS and MKL".format(*few)
+    kernel = times(GPU, "table4", method="paper kernel, B = 16")
+    yield f"takes {min(kernel):.1f} to {max(kernel):.1f} ps in every type"
+    rates = []
+    for machine, way in ((GPU, "cuda:0"), (CORES, "jit")):
+        single, double, byte = (
+            time(machine, "table4", layer="RBF", method=way, dtype=d)
+            for d in ("float32", "float64", "uint8")
+        )
+        rates += [single / byte, double / single]
+    yield "bytes are {:.1f} times as fast as float32 and float64 {:.1f} times as".format(*rates[:2])
+    yield "on two cores {:.1f} times and {:.1f} times".format(*rates[2:])
+
+
+def of_runs():
+    into, layer, out = (
+        seconds(GPU, method="cuda:0", stage=stage)
+        for stage in ("transfer in", "layer", "transfer out")
+    )
+    yield f"{1e3 * into:.1f} ms in, {1e3 * layer:.1f} ms for the layer, {1e3 * out:.0f} ms out"
+    many, two = (seconds(m, method="jit", stage="layer") for m in (GPU, CORES))
+    loops = [seconds(m, method="paper @jit, from some rows") for m in (CORES, GPU)]
+    yield f"{many:.2f} s on the 16 cores, {two:.2f} s on two, "
+    yield "and {:.0f} to {:.0f} s by the paper's loop".format(*loops)
+    ahead = [
+        float(row["seconds"])
+        for method in ("prefetch", "no prefetch")
+        for row in cells(GPU, "prefetch", method=method, stage="all")
+    ]
+    yield "take {:.0f} ms with prefetch and {:.0f} ms without".format(*(1e3 * s for s in ahead))
+    gains = [
+        time(m, "threads", layer=kind, threads="1") / time(m, "threads", layer=kind, threads=n)
+        for m, n in ((CORES, "2"), (GPU, "16"))
+        for kind in ("RBF", "MUL")
+    ]
+    yield "{:.2f} times as fast as one thread (RBF), {:.1f} times (MUL)".format(*gains[:2])
+    yield "16 cores: {:.1f} times (RBF), {:.1f} times (MUL)".format(*gains[2:])
+
+
+def kept(title, file=CORES):
+    return json.loads((RESULTS / f"{file}.json").read_text())[title]
+
+
+def of_teams():
+    of = kept("teams", "h200_x2")
+    fits = {
+        "1,000,000 x 784 bytes, tanh, 8192 units": "tanh, as made, 8192 units, 1000000 rows",
+        "1,000,000 x 784 bytes, RBF, 8192 units": "RBF, as made, 8192 units, 1000000 rows",
+        "MNIST, tanh, 32,768 units": "MNIST, tanh, as made, 32768 units, 60000 rows",
+        "MNIST, RBF, 32,768 units": "MNIST, RBF, as made, 32768 units, 60000 rows",
+        "MNIST, tanh, 4096 units": "MNIST, tanh, as made, 4096 units, 60000 rows",
+        "MNIST, RBF, 4096 units": "MNIST, RBF, as made, 4096 units, 60000 rows",
+    }
+    for name, key in fits.items():
+        one, two = (of[f"{key}, cuda:{which}: fit, s"] for which in ("0", "all"))
+        yield f"{name} {one:.3f} s {two:.3f} s {one / two:.2f}"
+    one, two = (of[f"factor of order 65536, cuda:{which}: TFLOP/s"] for which in ("0", "all"))
+    yield f"factor of order 65,536, TFLOP/s {one:.1f} {two:.1f} {two / one:.2f}"
+    parts = []
+    for kind in ("tanh", "RBF"):
+        half, whole = (
+            of[f"{kind}, as made, 8192 units, {n} rows, cuda:{which}: fit, s"]
+            for n, which in ((500_000, "0"), (1_000_000, "all"))
+        )
+        parts.append(100 * half / whole)
+    yield "keep {:.0f} % of the speed with tanh units, and {:.0f} % with RBF units".format(*parts)
+    peaks = [of[f"150000 units, GPU {n}: peak memory, GB"] for n in (0, 1)]
+    fit = of["150000 units, 20000 rows, cuda:0,1: fit, s"]
+    yield "in {:.0f} s, with {:.0f} and {:.0f} GB of memory".format(fit, *peaks)
+
+
+def of_clusters():
+    of = kept("clusters: 400000 x 64 float32, 2048 units")
+    names = ("no Dask, one thread", "no Dask, two threads", "Dask, one worker", "Dask, two workers")
+    keys = ("plain, threads: 1", "plain, threads: 2", "Dask, workers: 1", "Dask, workers: 2")
+    for name, key in zip(names, keys, strict=True):
+        cpu = of.get(f"{key}: CPU, s") or of[f"{key}: CPU of the workers, s"]
+        yield f"{name} {of[f'{key}: fit, s']:.1f} s {cpu:.1f} s"
+    gain = of["one worker / two"]
+    yield f"Two workers gain {gain:.2f} on one"
+    terms = kept("clusters: terms of the model, 2048 units")
+    work, merge, solve = (terms[k] for k in ("work, us a row", "merge, s", "solve, s"))
+    yield f"*work* is {work:.0f} us a row, *merge* {merge:.2f} s within a machine"
+
+    def model(P, steps):
+        return 400_000 * work / 1e6 / P + steps * merge + solve
+
+    one, eight, many = model(1, 0), model(8, 3), model(64, 6)
+    yield f"{one:.1f} s with one worker, {eight:.1f} s with eight ({one / eight:.1f} times as fast)"
+    yield f"{many:.1f} s with 64 ({one / many:.0f} times)"
+    stream = kept("clusters: a stream of 100000000 x 64 float32, 256 units")
+    yield f"{stream['fit, s']:.0f} s, 730,000 rows a second"
+    assert round(stream["rows a second"], -4) == 730_000
+
+
+def of_headers():
+    of = kept("C headers of 300 units")
+    for name, dtype in (("RBF", "uint8"), ("RBF", "float32"), ("Tanh", "float32")):
+        key = f"digits, {name}Classifier, {dtype}: "
+        n_bytes, accuracy = of[key + "bytes of constants"], of[key + "accuracy, %"]
+        yield f"``{name}Classifier``, {dtype} {n_bytes:,.0f} {accuracy:.1f} %"
+        assert of[key + "C -Os, other answers"] == of[key + "C -O3, other answers"] == 0
+
+
+def of_selection():
+    parts = [
+        kept(f"selection: {data}, among all rows, device jit")["pairs / block by block"]
+        for data in ("MNIST, uint8", "letter, float32")
+    ]
+    yield "{:.0f} % of the pairs that blocks of rows would evaluate, and {:.0f} % on letter".format(
+        *(100 * part for part in parts)
+    )
+
+
+PAGES = {
+    "paper.rst": (of_platforms, of_sizes, of_features, of_products_and_types, of_runs),
+    "beyond.rst": (of_teams, of_clusters),
+    "serving.rst": (of_headers,),
+    "engines.rst": (of_selection,),
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "sentences"), [(page, each) for page, of in PAGES.items() for each in of]
+)
+def test_the_page_says_what_was_measured(page, sentences):
+    text = re.sub(r"\s+", " ", (ROOT / "docs" / page).read_text())
+    for sentence in sentences():
+        assert sentence in text
