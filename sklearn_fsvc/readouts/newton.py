@@ -36,6 +36,10 @@ class Coordinates:
         right = G[:-1] - xp.outer(self._mean, G[-1])
         return self._with(self._solved(right), G[-1] / self._root)
 
+    def whiten(self, right):
+        """L^-1 times some columns, a new array."""
+        return self._solved(right)
+
     def _solved(self, right, transposed=False):
         return self._factor.solve_lower(self.algebra.xp.array(right, order="F"), transposed)
 
