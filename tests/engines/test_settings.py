@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine, profiles
+from sklearn_fsvc.engines import get_engine, jit, profiles
 from sklearn_fsvc.engines.jit import JitEngine
 from sklearn_fsvc.tuning import KINDS, example
 
@@ -128,5 +128,9 @@ def test_an_estimator_works_beside_a_corrupt_profile(estimator, digits):
 def test_threads_of_a_profile_are_those_of_a_worker(sixteen_threads, monkeypatch, share, used):
     monkeypatch.setenv("OMP_NUM_THREADS", share)
     tune_by_hand(threads=16)
+    taken, layer = [], layer_of(KIND)
+    monkeypatch.setattr(jit, "_SERIAL", 0)
+    monkeypatch.setattr(jit, "map_rows", lambda work, n_rows, threads, **how: taken.append(threads))
     with get_engine("jit") as engine:
-        assert engine.prepare(layer_of(KIND)).threads == used
+        engine.hidden(engine.prepare(layer), np.zeros((3, layer.n_features), layer.units.dtype))
+    assert taken == [used]
