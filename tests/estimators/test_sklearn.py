@@ -88,13 +88,17 @@ def variants(**params):
     yield RBFClassifier(10, readout="lms", **params)
     yield RBFClassifier(10, readout="none", **params)
     yield RBFClassifier(10, metric="euclidean", kernel="gaussian", feature_weights=None, **params)
-    yield RBFClassifier(10, alpha=[0.1, 1.0], probability=True, feature_weights=None, **params)
+    yield RBFClassifier(
+        10, alpha=[0.1, 1.0], probability=True, feature_weights=None, random_state=0, **params
+    )
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
     yield RBFClassifier(10, readout="softmax", feature_weights=None, **params)
     yield TanhClassifier(30, readout="softmax", alpha=1.0, feature_weights=None, **params)
     yield RBFProjector(10, feature_weights="learned", **params)
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
-    yield TanhClassifier(30, alpha="loo", probability=True, feature_weights=None, **params)
+    yield TanhClassifier(
+        30, alpha="loo", probability=True, feature_weights=None, random_state=0, **params
+    )
     yield RBFRegressor(10, selection="random", **params)
     yield RBFRegressor(kernel="triangular", radius=1.0, alpha="loo", uncertainty=True, **params)
     yield TanhRegressor(30, alpha=1.0, feature_weights=None, **params)
