@@ -92,8 +92,10 @@ def variants(**params):
         10, alpha=[0.1, 1.0], probability=True, feature_weights=None, random_state=0, **params
     )
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
-    yield RBFClassifier(10, readout="softmax", feature_weights=None, **params)
-    yield TanhClassifier(30, readout="softmax", alpha=1.0, feature_weights=None, **params)
+    yield RBFClassifier(10, readout="softmax", feature_weights=None, random_state=0, **params)
+    yield TanhClassifier(
+        30, readout="softmax", alpha=1.0, feature_weights=None, random_state=0, **params
+    )
     yield RBFProjector(10, feature_weights="learned", **params)
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
     yield TanhClassifier(
