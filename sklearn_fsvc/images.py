@@ -112,7 +112,7 @@ class PatchGrid:
 
 
 def augmented(X, y, image_shape, *, shift=0, flip=False):
-    """Images as they are, shifted and mirrored: a source of rows for `fit`.
+    """Return a source of rows for `fit`: images as they are, shifted and mirrored.
 
     One chunk after the other is made when it is asked for, so that the copies are never in memory
     together. Pixels that come in at a border are those of the border.

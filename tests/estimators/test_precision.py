@@ -132,7 +132,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr("sklearn_fsvc.engines.algebra.has_bytes", lambda: False)
     elif case == "small":
-        monkeypatch.setattr(readouts, "_LARGE", 2**34)
+        monkeypatch.setattr(readouts, "_LARGE", 2**37)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None

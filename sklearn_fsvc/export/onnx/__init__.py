@@ -53,7 +53,7 @@ def register():
 
 
 def to_onnx(model, X, *, options=None, **more):
-    """A fitted model as an ONNX model.
+    """Convert a fitted model to an ONNX model.
 
     `register`, and then ``skl2onnx.to_onnx`` without dictionaries in the place of
     probabilities. The model predicts as ``model`` does, but nothing is checked: rows with NaN
