@@ -24,8 +24,8 @@ from ..readouts.solution import Solution, warn_of
 from ..rows.sources import Source
 from .parts import Readout, generator
 
-# How far a penalty is above the noise of rounding where that makes no difference: with 3 times,
-# two of eight tables of smooth regression lost 0.5 points, and found 6 times.
+# How many times the noise of rounding a penalty is where rounding makes no difference. Two of eight
+# tables of smooth regression found 6 times the noise, and lost 0.5 points.
 _FAR = 10
 # Multiplications of H with itself from which bytes gain more than it takes to try them.
 _LARGE = 2**37
