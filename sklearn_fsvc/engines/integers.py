@@ -67,9 +67,7 @@ def add_gram(blocks, H, steps):
     def add(part):
         begin, first, block = part
         end = min(begin + _COLUMNS, first + block.shape[1])
-        add_products(
-            words, words, first, begin, end, of_units, of_columns, steps.scale**-2, block.T
-        )
+        add_products(words, first, begin, end, of_units, of_columns, steps.scale**-2, block.T)
 
     parts = [
         (begin, first, block)

@@ -167,16 +167,23 @@ def search_penalty(folds, start, hopeless=np.inf):
         return tried[alpha]
 
     best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MOST))
-    for step in (1, -1) if error_at(best) < hopeless or np.isinf(error_at(best)) else ():
+    if error_at(best) < hopeless or np.isinf(error_at(best)):
+        best = downhill(error_at, best, least, _MOST)
+    return Found(float(STEP**best), error_at(best), len(folds[0][0].h), tried)
+
+
+def downhill(error_at, best, least, most):
+    """The whole number where an error is least, beside which it is more: up first, else down."""
+    for step in (1, -1):
         first = best
         # From an infinite error there is nothing to lose.
-        while least <= best + step <= _MOST and (
+        while least <= best + step <= most and (
             error_at(best + step) < error_at(best) or (step > 0 and np.isinf(error_at(best)))
         ):
             best += step
         if best != first:
             break
-    return Found(float(STEP**best), error_at(best), len(folds[0][0].h), tried)
+    return best
 
 
 def _rounding(n):

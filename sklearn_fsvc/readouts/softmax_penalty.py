@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .held_out import STEP, Found, parts_to_hold_out, that_judge
+from .held_out import STEP, Found, downhill, parts_to_hold_out, that_judge
 from .softmax import Training
 from .tally import tally
 
@@ -47,13 +47,7 @@ def search_softmax_penalty(job, layer, samples, random):
             tried[alpha] = float(np.mean([fold.log_loss(alpha) for fold in folds]))
         return tried[alpha]
 
-    best = _START
-    for step in (1, -1):
-        first = best
-        while _LEAST <= best + step <= _MOST and error_at(best + step) < error_at(best):
-            best += step
-        if best != first:
-            break
+    best = downhill(error_at, _START, _LEAST, _MOST)
     return Found(float(STEP**best), error_at(best), layer.n_units, tried)
 
 

@@ -246,7 +246,8 @@ class _Flow:
         if is_small and self._at_once(sink, consumer):
             return
         place = self.sparse_place or place_of(engine, layer, self._patch_bytes(consumer))
-        basic, tile = self._plan(place, sink, consumer)
+        basic = basic_layer(engine, layer, self.sparse_place is not None)
+        tile = self._tile_rows(place, basic, sink.n_buffers, consumer)
         if is_small:
             tile = max(1, self.n_rows // 2)
         prepared = place.prepare(layer)
@@ -305,11 +306,6 @@ class _Flow:
         if not isinstance(self.layer, PatchLayer):
             return 0
         return max(1, self.job.memory_limit - consumer.fixed_bytes)
-
-    def _plan(self, place, sink, consumer):
-        """The basic layer, and the rows of a tile."""
-        basic = basic_layer(self.job.engine, self.layer, self.sparse_place is not None)
-        return basic, self._tile_rows(place, basic, sink.n_buffers, consumer)
 
     def _is_small(self, tile_rows):
         """Whether the rows are one tile whatever was measured, and however little memory there is.

@@ -38,28 +38,28 @@ _SIGNS = -(2**31) + 0x808080
 class _Products:
     """The sums of a group of units times some columns, while the code is emitted."""
 
-    def __init__(self, b, units, group, columns, other, first):
-        self.b, self.units, self.group = b, units, group
-        self.columns, self.other, self.first = columns, other, first
-        self.n_words = b.extract_value(units.shape, 1)
+    def __init__(self, b, words, group, other, first):
+        self.b, self.words = b, words
+        self.group, self.other, self.first = group, other, first
+        self.n_words = b.extract_value(words.shape, 1)
         self.vector = ir.VectorType(I32, LANES)
 
-    def _word(self, array, group, k, unit):
+    def _word(self, group, k, unit):
         """Pointer to the word of a unit."""
         b = self.b
         step = b.add(b.mul(group, self.n_words), k)
-        return b.gep(array.data, [b.add(b.mul(step, I64(GROUP)), unit)])
+        return b.gep(self.words.data, [b.add(b.mul(step, I64(GROUP)), unit)])
 
     def _units(self, k, v):
         """The bytes of a vector of units, less 128."""
-        b, pointer = self.b, self._word(self.units, self.group, k, I64(v * LANES))
+        b, pointer = self.b, self._word(self.group, k, I64(v * LANES))
         vector = b.load(b.bitcast(pointer, self.vector.as_pointer()), align=4)
         return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES))
 
     def _column(self, k, c):
         """The bytes of a column, in all lanes."""
         b, column = self.b, self.b.add(self.first, I64(c))
-        return terms.splat(b, self.vector, b.load(self._word(self.columns, self.other, k, column)))
+        return terms.splat(b, self.vector, b.load(self._word(self.other, k, column)))
 
     def into(self, out):
         """Put them into an array (columns, units) of 32-bit integers."""
@@ -81,23 +81,23 @@ class _Products:
 
 
 @intrinsic
-def _products(context, units, group, columns, other, first, out):
+def _products(context, words, group, other, first, out):
     """Sums over all rows of the bytes of a group, less 128, times those of columns of another."""
-    signature = types.void(units, group, columns, other, first, out)
+    signature = types.void(words, group, other, first, out)
 
     def codegen(context, b, signature, args):
         arrays = [
             make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, args, strict=True)
         ]
-        _Products(b, *arrays[:5]).into(arrays[5])
+        _Products(b, *arrays[:4]).into(arrays[4])
         return context.get_dummy_value()
 
     return signature, codegen
 
 
 @jit
-def add_products(units, columns, origin, begin, end, of_units, of_columns, scale, out):
+def add_products(words, origin, begin, end, of_units, of_columns, scale, out):
     """Add ``scale * (products + of_units[i] + of_columns[j])`` to a symmetric matrix.
 
     To ``out[j - origin, i - origin]``, for the columns j from `begin`, a multiple of `GROUP`, to
@@ -105,11 +105,11 @@ def add_products(units, columns, origin, begin, end, of_units, of_columns, scale
     """
     n_units = origin + out.shape[1]
     sums = np.empty((COLUMNS, GROUP), np.int32)
-    for low in range(begin // GROUP, units.shape[0], _BLOCK):
+    for low in range(begin // GROUP, words.shape[0], _BLOCK):
         for j in range(begin, end, COLUMNS):
             other = j // GROUP
-            for i in range(max(low, other), min(low + _BLOCK, units.shape[0])):
-                _products(units, i, columns, other, j % GROUP, sums)
+            for i in range(max(low, other), min(low + _BLOCK, words.shape[0])):
+                _products(words, i, other, j % GROUP, sums)
                 first = i * GROUP
                 for c in range(min(COLUMNS, end - j)):
                     more = of_columns[j + c]
