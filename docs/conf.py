@@ -1,18 +1,17 @@
 """Sphinx: `pip install '.[docs]' && sphinx-build docs docs/_build`."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 from sklearn_fsvc import __version__
-from sklearn_fsvc.bench import EXPERIMENTS
-from sklearn_fsvc.bench.results import read_csv
 
 project = "sklearn_fsvc"
 author = "the sklearn_fsvc developers"
 release = __version__
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "benchmarks")]
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -73,7 +72,9 @@ subprocess.run([sys.executable, str(Path(__file__).parent / "draw")], check=True
 # The pictures of paper.rst, from the numbers that are kept.
 pictures = Path(__file__).parent / "pictures"
 pictures.mkdir(exist_ok=True)
+experiments = importlib.import_module("paper").EXPERIMENTS
+read_csv = importlib.import_module("_paper_results").read_csv
 for path in (Path(__file__).parent.parent / "benchmarks/results/paper").glob("*/*.csv"):
-    results = read_csv(path, **EXPERIMENTS[path.stem].options)
+    results = read_csv(path, **experiments[path.stem].options)
     results.title += f" ({path.parent.name.replace('_', ', ')})"
     results.draw(pictures / f"{path.parent.name}_{path.stem}.png")

@@ -1,4 +1,4 @@
-"""python -m sklearn_fsvc {info, demo, tune, bench, export}"""
+"""python -m sklearn_fsvc {info, demo, tune, export}"""
 
 import argparse
 import platform
@@ -101,13 +101,6 @@ def _profile_of(device):
         return profiles.path_of(engine.identity())
 
 
-def bench(args):
-    """The tables and figures of the ISEEE 2017 paper, measured here."""
-    from .bench import bench as measure
-
-    measure([args.experiment], args.device, args.quick, args.output)
-
-
 def export(args):
     """A saved model as a file for other programs."""
     from .export.command import export as write
@@ -159,22 +152,6 @@ def _add_tune(commands):
     )
 
 
-def _add_bench(commands):
-    from .bench import EXPERIMENTS
-
-    options = commands.add_parser(
-        "bench", **_about(bench), formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"{n:10} {e.options['title']}" for n, e in EXPERIMENTS.items()),
-    )  # fmt: skip
-    options.add_argument(
-        "experiment", choices=[*EXPERIMENTS, "all"], metavar="experiment",
-        help="one of those below, or all",
-    )  # fmt: skip
-    options.add_argument("--device", default="auto", help=_DEVICE)
-    options.add_argument("--quick", action="store_true", help="all of them in two minutes")
-    options.add_argument("--output", default="bench", help="folder for the files (%(default)s)")
-
-
 def _add_export(commands):
     options = commands.add_parser("export", **_about(export))
     options.add_argument("model", help="a file of skops")
@@ -188,10 +165,9 @@ def main(argv=None):
     commands.add_parser("info", **_about(info))
     _add_demo(commands)
     _add_tune(commands)
-    _add_bench(commands)
     _add_export(commands)
     args = parser.parse_args(argv)
-    commands = {"info": info, "demo": demo, "tune": tune, "bench": bench, "export": export}
+    commands = {"info": info, "demo": demo, "tune": tune, "export": export}
     try:
         commands[args.command](args)
     except (RuntimeError, ValueError, OSError) as error:  # what these raise is for the user

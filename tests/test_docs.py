@@ -122,15 +122,13 @@ def test_the_links_of_the_readme(link):
     assert not anchor or anchor in headings(ROOT / file)
 
 
-def test_numbers_of_pages_are_those_that_were_measured(monkeypatch, capsys):
+def test_numbers_of_pages_are_those_that_were_measured(capsys):
     """`python benchmarks/pages.py` writes them."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     check = runpy.run_path(str(ROOT / "benchmarks" / "pages.py"))["main"]
     assert not check(True), capsys.readouterr().out
 
 
-def test_a_number_that_is_not_the_measured_one_is_found(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def test_a_number_that_is_not_the_measured_one_is_found():
     filled = runpy.run_path(str(ROOT / "benchmarks" / "pages.py"))["filled"]
     number = re.search(r"numbers: front-tables -->.*?(\d\d\.\d %)", README, re.DOTALL)
     wrong = README[: number.start(1)] + "12.3 %" + README[number.end(1) :]

@@ -39,14 +39,8 @@ def test_tune(capsys):
 def test_what_cannot_be_done_is_said_in_a_line():
     with pytest.raises(SystemExit, match="tune: kind='x' is not known"):
         main(["tune", "--device", "jit", "--kind", "x"])
-    with pytest.raises(SystemExit, match="bench: device='gpu' is not known"):
-        main(["bench", "table1", "--device", "gpu"])
-
-
-def test_bench(capsys, tmp_path):
-    main(["bench", "figure5", "--device", "jit", "--quick", "--output", str(tmp_path / "out")])
-    assert "no GPU: --device cuda" in capsys.readouterr().out
-    assert (tmp_path / "out" / "figure5.csv").exists()
+    with pytest.raises(SystemExit, match="tune: device='gpu' is not known"):
+        main(["tune", "--device", "gpu"])
 
 
 def test_info_says_why_an_engine_does_not_work(capsys, monkeypatch):
@@ -176,7 +170,7 @@ def test_tune_says_how_long_it_takes_and_keeps_what_it_has(monkeypatch, capsys):
     assert "9 minutes" in _what_tune_takes(30, 5)
 
 
-@pytest.mark.parametrize("command", ["demo", "tune", "bench", "export"])
+@pytest.mark.parametrize("command", ["demo", "tune", "export"])
 def test_all_options_are_described(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])

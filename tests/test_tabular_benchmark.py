@@ -1,11 +1,9 @@
 """The benchmark of tables: its reading, its splits, its scores, what it keeps and what it says."""
 
 import json
-import sys
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,18 +14,11 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
 
 @pytest.fixture
-def bench(monkeypatch):
+def bench():
     """Module of the benchmark by the end of its name."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    before = set(sys.modules)
-    yield lambda name: import_module(f"_tabular_{name}")
-    for name in set(sys.modules) - before:
-        if name.startswith("_tabular_"):
-            del sys.modules[name]
+    return lambda name: import_module(f"_tabular_{name}")
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def ptxas():
 
 
 def papers_kernels():
-    """(kernel, types) of those that only `bench` launches, which do not travel."""
-    from sklearn_fsvc.bench import paper_kernel
+    """(kernel, types) of those that only `benchmarks/paper.py` launches, which do not travel."""
+    import _paper_kernel as paper_kernel
 
     for formula, dtype in (("manhattan", "|u1"), ("manhattan", "<f4"), ("tanh", "<f4")):
         types = f"{dtype}[2C]", f"{dtype}[2C]", "<f4[2C]", "<f8"

@@ -8,10 +8,10 @@ import os
 import numpy as np
 import pytest
 
+import _paper_methods as methods
 import contract
 import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc.bench import methods
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.tuning import example
@@ -21,7 +21,7 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
-from sklearn_fsvc.bench.paper_kernel import kernel
+from _paper_kernel import kernel
 from sklearn_fsvc.engines.cuda import layers as cuda_layers
 from sklearn_fsvc.engines.kernels.cuda import elementwise, manhattan, novelty
 

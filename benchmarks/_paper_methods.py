@@ -11,13 +11,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from ..engines.host import HostStopwatch
-from ..engines.threads import n_threads
-from ..extras import install
-from ..kernels import K
-from ..timing import medians
-from ..tuning import example
-from . import paper
+import _paper_2017 as paper
+from sklearn_fsvc.engines.host import HostStopwatch
+from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc.extras import install
+from sklearn_fsvc.kernels import K
+from sklearn_fsvc.timing import medians
+from sklearn_fsvc.tuning import example
 
 # Synapses of one call of the paper's loop: it runs on so many rows as these make.
 _LOOP = 4e7
@@ -102,7 +102,7 @@ def paper_kernel(engine, block):
         _check_memory(engine, 2 * (N + m) * n * itemsize + N * m * max(4, itemsize))
         if find_spec("numba_cuda_mlir") is None:
             raise Refused(f"needs the compiler: {install('cuda-kernels')}")
-        from .paper_kernel import kernel as make
+        from _paper_kernel import kernel as make
 
         kernel, grid = make(formula[0], "int" in dtype), (-(-N // block), -(-m // block))
         X, units, parameter = _by_features(kind, N, m, n)

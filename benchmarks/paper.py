@@ -1,16 +1,21 @@
-"""The tables and figures of the ISEEE 2017 paper, measured anew: see `experiments`."""
+"""The tables and figures of the ISEEE 2017 paper, measured anew: see `_paper_experiments`.
 
+python benchmarks/paper.py EXPERIMENT [--device cuda] [--quick] [--output FOLDER]
+`--help` lists the experiments; "all" runs all of them.
+"""
+
+import argparse
 import math
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..engines import get_engine
-from . import experiments  # noqa: F401  (fills EXPERIMENTS)
-from .run import EXPERIMENTS, Run
+import _paper_experiments  # noqa: F401  (fills EXPERIMENTS)
+from _paper_run import EXPERIMENTS, Run
+from sklearn_fsvc.engines import get_engine
 
 
-def bench(names, device="auto", quick=False, output="bench", draw=None):
+def measure(names, device="auto", quick=False, output="paper-results", draw=None):
     """Run experiments: print their tables, write them as CSV and draw them.
 
     Parameters
@@ -34,11 +39,6 @@ def bench(names, device="auto", quick=False, output="bench", draw=None):
     ------
     ValueError, RuntimeError
         If an experiment or the device is not known, or the device does not work here.
-
-    Examples
-    --------
-    >>> EXPERIMENTS["table5"].options["title"]
-    'Table V: platforms'
     """
     names = list(EXPERIMENTS) if "all" in names else list(names)
     for name in names:
@@ -52,7 +52,7 @@ def bench(names, device="auto", quick=False, output="bench", draw=None):
         run = Run(engine, quick)
         for name in names:
             start = time.perf_counter()
-            command = f"python -m sklearn_fsvc bench {name} --device {engine.name}"
+            command = f"python benchmarks/paper.py {name} --device {engine.name}"
             results = EXPERIMENTS[name](run, command + (" --quick" if quick else ""))
             path = results.write_csv(output)
             print(results.text())
@@ -61,3 +61,21 @@ def bench(names, device="auto", quick=False, output="bench", draw=None):
             print(f"{time.perf_counter() - start:.1f} s, {path}\n", flush=True)
             done.append(results)
     return done
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"{n:10} {e.options['title']}" for n, e in EXPERIMENTS.items()),
+    )
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"], metavar="EXPERIMENT")
+    parser.add_argument("--device", default="auto", help="as estimators take it (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="all of them in two minutes")
+    parser.add_argument("--output", default="paper-results", help="folder (%(default)s)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    args = arguments()
+    measure([args.experiment], args.device, args.quick, args.output)

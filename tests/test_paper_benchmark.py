@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+import _paper_2017 as paper
+import _paper_experiments as experiments
+import _paper_methods as methods
 import naive
-from sklearn_fsvc.bench import EXPERIMENTS, bench, experiments, methods, paper
-from sklearn_fsvc.bench.methods import Refused, ours, paper_kernel, paper_loop
-from sklearn_fsvc.bench.results import Results, read_csv
-from sklearn_fsvc.bench.run import Run
+from _paper_methods import Refused, ours, paper_kernel, paper_loop
+from _paper_results import Results, read_csv
+from _paper_run import EXPERIMENTS, Run
+from paper import measure
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.tuning import example
 
@@ -89,7 +92,7 @@ def test_cells_say_why_they_are_empty(monkeypatch):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiment(tiny, tmp_path, capsys, name):
-    (results,) = bench([name], "jit", quick=True, output=tmp_path)
+    (results,) = measure([name], "jit", quick=True, output=tmp_path)
     said = capsys.readouterr().out
     assert results.title in said
     assert results.cells
@@ -98,7 +101,7 @@ def test_experiment(tiny, tmp_path, capsys, name):
         assert filled or cell["error"] in REASONS, cell
         assert cell["experiment"] == name
         assert results.column in cell
-    assert results.command == f"python -m sklearn_fsvc bench {name} --device jit --quick"
+    assert results.command == f"python benchmarks/paper.py {name} --device jit --quick"
     again = read_csv(tmp_path / f"{name}.csv", **EXPERIMENTS[name].options)
     for cell, kept in zip(results.cells, again.cells, strict=True):
         cell = {key: value for key, value in cell.items() if value is not None}
@@ -131,7 +134,7 @@ def test_the_run_of_figure_4_is_cut_as_the_paper_says(tiny, tmp_path):
 
 def test_unknown_experiment(tmp_path):
     with pytest.raises(ValueError, match="name='table9' is no experiment; choose from table1"):
-        bench(["table9"], output=tmp_path / "none")
+        measure(["table9"], output=tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 

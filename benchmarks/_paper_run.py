@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..engines import known_engines
-from ..engines.blas import ProductEngine
-from ..engines.threads import n_threads
-from .methods import Refused, ours, paper_kernel, paper_loop
-from .results import Results
+from _paper_methods import Refused, ours, paper_kernel, paper_loop
+from _paper_results import Results
+from sklearn_fsvc.engines import known_engines
+from sklearn_fsvc.engines.blas import ProductEngine
+from sklearn_fsvc.engines.threads import n_threads
 
 RBF, MUL = "manhattan triangular", "tanh"
 _LAYERS = {RBF: "RBF", MUL: "MUL"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import paper
+import _paper_2017 as paper
 
 FIELDS = (
     "experiment", "device", "layer", "method", "stage", "dtype", "M", "As", "N", "m", "n",

@@ -9,15 +9,23 @@ from functools import partial
 
 import numpy as np
 
-from ..engines import get_engine
-from ..engines.host import processor
-from ..engines.threads import n_threads
-from ..rows.streaming import basic_layer, take_rows
-from ..rows.tiling import BasicLayer, format_bytes
-from ..tuning import example
-from . import paper
-from .methods import Method, Refused, numpy_product, ours, paper_kernel, paper_loop, scipy_cdist
-from .run import MUL, RBF, Run, experiment
+import _paper_2017 as paper
+from _paper_methods import (
+    Method,
+    Refused,
+    numpy_product,
+    ours,
+    paper_kernel,
+    paper_loop,
+    scipy_cdist,
+)
+from _paper_run import MUL, RBF, Run, experiment
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.engines.host import processor
+from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc.rows.streaming import basic_layer, take_rows
+from sklearn_fsvc.rows.tiling import BasicLayer, format_bytes
+from sklearn_fsvc.tuning import example
 
 _BLOCKS = (4, 8, 16, 32, 64)
 # Values of M; one more is too large for any memory.
