@@ -1,14 +1,14 @@
 """The paper's kernel on the GPU: see `_paper_2017`."""
 
 from _paper_2017 import finish, term
-from sklearn_fsvc.engines.kernels.deferred import deferred
+from sklearn_fsvc._src.engines.kernels.deferred import deferred
 
 
 @deferred
 def kernel(formula, is_integer):
     """A thread an output; launched with blocks of B x B threads."""
     global cuda  # where the simulator looks for it
-    from sklearn_fsvc.engines.kernels.language import cuda, device
+    from sklearn_fsvc._src.engines.kernels.language import cuda, device
 
     add, end = device(term(formula, is_integer)), device(finish(formula))
 

@@ -5,9 +5,9 @@ from functools import cached_property
 
 from _paper_methods import Refused, ours, paper_kernel, paper_loop
 from _paper_results import Results
-from sklearn_fsvc.engines import known_engines
-from sklearn_fsvc.engines.blas import ProductEngine
-from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc._src.engines import known_engines
+from sklearn_fsvc._src.engines.blas import ProductEngine
+from sklearn_fsvc._src.engines.threads import n_threads
 
 RBF, MUL = "manhattan triangular", "tanh"
 _LAYERS = {RBF: "RBF", MUL: "MUL"}

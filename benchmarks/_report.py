@@ -5,7 +5,7 @@ import json
 import time
 from pathlib import Path
 
-from sklearn_fsvc.engines.host import HostStopwatch, processor
+from sklearn_fsvc._src.engines.host import HostStopwatch, processor
 
 
 class CpuStopwatch(HostStopwatch):

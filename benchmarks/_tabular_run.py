@@ -5,7 +5,7 @@ import time
 
 from _tabular_data import read_table, splits
 from _tabular_fit import measure, warm_up
-from sklearn_fsvc.engines.host import processor
+from sklearn_fsvc._src.engines.host import processor
 
 KEY = ("set", "split", "method", "variant")
 

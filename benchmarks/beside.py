@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc.engines.threads import n_cores
+from sklearn_fsvc._src.engines.threads import n_cores
 
 MULTIPLY = (
     "import numpy as np\nA = np.random.rand(1000, 1000)\nprint(flush=True)\nwhile True: A @ A"

@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _report import arguments, report
-from sklearn_fsvc.engines import algebra
-from sklearn_fsvc.engines.algebra import HOST, _gemm, _syrk, _trsm
+from sklearn_fsvc._src.engines import algebra
+from sklearn_fsvc._src.engines.algebra import HOST, _gemm, _syrk, _trsm
 
 ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
 # Rows for each column of a tall matrix.

@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 
 from _report import arguments, report
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.threads import n_threads
-from sklearn_fsvc.timing import medians
-from sklearn_fsvc.tuning import example
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.threads import n_threads
+from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import example
 
 SIZE = 2048
 KINDS = (

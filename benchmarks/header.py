@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from _data import read_fsvc
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.export.c import header_of
+from sklearn_fsvc._src.export.c import header_of
 
 PROGRAM = """
 #include "m.h"

@@ -15,12 +15,12 @@ from scipy.linalg.blas import ssyrk
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.demo import load_images
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.engines.host import HostStopwatch
-from sklearn_fsvc.formulas import Steps
-from sklearn_fsvc.readouts.panels import Panels
-from sklearn_fsvc.timing import medians
+from sklearn_fsvc._src.demo import load_images
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.engines.host import HostStopwatch
+from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.timing import medians
 
 PRECISIONS = "float", 8, 15, "auto"
 

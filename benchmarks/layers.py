@@ -12,11 +12,11 @@ from scipy.spatial.distance import cdist
 
 from _report import arguments, report
 from sklearn_fsvc import TanhProjector
-from sklearn_fsvc.engines import ENGINES, get_engine
-from sklearn_fsvc.engines.threads import n_threads
-from sklearn_fsvc.kernels import KERNELS
-from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.timing import medians
+from sklearn_fsvc._src.engines import ENGINES, get_engine
+from sklearn_fsvc._src.engines.threads import n_threads
+from sklearn_fsvc._src.kernels import KERNELS
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.timing import medians
 
 N = M = 2048
 FEATURES = 784

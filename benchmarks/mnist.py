@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.demo import load_images
+from sklearn_fsvc._src.demo import load_images
 
 
 def main(args):

@@ -11,8 +11,8 @@ import numpy as np
 
 from _report import arguments, report
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc.demo import load_images
-from sklearn_fsvc.timing import medians
+from sklearn_fsvc._src.demo import load_images
+from sklearn_fsvc._src.timing import medians
 
 ROWS = 2000  # of the fits from which the radius and the scale are taken
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import _paper_experiments  # noqa: F401  (fills EXPERIMENTS)
 from _paper_run import EXPERIMENTS, Run
-from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc._src.engines import get_engine
 
 
 def measure(names, device="auto", quick=False, output="paper-results", draw=None):

@@ -15,13 +15,13 @@ import numpy as np
 
 from _report import arguments, report
 from sklearn_fsvc import PatchClassifier, PatchProjector, RBFClassifier, TanhClassifier
-from sklearn_fsvc.demo import load_images
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.patches import parts, place_of
-from sklearn_fsvc.engines.threads import n_threads
-from sklearn_fsvc.estimators.parts import layer_of
+from sklearn_fsvc._src.demo import load_images
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.patches import parts, place_of
+from sklearn_fsvc._src.engines.threads import n_threads
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.timing import medians
 from sklearn_fsvc.images import augmented
-from sklearn_fsvc.timing import medians
 
 # Images whose features are timed, and that torch has on their way at a time.
 IMAGES = {"jit": 200, "cuda": 4000}

@@ -24,7 +24,7 @@ FIT = """
 import sys, time, statistics
 from sklearn.datasets import make_classification
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc._src.engines.threads import n_threads
 RBFClassifier(random_state=0).fit(*make_classification(200, 10, random_state=0))
 print(n_threads())
 for n in {sizes}:

@@ -16,7 +16,7 @@ import numpy as np
 from _data import read_fsvc, read_letter
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc.demo import load_images
+from sklearn_fsvc._src.demo import load_images
 
 GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.8)
 

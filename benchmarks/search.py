@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from _data import read_letter
 from _report import arguments, report
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc.demo import load_images
+from sklearn_fsvc._src.demo import load_images
 
 ALPHAS = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 RADII = [8000.0, 12000.0, 18000.0, 27000.0]

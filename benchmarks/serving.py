@@ -11,9 +11,9 @@ import onnxruntime
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.engines.threads import n_threads
+from sklearn_fsvc._src.engines.threads import n_threads
+from sklearn_fsvc._src.timing import medians
 from sklearn_fsvc.export.onnx import to_onnx
-from sklearn_fsvc.timing import medians
 
 ROWS, CLASSES = 4096, 10
 # rows -> calls that are measured as one, and threads: one row is too little for a second.

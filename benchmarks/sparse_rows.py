@@ -14,9 +14,9 @@ from scipy.sparse import csr_array, random
 
 from _report import CLOCKS, arguments, report
 from sklearn_fsvc import TanhClassifier
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.timing import medians
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.layers import TanhLayer
+from sklearn_fsvc._src.timing import medians
 
 FEATURES = 20_000
 # The part of the numbers that are no zeros -> rows of a tile.

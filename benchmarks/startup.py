@@ -31,7 +31,7 @@ ON_GPU = """
 import time
 start = time.perf_counter()
 from sklearn_fsvc import {name}
-from sklearn_fsvc.demo import load_images
+from sklearn_fsvc._src.demo import load_images
 reading = time.perf_counter()
 X, y = load_images({data!r})[:2]
 start += time.perf_counter() - reading

@@ -16,9 +16,9 @@ import numpy as np
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.demo import load_images
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.readouts.panels import Panels
+from sklearn_fsvc._src.demo import load_images
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.readouts.panels import Panels
 
 CLASSES = 10
 

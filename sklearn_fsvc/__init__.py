@@ -1,11 +1,16 @@
-"""Fast shallow classifiers, regressors and transformers for scikit-learn."""
+"""Fast shallow classifiers, regressors and transformers for scikit-learn.
 
-from .classifiers import PatchClassifier, RBFClassifier, TanhClassifier
-from .pipelines import make_tabular_pipeline
-from .projectors import PatchProjector, RBFProjector, TanhProjector
-from .regressors import PatchRegressor, RBFRegressor, TanhRegressor
-from .search import HiddenSizeSearchCV
-from .version import __version__ as __version__
+Public is what `__all__` names, here and in `engines`, `kernels`, `parts`, `images`, `inspection`,
+`tuning`, `export.c`, `export.onnx` and `export.skops`. All else, in `_src`, may change with every
+version.
+"""
+
+from ._src.classifiers import PatchClassifier, RBFClassifier, TanhClassifier
+from ._src.pipelines import make_tabular_pipeline
+from ._src.projectors import PatchProjector, RBFProjector, TanhProjector
+from ._src.regressors import PatchRegressor, RBFRegressor, TanhRegressor
+from ._src.search import HiddenSizeSearchCV
+from ._src.version import __version__ as __version__
 
 __all__ = [
     "HiddenSizeSearchCV", "PatchClassifier", "PatchProjector", "PatchRegressor", "RBFClassifier",

@@ -4,11 +4,11 @@ import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from .engines import CPU, accelerator, get_engine, known_engines, profiles
-from .engines.memory import host_memory
-from .engines.threads import n_threads
-from .rows.tiling import format_bytes
-from .version import __version__
+from ._src.engines import CPU, accelerator, get_engine, known_engines, profiles
+from ._src.engines.memory import host_memory
+from ._src.engines.threads import n_threads
+from ._src.rows.tiling import format_bytes
+from ._src.version import __version__
 
 # For each kind of layer and each repeat, on two cores of a laptop or on a GPU.
 _MINUTES_TO_TUNE = 0.06
@@ -60,15 +60,15 @@ def _version(package):
 
 def demo(args):
     """Both networks on handwritten digits."""
-    from .demo import run
+    from ._src.demo import run
 
     run(args.data, args.output, args.n_hidden, args.device, args.verbose)
 
 
 def tune(args):
     """Measure which settings are fastest on this machine, and keep them."""
-    from .tuning import KINDS
-    from .tuning import tune as measure
+    from ._src.tuning import KINDS
+    from ._src.tuning import tune as measure
 
     devices = (
         [args.device]
@@ -103,7 +103,7 @@ def _profile_of(device):
 
 def export(args):
     """A saved model as a file for other programs."""
-    from .export.command import export as write
+    from ._src.export.command import export as write
 
     write(args.model, args.c, args.name)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from sklearn_fsvc.engines import ENGINES
+from sklearn_fsvc._src.engines import ENGINES
 
 pytest.register_assert_rewrite("search.comparing")
 
@@ -49,7 +49,7 @@ def profiles_of_their_own(tmp_path, monkeypatch):
 @pytest.fixture
 def few_cores(monkeypatch):
     """The default sizes of a machine of two cores, which tests name."""
-    monkeypatch.setattr("sklearn_fsvc.engines.jit.n_cores", lambda: 2)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.jit.n_cores", lambda: 2)
 
 
 @pytest.fixture(params=list(ENGINES))

@@ -4,9 +4,9 @@ import numpy as np
 
 import naive
 from contract import TOLERANCE
-from sklearn_fsvc.engines.patches import PatchPlace
-from sklearn_fsvc.images import PatchGrid
-from sklearn_fsvc.layers import LinearLayer, PatchLayer, RBFLayer
+from sklearn_fsvc._src.engines.patches import PatchPlace
+from sklearn_fsvc._src.images import PatchGrid
+from sklearn_fsvc._src.layers import LinearLayer, PatchLayer, RBFLayer
 
 # One place; cells that are not equal; channels; rectangles; strides that leave pixels over.
 GRIDS = [

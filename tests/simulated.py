@@ -8,10 +8,10 @@ import re
 
 import numpy as np
 
-from sklearn_fsvc.engines.cuda import CudaEngine, programs
-from sklearn_fsvc.engines.host import HostEngine
-from sklearn_fsvc.engines.kernels.cuda import build
-from sklearn_fsvc.engines.kernels.cuda.manhattan import Tile
+from sklearn_fsvc._src.engines.cuda import CudaEngine, programs
+from sklearn_fsvc._src.engines.host import HostEngine
+from sklearn_fsvc._src.engines.kernels.cuda import build
+from sklearn_fsvc._src.engines.kernels.cuda.manhattan import Tile
 
 TILES = {
     np.dtype(np.float32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),

@@ -1,6 +1,6 @@
 """Two engines of one thread on the host, numbered like GPUs: what a team is tested with."""
 
-from sklearn_fsvc.engines.jit import JitEngine
+from sklearn_fsvc._src.engines.jit import JitEngine
 
 
 class Half(JitEngine):

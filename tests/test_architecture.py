@@ -6,14 +6,16 @@ import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import sklearn_fsvc
 
-PACKAGE = Path(sklearn_fsvc.__file__).parent
+PACKAGE = Path(sklearn_fsvc.__file__).parent / "_src"
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 FILES = {
     path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."): path
@@ -22,7 +24,7 @@ FILES = {
 # Rooms, the highest first: a room, a file or a folder, imports only from those below it.
 # What is not named here, such as a version number, may be imported from everywhere.
 ROOMS = (
-    "__main__", "demo", "export", "inspection", "search", "tuning", "classifiers",
+    "demo", "export", "inspection", "search", "tuning", "classifiers",
     "regressors", "projectors", "pipelines", "categories", "estimators", "units", "readouts",
     "rows", "timing", "engines", "layers", "kernels", "images",
 )  # fmt: skip
@@ -30,7 +32,7 @@ ROOMS = (
 
 def imports_of(path):
     """Absolute names of all that a file imports, anywhere in it: its own package's are modules."""
-    package = ["sklearn_fsvc", *path.relative_to(PACKAGE).parent.parts]
+    package = ["sklearn_fsvc", "_src", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -47,7 +49,8 @@ def own_imports(path):
         parts = name.split(".")
         if parts[0] != "sklearn_fsvc":
             continue
-        inner = [".".join(parts[1:end]) for end in range(len(parts), 0, -1)]
+        assert parts[1] == "_src", f"{path} imports {name}, which is for users"
+        inner = [".".join(parts[2:end]) for end in range(len(parts), 1, -1)]
         candidates = [name for i in inner for name in (i, f"{i}.__init__".lstrip("."))]
         yield next(name for name in candidates if name in FILES)
 
@@ -58,7 +61,6 @@ def room_of(name):
 
 def test_no_circle_of_imports():
     graph = {name: set(own_imports(path)) - {name} for name, path in FILES.items()}
-    graph["__init__"].discard("__main__")
     list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
@@ -116,7 +118,27 @@ def test_importing_compiles_and_loads_nothing():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def public_modules():
+    """Those that can be imported by names without an underscore; `export` is a folder of them."""
+    for path in sorted(PACKAGE.parent.rglob("*.py")):
+        name = path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".")
+        if not any(part.startswith("_") for part in name.removesuffix("__init__").split(".")):
+            yield f"sklearn_fsvc.{name}".removesuffix(".__init__")
+
+
 def test_public_names():
     assert sklearn_fsvc.__all__ == sorted(sklearn_fsvc.__all__)
     for name in sklearn_fsvc.__all__:
         assert "Examples\n    --------" in getattr(sklearn_fsvc, name).__doc__
+
+
+@pytest.mark.parametrize("name", list(public_modules()))
+def test_what_is_public_is_said(name):
+    """In `__all__`, and in the docs; nothing else has a name without an underscore there."""
+    module = import_module(name)
+    said = (PROJECT.parent / "docs" / "api.rst").read_text()
+    place = name.removeprefix("sklearn_fsvc").lstrip(".")
+    names = {name for name, value in vars(module).items() if not isinstance(value, ModuleType)}
+    assert {name for name in names if name[0] != "_"} == set(getattr(module, "__all__", ()))
+    for name in getattr(module, "__all__", ()):
+        assert re.search(rf"^   ~?{'.'.join(filter(None, (place, name)))}$", said, re.MULTILINE)

@@ -19,6 +19,7 @@ import joblib
 import numpy as np
 import pytest
 
+from benchmark import benchmark
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
 ROOT = Path(__file__).parents[1]
@@ -124,12 +125,11 @@ def test_the_links_of_the_readme(link):
 
 def test_numbers_of_pages_are_those_that_were_measured(capsys):
     """`python benchmarks/pages.py` writes them."""
-    check = runpy.run_path(str(ROOT / "benchmarks" / "pages.py"))["main"]
-    assert not check(True), capsys.readouterr().out
+    assert not benchmark("pages").main(True), capsys.readouterr().out
 
 
 def test_a_number_that_is_not_the_measured_one_is_found():
-    filled = runpy.run_path(str(ROOT / "benchmarks" / "pages.py"))["filled"]
+    filled = benchmark("pages").filled
     number = re.search(r"numbers: front-tables -->.*?(\d\d\.\d %)", README, re.DOTALL)
     wrong = README[: number.start(1)] + "12.3 %" + README[number.end(1) :]
     assert filled(wrong) == README != wrong

@@ -13,7 +13,7 @@ from sklearn.utils import estimator_html_repr
 
 import sklearn_fsvc
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier, inspection
-from sklearn_fsvc.documentation import URL
+from sklearn_fsvc._src.documentation import URL
 
 PAGES = Path(__file__).parents[1] / "docs" / "classes"
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_fsvc import extras
+from sklearn_fsvc._src import extras
 
 PACKAGE = Path(extras.__file__).parent
 

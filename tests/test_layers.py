@@ -3,9 +3,9 @@ import pytest
 
 import naive
 from contract import TOLERANCE
-from sklearn_fsvc.formulas import Affine
-from sklearn_fsvc.kernels import KERNELS, METRICS, K
-from sklearn_fsvc.layers import RBFLayer, TanhLayer, hidden_dtype
+from sklearn_fsvc._src.formulas import Affine
+from sklearn_fsvc._src.kernels import KERNELS, METRICS, K
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, hidden_dtype
 
 
 def test_triangle_and_gaussian_have_equal_area():

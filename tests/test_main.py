@@ -5,9 +5,9 @@ import struct
 import numpy as np
 import pytest
 
-from sklearn_fsvc import demo, tuning
 from sklearn_fsvc.__main__ import _what_tune_takes, main
-from sklearn_fsvc.engines import ENGINES, get_engine, profiles
+from sklearn_fsvc._src import demo, tuning
+from sklearn_fsvc._src.engines import ENGINES, get_engine, profiles
 
 
 def test_info(capsys):

@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
-import _paper_2017 as paper
-import _paper_experiments as experiments
-import _paper_methods as methods
 import naive
-from _paper_methods import Refused, ours, paper_kernel, paper_loop
-from _paper_results import Results, read_csv
-from _paper_run import EXPERIMENTS, Run
-from paper import measure
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.tuning import example
+from benchmark import benchmark
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.tuning import example
+
+paper, experiments, methods = map(
+    benchmark, ("_paper_2017", "_paper_experiments", "_paper_methods")
+)
+Refused, ours = methods.Refused, methods.ours
+paper_kernel, paper_loop = methods.paper_kernel, methods.paper_loop
+results_module, run_module = map(benchmark, ("_paper_results", "_paper_run"))
+Results, read_csv = results_module.Results, results_module.read_csv
+EXPERIMENTS, Run = run_module.EXPERIMENTS, run_module.Run
+measure = benchmark("paper").measure
 
 KINDS = ["manhattan triangular float32", "manhattan triangular uint8", "tanh float64"]
 # Why a cell may be empty on a machine without a GPU.

@@ -22,7 +22,7 @@ from sklearn_fsvc import (
     TanhProjector,
     make_tabular_pipeline,
 )
-from sklearn_fsvc.pipelines import BoundedQuantileTransformer
+from sklearn_fsvc._src.pipelines import BoundedQuantileTransformer
 
 normal = NormalDist().inv_cdf
 LOW, HIGH = normal(1e-7), normal(1 - 1e-7)  # what scikit-learn gives both ends

@@ -10,9 +10,9 @@ from sklearn.datasets import load_digits
 import naive
 from contract import TOLERANCE, Cauchy
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector
-from sklearn_fsvc.formulas import Affine, Function
-from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
-from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc._src.formulas import Affine, Function
+from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
+from sklearn_fsvc._src.layers import RBFLayer
 
 
 class Truncated(Kernel):

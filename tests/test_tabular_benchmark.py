@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,11 +13,13 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from benchmark import benchmark
+
 
 @pytest.fixture
 def bench():
     """Module of the benchmark by the end of its name."""
-    return lambda name: import_module(f"_tabular_{name}")
+    return lambda name: benchmark(f"_tabular_{name}")
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 
 import contract
 import naive
-from sklearn_fsvc import tuning
-from sklearn_fsvc.engines import get_engine, profiles
-from sklearn_fsvc.engines.jit import JitEngine
-from sklearn_fsvc.extras import install
-from sklearn_fsvc.tuning import KINDS, example, tune
+from sklearn_fsvc._src import tuning
+from sklearn_fsvc._src.engines import get_engine, profiles
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.extras import install
+from sklearn_fsvc._src.tuning import KINDS, example, tune
 
 KIND = "manhattan triangular float32"
 TWO = [KIND, "tanh float32"]
@@ -128,7 +128,7 @@ def test_the_fastest_value_is_found(fake, name):
 
 
 def test_the_threads_that_are_fastest_are_found(fake, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc.engines.jit.thread_choices", lambda: (4, 1, 2, 8))
+    monkeypatch.setattr("sklearn_fsvc._src.engines.jit.thread_choices", lambda: (4, 1, 2, 8))
     fake(quick(threads=8))
     assert tune_kind(save=False).settings == {**defaults(), "threads": 8}
 

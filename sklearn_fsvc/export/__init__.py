@@ -1,1 +1,1 @@
-"""Readers of fitted models, which write them down for other programs."""
+"""Fitted models for other programs: `c`, `onnx`, `skops`."""

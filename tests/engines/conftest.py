@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from conftest import usable
-from sklearn_fsvc.engines import threads
+from sklearn_fsvc._src.engines import threads
 
 
 @pytest.fixture

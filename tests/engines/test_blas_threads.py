@@ -12,11 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from allocated import peak
 from sklearn_fsvc import PatchRegressor, RBFClassifier, TanhRegressor
-from sklearn_fsvc.engines import algebra, blas, blas_threads, lapack
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.engines.blas_threads import at_most
-from sklearn_fsvc.units.patches import fit
-from sklearn_fsvc.units.weights import chance
+from sklearn_fsvc._src.engines import algebra, blas, blas_threads, lapack
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.engines.blas_threads import at_most
+from sklearn_fsvc._src.units.patches import fit
+from sklearn_fsvc._src.units.weights import chance
 
 
 def threads():
@@ -82,7 +82,7 @@ def test_a_child_process_has_what_was_allowed():
     code = (
         "import os, sys\n"
         "from threadpoolctl import threadpool_limits\n"
-        "from sklearn_fsvc.engines import blas_threads\n"
+        "from sklearn_fsvc._src.engines import blas_threads\n"
         "threadpool_limits(3, 'blas')\n"
         "with blas_threads.at_most(1):\n"
         "    child = os.fork()\n"

@@ -14,9 +14,9 @@ import pytest
 import sklearn_fsvc
 from sklearn_fsvc import TanhProjector
 from sklearn_fsvc.__main__ import info
-from sklearn_fsvc.engines import get_engine, jit
-from sklearn_fsvc.engines.kernels import compiling, cpu
-from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc._src.engines import get_engine, jit
+from sklearn_fsvc._src.engines.kernels import compiling, cpu
+from sklearn_fsvc._src.layers import RBFLayer
 
 PACKAGE = Path(sklearn_fsvc.__file__).parent
 # What an unpickled model does, and what it warns of.
@@ -63,7 +63,7 @@ def read_only(tmp_path):
     """A folder with the package, in which numba cannot write: modes would not stop root."""
     target = tmp_path / "site" / "sklearn_fsvc"
     shutil.copytree(PACKAGE, target, ignore=shutil.ignore_patterns("__pycache__"))
-    (target / "engines" / "kernels" / "__pycache__").touch()
+    (target / "_src" / "engines" / "kernels" / "__pycache__").touch()
     return target.parent
 
 
@@ -93,7 +93,7 @@ def test_kernels_of_changed_sources_are_compiled_anew(read_only, tmp_path, model
     assert before
     assert run(read_only, "-c", PREDICT, read_only, model, **kept) == ""
     assert set((tmp_path / "cache").rglob("*.nbc")) == before
-    terms = read_only / "sklearn_fsvc" / "engines" / "kernels" / "terms.py"
+    terms = read_only / "sklearn_fsvc" / "_src" / "engines" / "kernels" / "terms.py"
     terms.write_text(terms.read_text() + "# changed\n")
     run(read_only, "-c", PREDICT, read_only, model, **kept)
     assert len(set((tmp_path / "cache").rglob("*.nbc"))) == 2 * len(before)

@@ -10,9 +10,9 @@ import pytest
 
 import contract
 import naive
-from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import cpu, gradients, target
-from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc._src.engines import jit
+from sklearn_fsvc._src.engines.kernels import cpu, gradients, target
+from sklearn_fsvc._src.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
 HELPERS = os.path.dirname(contract.__file__)  # for the programs that tests start
@@ -73,7 +73,7 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
 
 USE = """
 import numpy as np, contract, naive
-from sklearn_fsvc.engines import jit
+from sklearn_fsvc._src.engines import jit
 engine = jit.JitEngine()
 blocks = engine.knobs(next(contract.layers((9, 5, 4), np.float32))[1])["block"]
 for accumulation, dtype, block in {kernels}:
@@ -182,8 +182,8 @@ def test_uint8_rows_may_lie_anywhere(rng):
 
 CHECK = """
 import numpy as np, contract
-from sklearn_fsvc.engines import jit
-from sklearn_fsvc.engines.kernels import target
+from sklearn_fsvc._src.engines import jit
+from sklearn_fsvc._src.engines.kernels import target
 assert target.TARGET.width == {width}, target.TARGET
 engine = jit.JitEngine()
 """

@@ -19,9 +19,9 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.cuda import CudaEngine
-from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.cuda import CudaEngine
+from sklearn_fsvc._src.layers import RBFLayer
 
 PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0)]
 

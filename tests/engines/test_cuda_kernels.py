@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_fsvc.engines.kernels import ptx
-from sklearn_fsvc.engines.kernels.cuda import build
+from benchmark import benchmark
+from sklearn_fsvc._src.engines.kernels import ptx
+from sklearn_fsvc._src.engines.kernels.cuda import build
 
 for module in ("numba_cuda_mlir", "nvidia"):
     if importlib.util.find_spec(module) is None:
@@ -32,7 +33,7 @@ def ptxas():
 
 def papers_kernels():
     """(kernel, types) of those that only `benchmarks/paper.py` launches, which do not travel."""
-    import _paper_kernel as paper_kernel
+    paper_kernel = benchmark("_paper_kernel")
 
     for formula, dtype in (("manhattan", "|u1"), ("manhattan", "<f4"), ("tanh", "<f4")):
         types = f"{dtype}[2C]", f"{dtype}[2C]", "<f4[2C]", "<f8"

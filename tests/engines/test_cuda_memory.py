@@ -7,10 +7,10 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.cuda import CudaEngine, transfer
-from sklearn_fsvc.engines.pool import submit
-from sklearn_fsvc.rows.sources import InMemory
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
+from sklearn_fsvc._src.engines.pool import submit
+from sklearn_fsvc._src.rows.sources import InMemory
 
 MIB = 2**20
 
@@ -79,7 +79,7 @@ def test_too_little_memory_for_the_statistics_is_refused(cupy, rng):
 def test_workers_take_their_share_of_the_memory(cupy, monkeypatch):
     with get_engine("cuda") as engine:
         free, total = engine.memory()
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda.engine.n_workers", lambda: 4)
+        monkeypatch.setattr("sklearn_fsvc._src.engines.cuda.engine.n_workers", lambda: 4)
         share, _ = engine.memory()
     assert share == pytest.approx(free / 4, rel=0.05)
     assert free <= total

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sklearn_fsvc.engines.cuda import transfer
-from sklearn_fsvc.engines.pool import submit
+from sklearn_fsvc._src.engines.cuda import transfer
+from sklearn_fsvc._src.engines.pool import submit
 
 
 class Array(np.ndarray):

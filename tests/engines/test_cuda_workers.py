@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines.cuda import CudaEngine
+from sklearn_fsvc._src.engines.cuda import CudaEngine
 
 
 def test_models_go_where_there_is_no_gpu(cupy, digits, tmp_path):
@@ -80,7 +80,9 @@ def _error_of(clf, X):
 def test_workers_are_dealt_the_gpus_in_turn(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     for number, expected in [(None, 0), (0, 0), (1, 1), (2, 2), (3, 0)]:
-        monkeypatch.setattr("sklearn_fsvc.engines.cuda.engine.worker_number", lambda n=number: n)
+        monkeypatch.setattr(
+            "sklearn_fsvc._src.engines.cuda.engine.worker_number", lambda n=number: n
+        )
         assert CudaEngine().index == expected
     assert CudaEngine(1).index == 1
 

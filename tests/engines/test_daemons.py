@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.daemons import Daemons
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.daemons import Daemons
 
 # Long enough for a machine that is busy; what hangs, hangs for ever.
 PATIENCE = 120
@@ -19,7 +19,7 @@ START = """
 import os, random, signal, sys, threading, time
 import numpy as np
 from sklearn_fsvc import RBFProjector, TanhProjector, TanhClassifier
-from sklearn_fsvc.engines import blas, pool
+from sklearn_fsvc._src.engines import blas, pool
 
 blas.n_threads = lambda: 2
 X = np.random.default_rng(0).random((3000, 40), dtype=np.float32)

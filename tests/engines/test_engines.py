@@ -3,9 +3,9 @@ import pytest
 
 import contract
 import naive
-from sklearn_fsvc.engines.blas import BlasEngine
-from sklearn_fsvc.engines.sparse import SparsePlace
-from sklearn_fsvc.layers import RBFLayer
+from sklearn_fsvc._src.engines.blas import BlasEngine
+from sklearn_fsvc._src.engines.sparse import SparsePlace
+from sklearn_fsvc._src.layers import RBFLayer
 
 DTYPES = [np.float32, np.float64, np.uint8]
 
@@ -98,7 +98,7 @@ def test_overflowing_sums_are_not_nan(engine):
 
 
 def test_many_threads_give_the_same(engine, monkeypatch):
-    from sklearn_fsvc.engines import blas, host, jit
+    from sklearn_fsvc._src.engines import blas, host, jit
 
     X = np.random.default_rng(0).random((3000, 40), np.float32)
     layer, W = RBFLayer(X[:700], 3.0), X[700:702, :1] - X[:700, 0]

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from sklearn_fsvc.engines.host import map_rows
+from sklearn_fsvc._src.engines.host import map_rows
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc.engines import algebra, integers
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.formulas import Steps
-from sklearn_fsvc.readouts.panels import Panels
+from sklearn_fsvc._src.engines import algebra, integers
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.readouts.panels import Panels
 
 ALL_STEPS = [Steps(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
 each_kind = pytest.mark.parametrize("steps", ALL_STEPS, ids=str)
@@ -44,7 +44,7 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("shape", [(1, 1), (3, 70), (1003, 33), (2500, 130)], ids=str)
 @each_kind
 def test_products_are_those_of_integers(steps, shape, dtype, way, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc.readouts.panels.WIDTH", 64)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.panels.WIDTH", 64)
     H, q = rounded(steps, *shape, dtype)
     gram = Panels(shape[1], HOST)
     for _ in range(2):

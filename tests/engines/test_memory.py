@@ -2,8 +2,8 @@
 
 import pytest
 
-from sklearn_fsvc.engines import memory
-from sklearn_fsvc.engines.memory import host_memory
+from sklearn_fsvc._src.engines import memory
+from sklearn_fsvc._src.engines.memory import host_memory
 
 GIB = 2**30
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from conftest import usable
-from sklearn_fsvc.layers import TanhLayer
+from sklearn_fsvc._src.layers import TanhLayer
 
 # Powers of two by which rows and weights are multiplied: their products are no numbers.
 EXPONENTS = {np.float32: (66, 66), np.float64: (520, 520)}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.packing import _MOST, _kept
-from sklearn_fsvc.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.packing import _MOST, _kept
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 
 
 def hidden(layer, X):

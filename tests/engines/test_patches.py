@@ -8,11 +8,11 @@ import pytest
 
 import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc.engines.patches import PatchPlace, normalise, parts, pieces
-from sklearn_fsvc.images import PatchGrid
-from sklearn_fsvc.layers import RESPONSES, LinearLayer, PatchLayer
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.streaming import stream_into
+from sklearn_fsvc._src.engines.patches import PatchPlace, normalise, parts, pieces
+from sklearn_fsvc._src.images import PatchGrid
+from sklearn_fsvc._src.layers import RESPONSES, LinearLayer, PatchLayer
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.streaming import stream_into
 
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)

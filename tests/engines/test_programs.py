@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_fsvc.engines import profiles
-from sklearn_fsvc.engines.cuda import programs
-from sklearn_fsvc.engines.kernels.cuda import manhattan, novelty
+from sklearn_fsvc._src.engines import profiles
+from sklearn_fsvc._src.engines.cuda import programs
+from sklearn_fsvc._src.engines.kernels.cuda import manhattan, novelty
 
 IDENTITY = {"device": "some GPU", "kernel": "settle()", "package": "1.0"}
 PROGRAM = ".version 6.3\n and \n more\n"

@@ -6,14 +6,14 @@ from importlib.metadata import PackageNotFoundError
 import numpy as np
 import pytest
 
-from sklearn_fsvc.engines.cuda import programs
-from sklearn_fsvc.engines.kernels import ptx
-from sklearn_fsvc.engines.kernels.cuda import build, manhattan
-from sklearn_fsvc.engines.kernels.deferred import Kernel
-from sklearn_fsvc.extras import install
+from sklearn_fsvc._src.engines.cuda import programs
+from sklearn_fsvc._src.engines.kernels import ptx
+from sklearn_fsvc._src.engines.kernels.cuda import build, manhattan
+from sklearn_fsvc._src.engines.kernels.deferred import Kernel
+from sklearn_fsvc._src.extras import install
 
 KERNELS = list(build.kernels())
-REMEDY = "python -m sklearn_fsvc.engines.kernels.cuda.build writes it"
+REMEDY = "python -m sklearn_fsvc._src.engines.kernels.cuda.build writes it"
 
 
 @pytest.fixture

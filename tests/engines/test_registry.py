@@ -13,11 +13,11 @@ import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.__main__ import info
-from sklearn_fsvc.engines import ALIASES, CPU, ENGINES, get_engine, register, registry
-from sklearn_fsvc.engines.algebra import HostAlgebra
-from sklearn_fsvc.engines.base import Engine
-from sklearn_fsvc.engines.blas import BlasEngine
-from sklearn_fsvc.engines.host import HostEngine, host_identity
+from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, get_engine, register, registry
+from sklearn_fsvc._src.engines.algebra import HostAlgebra
+from sklearn_fsvc._src.engines.base import Engine
+from sklearn_fsvc._src.engines.blas import BlasEngine
+from sklearn_fsvc._src.engines.host import HostEngine, host_identity
 from sklearn_fsvc.tuning import tune
 
 
@@ -45,7 +45,7 @@ def test_unavailable_engine_is_refused_with_its_reason(monkeypatch):
 
 
 def test_missing_mkl_names_the_remedy(monkeypatch):
-    from sklearn_fsvc.engines import mkl
+    from sklearn_fsvc._src.engines import mkl
 
     monkeypatch.setattr(mkl, "_candidates", lambda: [])
     mkl._open.cache_clear()

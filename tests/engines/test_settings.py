@@ -5,9 +5,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine, jit, profiles
-from sklearn_fsvc.engines.jit import JitEngine
-from sklearn_fsvc.tuning import KINDS, example
+from sklearn_fsvc._src.engines import get_engine, jit, profiles
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.tuning import KINDS, example
 
 pytestmark = pytest.mark.usefixtures("few_cores")
 

@@ -8,23 +8,23 @@ import os
 import numpy as np
 import pytest
 
-import _paper_methods as methods
 import contract
 import naive
+from benchmark import benchmark
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.tuning import example
-from sklearn_fsvc.units.novelty import NoveltyRule, Presentation, novel_rows
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.tuning import example
+from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, novel_rows
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
-from _paper_kernel import kernel
-from sklearn_fsvc.engines.cuda import layers as cuda_layers
-from sklearn_fsvc.engines.kernels.cuda import elementwise, manhattan, novelty
+from sklearn_fsvc._src.engines.cuda import layers as cuda_layers
+from sklearn_fsvc._src.engines.kernels.cuda import elementwise, manhattan, novelty
 
+methods, kernel = benchmark("_paper_methods"), benchmark("_paper_kernel").kernel
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
 # Kernels of float64 are those of float32 with other numbers.
 DOUBLE = pytest.param(np.float64, marks=pytest.mark.exhaustive)

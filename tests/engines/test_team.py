@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from sklearn_fsvc.engines import ENGINES, get_engine
-from sklearn_fsvc.engines.team import Stopped
+from sklearn_fsvc._src.engines import ENGINES, get_engine
+from sklearn_fsvc._src.engines.team import Stopped
 from teams import Half
 
 
@@ -94,7 +94,7 @@ def test_auto_takes_all_where_it_gains(monkeypatch, work, device):
 def test_auto_takes_one_in_a_worker(monkeypatch):
     monkeypatch.setattr(Half, "auto_work", 100)
     monkeypatch.setattr(Half, "team_work", 1000)
-    monkeypatch.setattr("sklearn_fsvc.engines.registry.worker_number", lambda: 1)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.worker_number", lambda: 1)
     for name in [name for name in ENGINES if name not in ("jit", "half")]:
         monkeypatch.delitem(ENGINES, name)
     with get_engine("auto", 1000) as engine:

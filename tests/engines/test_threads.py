@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc.engines import workers
-from sklearn_fsvc.engines.threads import allowed_threads, n_cores
+from sklearn_fsvc._src.engines import workers
+from sklearn_fsvc._src.engines.threads import allowed_threads, n_cores
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no masks of processors here")
@@ -49,8 +49,8 @@ import sys, threading
 import numpy as np
 from threadpoolctl import threadpool_limits
 from sklearn_fsvc import TanhProjector
-from sklearn_fsvc.engines import threads
-from sklearn_fsvc.engines.threads import allowed_threads
+from sklearn_fsvc._src.engines import threads
+from sklearn_fsvc._src.engines.threads import allowed_threads
 
 assert allowed_threads(8) == 4
 with threadpool_limits(3):

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_fsvc.estimators.classes import Classes
-from sklearn_fsvc.estimators.classifier import NetworkClassifier
-from sklearn_fsvc.estimators.numbers import Numbers
-from sklearn_fsvc.estimators.parts import Parts, Sharing, Units
-from sklearn_fsvc.estimators.readouts import Ridge
-from sklearn_fsvc.estimators.regressor import NetworkRegressor
-from sklearn_fsvc.estimators.transformer import NetworkTransformer
-from sklearn_fsvc.formulas import Function
-from sklearn_fsvc.layers import LinearLayer, hidden_dtype
-from sklearn_fsvc.parameters import check_count, check_positive
+from sklearn_fsvc.kernels import Function
+from sklearn_fsvc.parts import (
+    Classes,
+    LinearLayer,
+    NetworkClassifier,
+    NetworkRegressor,
+    NetworkTransformer,
+    Numbers,
+    Parts,
+    Ridge,
+    Sharing,
+    Units,
+)
 
 COS = Function("cos", lambda A, xp: xp.cos(A, out=A), lambda H, xp: xp.sqrt(1 - H * H))
 
@@ -44,11 +47,14 @@ class Fourier(Units):
     attributes = of_units
 
     def check(self):
-        check_count(self.size_name, self.n_units)
-        check_positive("radius", self.radius)
+        if self.n_units < 1:
+            raise ValueError(f"{self.size_name}={self.n_units!r} must be 1 or more.")
+        if not self.radius > 0:
+            raise ValueError(f"radius={self.radius!r} must be above 0.")
 
     def fit(self, job, samples, trials):
-        n_features, dtype = samples.X.shape[1], hidden_dtype(samples.X.dtype)
+        n_features = samples.X.shape[1]
+        dtype = np.result_type(samples.X.dtype, np.float32)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         directions, phases = map(np.random.default_rng, seeds)
         W = directions.normal(size=(self.n_units, n_features)) / self.radius

@@ -22,8 +22,8 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.callbacks import UNHEARD, FitTask
-from sklearn_fsvc.rows.progress import Pass
+from sklearn_fsvc._src.callbacks import UNHEARD, FitTask
+from sklearn_fsvc._src.rows.progress import Pass
 
 callback = pytest.importorskip("sklearn.callback")
 

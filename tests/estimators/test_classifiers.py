@@ -12,8 +12,8 @@ from sklearn.model_selection import train_test_split
 
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.estimators.parts import layer_of
-from sklearn_fsvc.rows import progress
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.rows import progress
 
 CLASSIFIERS = [RBFClassifier(40, random_state=0), TanhClassifier(40, random_state=0)]
 READOUTS = ["ridge", "lms", "none"]

@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 
 import naive
 from sklearn_fsvc import RBFClassifier, RBFRegressor
-from sklearn_fsvc.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.parts import layer_of
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 # Words, so that a label is not taken for its code.

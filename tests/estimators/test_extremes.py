@@ -13,7 +13,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.kernels import KERNELS, METRICS
+from sklearn_fsvc._src.kernels import KERNELS, METRICS
 
 # Powers of two, which change no digit: about 1e-30 to 1e30, and 1e-120 to 1e100.
 EXPONENTS = {np.float32: (-100, -66, -20, 20, 66, 100), np.float64: (-400, -100, 100, 332)}

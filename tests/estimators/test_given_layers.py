@@ -16,7 +16,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.parts import layer_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))
@@ -38,7 +38,7 @@ PAIRS = [
 def test_the_layer_is_the_lender_s(lender, cls, y, frozen, monkeypatch):
     lender.fit(X[:100], Z[:100] if is_regressor(lender) else Y[:100])
     for family in ("rbf", "tanh"):  # nothing is chosen
-        monkeypatch.setattr(f"sklearn_fsvc.estimators.{family}.fit_layer", None)
+        monkeypatch.setattr(f"sklearn_fsvc._src.estimators.{family}.fit_layer", None)
     layer = FrozenEstimator(lender) if frozen else lender
     model = cls(3, layer=layer, alpha=1.0, random_state=0).fit(X, y)
     theirs, ours = layer_of(lender), layer_of(model)

@@ -15,7 +15,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.units.weights.chance import gaussian
+from sklearn_fsvc._src.units.weights.chance import gaussian
 
 N, FEATURES, UNITS = 20_000, 40, 500
 # Less than a call takes that is left alone, as a test makes sure; and little more than it needs,
@@ -66,7 +66,7 @@ def test_an_unbounded_call_would_take_more(rows):
 @pytest.mark.parametrize(("estimator", "of_fit"), ESTIMATORS, ids=repr)
 def test_the_budget_is_kept(device, rows, estimator, of_fit, monkeypatch):
     # Each thread of a BLAS engine takes memory: as many as on the smallest machine.
-    monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 2)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 2)
     if device == "cuda":
         pytest.skip("the memory of a GPU is another one: test_cuda_memory.py")
     if device == "mkl" and not isinstance(estimator, TanhClassifier):
@@ -125,7 +125,7 @@ def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
 @pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0, 10.0]], ids=str)
 def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twins, monkeypatch):
     """Scores of all rows would take twice of it, and each copy in float64 four times."""
-    monkeypatch.setattr("sklearn_fsvc.estimators.classes._SCORED", 2**18)
+    monkeypatch.setattr("sklearn_fsvc._src.estimators.classes._SCORED", 2**18)
     X, y = rows_of_many_classes
     if with_twins:
         X = X[np.arange(N) // 2]

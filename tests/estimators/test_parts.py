@@ -7,11 +7,11 @@ from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators.network import Network
-from sklearn_fsvc.estimators.parts import Readout, Task, Training, Units, layer_of, parts_of
-from sklearn_fsvc.readouts.held_out import Trials
-from sklearn_fsvc.rows.job import Job
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.estimators.network import Network
+from sklearn_fsvc._src.estimators.parts import Readout, Task, Training, Units, layer_of, parts_of
+from sklearn_fsvc._src.readouts.held_out import Trials
+from sklearn_fsvc._src.rows.job import Job
 
 X, Y = load_iris(return_X_y=True)
 LENT = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))

@@ -9,8 +9,8 @@ from sklearn.datasets import load_digits
 
 import naive
 from sklearn_fsvc import PatchClassifier, PatchProjector, PatchRegressor
-from sklearn_fsvc.estimators.parts import layer_of
-from sklearn_fsvc.rows.streaming import suited
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.rows.streaming import suited
 
 RNG = np.random.default_rng(0)
 COLOURS = RNG.integers(0, 256, (60, 6 * 5 * 3), np.uint8)
@@ -204,7 +204,7 @@ def test_a_gpu_is_asked_for_by_all_columns(digits, monkeypatch):
     def none(work):
         asked.append(work)
 
-    monkeypatch.setattr("sklearn_fsvc.engines.registry.accelerator", none)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.accelerator", none)
     clf = PatchClassifier(20, pool=(2, 3), random_state=0).fit(*digits)
     clf.predict(digits[0])
     assert asked == [700 * 64 * 20 * 2 * 6] * 2

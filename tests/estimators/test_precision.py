@@ -16,9 +16,9 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.estimators import readouts
-from sklearn_fsvc.estimators.parts import layer_of
-from sklearn_fsvc.formulas import Steps
+from sklearn_fsvc._src.estimators import readouts
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc.kernels import Gaussian
 
 X, Y = load_digits(return_X_y=True)
@@ -91,7 +91,7 @@ def test_what_is_forgotten_leaves_no_trace():
 @pytest.fixture
 def any_size(monkeypatch):
     monkeypatch.setattr(readouts, "_LARGE", 0)
-    monkeypatch.setattr("sklearn_fsvc.engines.algebra.has_bytes", lambda: True)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: True)
 
 
 AS_MADE = {"random_state": 0, "device": "jit"}
@@ -99,7 +99,7 @@ AS_MADE = {"random_state": 0, "device": "jit"}
 
 @pytest.mark.parametrize("make", PREDICTORS)
 def test_auto_takes_bytes_where_the_penalty_allows(make, any_size, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
+    monkeypatch.setattr("sklearn_fsvc._src.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
     sure = make(60, **AS_MADE, alpha=10.0).fit(X[TRAIN], Y[TRAIN])
     assert sure.precision_ == 8
     given = make(60, **AS_MADE, alpha=10.0, precision=8).fit(X[TRAIN], Y[TRAIN])
@@ -130,7 +130,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "float64":
         rows = rows.astype(np.float64)
     elif case == "no bytes":
-        monkeypatch.setattr("sklearn_fsvc.engines.algebra.has_bytes", lambda: False)
+        monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
     elif case == "small":
         monkeypatch.setattr(readouts, "_LARGE", 2**37)
     else:

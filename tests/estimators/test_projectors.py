@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import naive
 from sklearn_fsvc import RBFProjector, TanhProjector
-from sklearn_fsvc.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.parts import layer_of
 
 PROJECTORS = [RBFProjector(30, random_state=0), TanhProjector(30, random_state=0)]
 

@@ -8,9 +8,9 @@ from sklearn.base import clone
 
 import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc.estimators.parts import layer_of
-from sklearn_fsvc.estimators.targets import NumberTargets
-from sklearn_fsvc.readouts.linear import LinearReadout
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.targets import NumberTargets
+from sklearn_fsvc._src.readouts.linear import LinearReadout
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [
@@ -334,7 +334,7 @@ def test_little_memory_makes_small_tiles_and_changes_nothing(regressor, monkeypa
             sizes.append(len(H))
             return super().scores(part, H)
 
-    monkeypatch.setattr("sklearn_fsvc.estimators.parts.LinearReadout", Counting)
+    monkeypatch.setattr("sklearn_fsvc._src.estimators.parts.LinearReadout", Counting)
     regressor.set_params(max_memory="1MiB").fit(X, outputs(X))
     tight = regressor.predict(X, return_std=True)
     np.testing.assert_allclose(tight, free, rtol=0, atol=1e-9)

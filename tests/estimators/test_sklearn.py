@@ -28,7 +28,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.engines import ENGINES
+from sklearn_fsvc._src.engines import ENGINES
 
 # The one list of checks that fail; each must fail, and says why no estimator of its kind
 # could pass.
@@ -266,7 +266,7 @@ def test_processes_and_threads_at_the_same_time(digits):
 
 
 def test_a_worker_process_takes_its_share_of_the_cores():
-    from sklearn_fsvc.engines.threads import n_threads
+    from sklearn_fsvc._src.engines.threads import n_threads
 
     counts = joblib.Parallel(2)(joblib.delayed(n_threads)() for _ in range(2))
     assert max(counts) <= max(1, joblib.cpu_count() // 2)

@@ -117,7 +117,7 @@ def test_files(library, rows, tmp_path):
 def test_with_little_memory(rows, device, max_memory, monkeypatch):
     """Tiles are smaller than of an array, and sums rounded otherwise."""
     # Each thread of a BLAS engine takes memory, and there are few cores or many.
-    monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 1)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 1)
     X, y = (np.concatenate([some] * 20) for some in rows[:2])
     how = {"random_state": 0, "device": device, "max_memory": max_memory, "alpha": 1.0}
     classifier = TanhClassifier(40, feature_weights=None, scale=1.0, **how).fit(X, y)
@@ -259,7 +259,7 @@ def test_weights_made_of_rows_take_one_pass(rows, monkeypatch):
     """However many tiles there are."""
     X, y, _ = rows
     model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
-    monkeypatch.setattr("sklearn_fsvc.units.weights.rows._TILE_BYTES", 5000)
+    monkeypatch.setattr("sklearn_fsvc._src.units.weights.rows._TILE_BYTES", 5000)
     tap = Tap(X, y)
     found = model.fit(tap).components_
     assert tap.calls == 1 + 3

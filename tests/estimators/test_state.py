@@ -13,7 +13,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_fsvc
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhProjector, TanhRegressor
-from sklearn_fsvc.estimators import state
+from sklearn_fsvc._src.estimators import state
 from sklearn_fsvc.export.skops import TRUSTED
 
 VERSION = sklearn_fsvc.__version__

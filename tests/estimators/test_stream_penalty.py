@@ -11,12 +11,12 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
-from sklearn_fsvc.estimators import online
-from sklearn_fsvc.readouts.held_out import FEW
-from sklearn_fsvc.readouts.sums import held_rows
-from sklearn_fsvc.rows.hashes import row_hashes
-from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.rows.sources import SparseRows
+from sklearn_fsvc._src.estimators import online
+from sklearn_fsvc._src.readouts.held_out import FEW
+from sklearn_fsvc._src.readouts.sums import held_rows
+from sklearn_fsvc._src.rows.hashes import row_hashes
+from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.rows.sources import SparseRows
 
 DIGITS, Y = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16

@@ -17,8 +17,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
-from sklearn_fsvc.estimators import online
-from sklearn_fsvc.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators import online
+from sklearn_fsvc._src.estimators.parts import layer_of
 
 N, PARTS = 240, 12
 RNG = np.random.default_rng(0)

@@ -15,10 +15,10 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc.engines import ENGINES
-from sklearn_fsvc.engines.team import Team
-from sklearn_fsvc.estimators import rbf
-from sklearn_fsvc.units.living import Living
+from sklearn_fsvc._src.engines import ENGINES
+from sklearn_fsvc._src.engines.team import Team
+from sklearn_fsvc._src.estimators import rbf
+from sklearn_fsvc._src.units.living import Living
 from sourced import Shelf, Tap
 from teams import Half
 
@@ -172,7 +172,7 @@ def test_a_large_selection_is_shared(rows, monkeypatch):
 
     monkeypatch.setattr(Living, "__init__", noted)
     for least, members in ((2**32, {0}), (0, {0, 1})):
-        monkeypatch.setattr("sklearn_fsvc.units.novelty._SHARED", least)
+        monkeypatch.setattr("sklearn_fsvc._src.units.novelty._SHARED", least)
         for selection in ("global", "per_class"):
             seen.clear()
             alone, team = (

@@ -19,8 +19,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector, TanhRegressor
-from sklearn_fsvc.engines import registry
-from sklearn_fsvc.estimators import online
+from sklearn_fsvc._src.engines import registry
+from sklearn_fsvc._src.estimators import online
 
 N, STEP = 400, 10
 X = np.random.default_rng(0).normal(size=(N, 4))

@@ -18,8 +18,8 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc.export.c import header_of, to_c
-from sklearn_fsvc.formulas import Affine, Function
+from sklearn_fsvc._src.export.c import header_of, to_c
+from sklearn_fsvc._src.formulas import Affine, Function
 from sklearn_fsvc.kernels import Kernel
 
 FIXED = {"random_state": 0, "device": "cpu"}

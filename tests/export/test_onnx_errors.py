@@ -22,8 +22,8 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
+from sklearn_fsvc._src.extras import install
 from sklearn_fsvc.export.onnx import register, to_onnx
-from sklearn_fsvc.extras import install
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,7 @@ def test_labels_that_onnx_has_no_type_for():
 
 def test_without_the_packages_of_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
-    monkeypatch.delitem(sys.modules, "sklearn_fsvc.export.onnx")
+    for place in ("sklearn_fsvc.export.onnx", "sklearn_fsvc._src.export.onnx"):
+        monkeypatch.delitem(sys.modules, place)
     with pytest.raises(ImportError, match=re.escape(install("onnx"))):
         importlib.import_module("sklearn_fsvc.export.onnx")

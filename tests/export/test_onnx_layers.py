@@ -14,9 +14,9 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhProjector,
 )
-from sklearn_fsvc.export.onnx import manhattan, to_onnx
-from sklearn_fsvc.formulas import EXP, Affine, Function
-from sklearn_fsvc.kernels import KERNELS, METRICS, Kernel
+from sklearn_fsvc._src.export.onnx import manhattan, to_onnx
+from sklearn_fsvc._src.formulas import EXP, Affine, Function
+from sklearn_fsvc._src.kernels import KERNELS, METRICS, Kernel
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -57,7 +57,7 @@ def test_memory_is_for_the_answer_and_not_for_all_differences():
     code = (
         "import resource, numpy as np, onnxruntime\n"
         "from sklearn_fsvc import RBFProjector\n"
-        "from sklearn_fsvc.export.onnx import to_onnx\n"
+        "from sklearn_fsvc._src.export.onnx import to_onnx\n"
         "X = np.random.default_rng(0).random((3000, 64), dtype=np.float32)\n"
         "model = RBFProjector(500, selection='random', radius=9.0, device='blas').fit(X)\n"
         "session = onnxruntime.InferenceSession(to_onnx(model, X).SerializeToString())\n"

@@ -6,7 +6,7 @@ import pytest
 from export.compiled import in_c
 from export.converted import answers
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
-from sklearn_fsvc.kernels import KERNELS, METRICS
+from sklearn_fsvc._src.kernels import KERNELS, METRICS
 
 # Powers of two by which the training rows are multiplied: about 1e-30 to 1e30 of float32.
 EXPONENTS = {np.float32: (-100, 0, 100), np.float64: (-400, 0, 332)}

@@ -22,8 +22,8 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
+from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc.export.skops import TRUSTED
-from sklearn_fsvc.kernels import KERNELS
 
 skops = pytest.importorskip("skops")
 pytest.importorskip("skops.io")

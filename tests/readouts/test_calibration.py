@@ -12,10 +12,10 @@ from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 import naive
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.estimators.parts import layer_of, parts_of
-from sklearn_fsvc.estimators.targets import ClassTargets
-from sklearn_fsvc.readouts.calibration import fit_temperature
-from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
+from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.rows.samples import Samples
 
 # Wide units, that no row is outside of.
 NETWORKS = [
@@ -188,7 +188,7 @@ def test_weights_are_used(network):
 def test_some_of_many_rows_are_enough(network, alpha, monkeypatch):
     """Drawn from those with a weight; the readout is that of all rows."""
     for name, value in {"_SCORED": 3 * 40, "_LEAST_SCORED": 1}.items():
-        monkeypatch.setattr(f"sklearn_fsvc.estimators.classes.{name}", value)
+        monkeypatch.setattr(f"sklearn_fsvc._src.estimators.classes.{name}", value)
     (X, y), weight = rows_of(3), some_weights()
     clf = network.set_params(probability=True, alpha=alpha).fit(X, y, weight)
     rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_fsvc.formulas import Steps
-from sklearn_fsvc.readouts.statistics import RidgeStatistics
+from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 N, M = 300, 70
 CASES = [Steps(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators.targets import ClassTargets
-from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.readouts import panels
-from sklearn_fsvc.readouts.held_out import (
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.readouts import panels
+from sklearn_fsvc._src.readouts.held_out import (
     Trials,
     folds_of,
     hold_out,
@@ -18,11 +18,11 @@ from sklearn_fsvc.readouts.held_out import (
     that_judge,
     train_held_out,
 )
-from sklearn_fsvc.readouts.ridge import gather, gather_coarse
-from sklearn_fsvc.readouts.statistics import RidgeStatistics
-from sklearn_fsvc.rows.fold import fold
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
+from sklearn_fsvc._src.rows.fold import fold
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
 
 
 @pytest.fixture
@@ -100,18 +100,18 @@ def test_many_units_and_a_large_penalty_want_no_float64(
     data, monkeypatch, few, start, coarse, precisions
 ):
     X, y, layer, _ = data
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._MANY", few)
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._COARSE", coarse)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", few)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._COARSE", coarse)
     seen = []
 
     def recorded(job, layers, samples, rows=None, dtype=None):
         seen.append(dtype and np.dtype(dtype).name)
         return gather(job, layers, samples, rows, dtype)
 
-    monkeypatch.setattr("sklearn_fsvc.readouts.ridge.gather", recorded)
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out.gather", recorded)
     monkeypatch.setattr(
-        "sklearn_fsvc.readouts.held_out.parts_to_hold_out", lambda rows, random: [rows[:40]]
+        "sklearn_fsvc._src.readouts.held_out.parts_to_hold_out", lambda rows, random: [rows[:40]]
     )
     with get_engine("jit") as engine:
         trials = Trials(start)
@@ -129,10 +129,10 @@ def test_many_units_and_a_large_penalty_want_no_float64(
 def test_what_is_in_float32_is_gathered_once(data, monkeypatch):
     X, y, layer, _ = data
     X, seen = X.astype(np.float32), []
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._MANY", 10)
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._COARSE", 1e6)  # all found are small
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._COARSE", 1e6)  # all found are small
     monkeypatch.setattr(
-        "sklearn_fsvc.readouts.ridge.fold",
+        "sklearn_fsvc._src.readouts.ridge.fold",
         lambda job, samples, work, rows: seen.append(rows) or fold(job, samples, work, rows),
     )
     with get_engine("jit") as engine:
@@ -152,9 +152,9 @@ def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
         seen.append(layers[0].units.dtype)
         return gather_coarse(job, layers, *rest)
 
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out.gather_coarse", recorded)
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._MANY", 10)
-    monkeypatch.setattr("sklearn_fsvc.readouts.held_out._NARROW", 10)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out.gather_coarse", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._NARROW", 10)
     with get_engine("jit") as engine:
         _, statistics = train_held_out(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)

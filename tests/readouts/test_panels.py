@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.readouts import panels
-from sklearn_fsvc.readouts.panels import Panels
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.readouts import panels
+from sklearn_fsvc._src.readouts.panels import Panels
 
 
 @contextmanager

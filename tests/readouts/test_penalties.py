@@ -16,8 +16,8 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.parameters import LOO_ALPHAS
-from sklearn_fsvc.readouts import press as module
+from sklearn_fsvc._src.parameters import LOO_ALPHAS
+from sklearn_fsvc._src.readouts import press as module
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 1, 1: 5, 2: 0.5}])

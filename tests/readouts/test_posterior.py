@@ -12,9 +12,9 @@ import naive
 from allocated import MIB, PER_ROW, peak
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators.parts import layer_of
-from sklearn_fsvc.readouts.posterior import Deviations, Posterior
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.readouts.posterior import Deviations, Posterior
 
 REGRESSORS = [
     RBFRegressor(
@@ -183,7 +183,9 @@ def test_noise_that_was_learned_by_heart_is_noise():
 def test_tiles_change_nothing(regressor, rows, size, monkeypatch):
     X, Y, weight, new = rows
     whole = clone(regressor).fit(X, Y, weight).predict(new, return_std=True)
-    monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda n, *_: min(size, n))
+    monkeypatch.setattr(
+        "sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda n, *_: min(size, n)
+    )
     tiled = regressor.fit(X, Y, weight).predict(new, return_std=True)
     np.testing.assert_allclose(tiled, whole, rtol=1e-8)
 
@@ -207,7 +209,7 @@ def test_the_budget_is_kept(device, monkeypatch):
     """As in test_memory.py, with the matrix of the posterior."""
     if device == "cuda":
         pytest.skip("the memory of a GPU is another one: test_cuda_memory.py")
-    monkeypatch.setattr("sklearn_fsvc.engines.blas.n_threads", lambda: 2)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 2)
     n, m = 8000, 400
     X = np.random.default_rng(0).random((n, 10), np.float32)
     y = X.sum(axis=1)

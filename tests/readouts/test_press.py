@@ -16,16 +16,16 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators import labels
-from sklearn_fsvc.estimators.parts import layer_of
-from sklearn_fsvc.estimators.targets import ClassTargets
-from sklearn_fsvc.readouts import press as module
-from sklearn_fsvc.readouts.left_out import PressScorer
-from sklearn_fsvc.readouts.press import choose_penalty, press
-from sklearn_fsvc.readouts.ridge import gather
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.estimators import labels
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.readouts import press as module
+from sklearn_fsvc._src.readouts.left_out import PressScorer
+from sklearn_fsvc._src.readouts.press import choose_penalty, press
+from sklearn_fsvc._src.readouts.ridge import gather
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])
@@ -75,8 +75,8 @@ def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monke
     X[::2][X[::2] == 0] = -0.0
     weight = some_weights() if weighted else None
     if rows is not None:
-        monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda *_: rows)
-        monkeypatch.setattr("sklearn_fsvc.readouts.twins._NUMBERS", rows)
+        monkeypatch.setattr("sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda *_: rows)
+        monkeypatch.setattr("sklearn_fsvc._src.readouts.twins._NUMBERS", rows)
     clf = network.fit(X, y, sample_weight=weight)
     found = press_of(clf, X, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]
@@ -154,7 +154,7 @@ def test_tiles_change_nothing(network, rows, monkeypatch):
     weight = some_weights()
     clf = network.fit(X, y)
     whole = press_of(clf, X, y, ALPHAS, weight)
-    monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda *_: rows)
+    monkeypatch.setattr("sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda *_: rows)
     tiled = press_of(clf, X, y, ALPHAS, weight)
     np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
     np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
@@ -207,7 +207,9 @@ def apart(request):
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_rows_outside_every_unit_are_known(apart, rows, monkeypatch):
     clf, X, y = apart
-    monkeypatch.setattr("sklearn_fsvc.rows.streaming.rows_per_tile", lambda n, *_: min(rows, n))
+    monkeypatch.setattr(
+        "sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda n, *_: min(rows, n)
+    )
     outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
     assert 10 < len(outside) < 50
     np.testing.assert_array_equal(press_of(clf, X, y, ALPHAS).outside, outside)

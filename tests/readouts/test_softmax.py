@@ -8,19 +8,19 @@ from sklearn.linear_model import LogisticRegression
 
 import naive
 from allocated import peak
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.team import Team
-from sklearn_fsvc.estimators.targets import ClassTargets, SeveralTargets
-from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.readouts import softmax, softmax_penalty
-from sklearn_fsvc.readouts.log_loss import LogLoss
-from sklearn_fsvc.readouts.newton import History
-from sklearn_fsvc.readouts.softmax import sampled, train_softmax
-from sklearn_fsvc.readouts.softmax_penalty import search_softmax_penalty
-from sklearn_fsvc.readouts.solution import warn_of
-from sklearn_fsvc.rows.blocks import open_all
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.team import Team
+from sklearn_fsvc._src.estimators.targets import ClassTargets, SeveralTargets
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.readouts import softmax, softmax_penalty
+from sklearn_fsvc._src.readouts.log_loss import LogLoss
+from sklearn_fsvc._src.readouts.newton import History
+from sklearn_fsvc._src.readouts.softmax import sampled, train_softmax
+from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
+from sklearn_fsvc._src.readouts.solution import warn_of
+from sklearn_fsvc._src.rows.blocks import open_all
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
 from teams import Half
 
 N, M, D = 600, 20, 5

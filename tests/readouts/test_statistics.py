@@ -5,12 +5,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.readouts import panels
-from sklearn_fsvc.readouts.panels import Panels
-from sklearn_fsvc.readouts.solution import warn_of
-from sklearn_fsvc.readouts.statistics import RidgeStatistics
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.readouts import panels
+from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts.solution import warn_of
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 JIT = get_engine("jit")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import TanhClassifier, TanhRegressor
-from sklearn_fsvc.engines import ENGINES, get_engine
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.readouts import panels, ridge
-from sklearn_fsvc.readouts.panels import Panels
+from sklearn_fsvc._src.engines import ENGINES, get_engine
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.readouts import panels, ridge
+from sklearn_fsvc._src.readouts.panels import Panels
 from teams import Half
 
 

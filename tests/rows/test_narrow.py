@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.rows.narrow import keeps_distances, narrowed
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.rows.narrow import keeps_distances, narrowed
 
 LAYERS = {
     "manhattan": lambda X: RBFLayer(X[:9], 3.0, "manhattan", "laplacian"),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc.rows.out import check_holds, check_out, write
+from sklearn_fsvc._src.rows.out import check_holds, check_out, write
 
 
 class Slots:

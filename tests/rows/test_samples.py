@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc.engines.jit import JitEngine
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
 
 
 class Elsewhere(JitEngine):

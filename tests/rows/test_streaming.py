@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.jit import JitEngine
-from sklearn_fsvc.layers import RBFLayer, TanhLayer
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.streaming import (
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.streaming import (
     Consumer,
     basic_layer,
     compute_dtype,

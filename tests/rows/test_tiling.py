@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_fsvc.rows.tiling import BasicLayer, format_bytes, parse_memory, rows_per_tile
+from sklearn_fsvc._src.rows.tiling import BasicLayer, format_bytes, parse_memory, rows_per_tile
 
 sizes = st.integers(1, 10**12)
 small = st.integers(1, 60)

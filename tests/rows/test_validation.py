@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc.rows import validation
+from sklearn_fsvc._src.rows import validation
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 import naive
 from allocated import MIB, peak
 from contract import TOLERANCE
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.streaming import Consumer, stream, stream_all, stream_into, weigh
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.streaming import Consumer, stream, stream_all, stream_into, weigh
 
 
 @pytest.fixture(params=["uint8", "float32", "float64"])
@@ -76,7 +76,7 @@ def test_rows_are_multiplied_once_for_all_layers_on_the_units(weighted, monkeypa
         blocks.append(len(block))
         return weigh(engine, block, weights, dtype)
 
-    monkeypatch.setattr("sklearn_fsvc.rows.streaming.weigh", counted)
+    monkeypatch.setattr("sklearn_fsvc._src.rows.streaming.weigh", counted)
     tiles = [[], []]
     consumer = Consumer(lambda i, part, H: tiles[i].append(H.copy()), tile_rows=40)
     stream_all(Job(get_engine("jit")), layers, X, consumer)

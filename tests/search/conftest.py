@@ -8,8 +8,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from search.comparing import load
-from sklearn_fsvc.rows import streaming
-from sklearn_fsvc.search import shared
+from sklearn_fsvc._src.rows import streaming
+from sklearn_fsvc._src.search import shared
 
 
 @pytest.fixture(scope="module", autouse=True)

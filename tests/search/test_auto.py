@@ -22,9 +22,9 @@ from search.comparing import (
     same_fits,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc._src.readouts import held_out
+from sklearn_fsvc._src.search import networks, shared
 from sklearn_fsvc.kernels import Laplacian
-from sklearn_fsvc.readouts import held_out
-from sklearn_fsvc.search import networks, shared
 
 GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
 NETWORKS = {

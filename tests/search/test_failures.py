@@ -22,7 +22,7 @@ from search.comparing import (
     same_results,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFProjector, TanhClassifier
-from sklearn_fsvc.search import shared
+from sklearn_fsvc._src.search import shared
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from allocated import MIB, PER_ROW, peak
 from search.comparing import same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc.search import shared
-from sklearn_fsvc.search.look_up import Findings
+from sklearn_fsvc._src.search import shared
+from sklearn_fsvc._src.search.look_up import Findings
 
 N, LIMIT = 20_000, 8 * MIB
 RBF = RBFClassifier(

@@ -7,8 +7,8 @@ from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
 from search.comparing import IN_FULL, SIZES, TANH, TRIANGLES, of_masks, same_results
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc.readouts import held_out
-from sklearn_fsvc.search import shared
+from sklearn_fsvc._src.readouts import held_out
+from sklearn_fsvc._src.search import shared
 
 
 def test_one_pass_serves_all_splits(digits, work):

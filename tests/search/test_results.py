@@ -18,7 +18,7 @@ from search.comparing import (
     weighted_accuracy,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc.search import look_up
+from sklearn_fsvc._src.search import look_up
 
 
 def test_without_refit(wine):

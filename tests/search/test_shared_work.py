@@ -23,7 +23,7 @@ from search.comparing import (
     weighted_accuracy,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc.search import shared
+from sklearn_fsvc._src.search import shared
 
 
 def test_steps_are_fitted_once_for_each_split(digits):

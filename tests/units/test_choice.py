@@ -8,16 +8,16 @@ import pytest
 
 import naive
 from allocated import MIB, peak
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators.targets import ClassTargets
-from sklearn_fsvc.kernels import KERNELS
-from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.readouts.held_out import Trials
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units import choice, feature_weights
-from sklearn_fsvc.units.choice import Wishes, choose, weighted
-from sklearn_fsvc.units.request import RBFRequest
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.kernels import KERNELS
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.readouts.held_out import Trials
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.units import choice, feature_weights
+from sklearn_fsvc._src.units.choice import Wishes, choose, weighted
+from sklearn_fsvc._src.units.request import RBFRequest
 
 JIT = get_engine("jit")
 TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]

@@ -7,14 +7,14 @@ import pytest
 import naive
 from allocated import MIB, peak
 from contract import Cauchy
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.estimators.targets import ClassTargets
-from sklearn_fsvc.kernels import KERNELS
-from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units.feature_weights import learn, of_equal_spread
-from sklearn_fsvc.units.gradients import mean_squared_gradients
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.kernels import KERNELS
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.units.feature_weights import learn, of_equal_spread
+from sklearn_fsvc._src.units.gradients import mean_squared_gradients
 
 JIT = get_engine("jit")
 KERNELS_AND_OWN = [*KERNELS.values(), Cauchy()]
@@ -62,7 +62,7 @@ def learned_by_jit(metric, dtype):
 
 def test_a_round_as_it_is_on_paper(monkeypatch):
     """The weights after one round, of few rows that are all drawn."""
-    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._ROUNDS", 1)
+    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._ROUNDS", 1)
     samples = made(200)
     codes = samples.targets.codes + (samples.X[:, 0] > 1)
     samples = replace(samples, targets=ClassTargets(codes, 3))
@@ -80,7 +80,7 @@ def test_a_round_as_it_is_on_paper(monkeypatch):
 
 def test_later_rounds_are_of_weighted_rows(monkeypatch):
     """A round is a first round for rows that the weights so far have multiplied."""
-    module = "sklearn_fsvc.units.feature_weights."
+    module = "sklearn_fsvc._src.units.feature_weights."
     monkeypatch.setattr(module + "of_equal_spread", lambda *_: np.ones(12))
     samples, first = made(200), module + "_ROUNDS"
     whole = learned(samples)
@@ -104,7 +104,7 @@ def test_the_unit_of_a_feature_does_not_matter(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 def test_equal_spread(dtype, engine, rng, monkeypatch):
     """Also of weighted rows, far from 0, and of some features at a time."""
-    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._NUMBERS", 900)
+    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._NUMBERS", 900)
     X = (rng.normal(size=(300, 7)) * [1, 2, 3, 4, 5, 0, 7] + 100).astype(dtype)
     weight = rng.integers(0, 3, 300).astype(float)
     samples = Samples(engine.to_device(X), weight=weight)
@@ -201,7 +201,7 @@ def test_spreads_that_no_weights_make_alike_are_refused():
 
 
 def test_random_state_draws_the_rows(monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._ROWS", 300)
+    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._ROWS", 300)
     samples = made()
     np.testing.assert_array_equal(learned(samples), learned(samples))
     assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
@@ -218,8 +218,8 @@ def test_many_rows_are_looked_at_in_part(monkeypatch, budget, n_asked):
         seen.append((len(drawn), layer.n_units, rows[0], len(rows)))
         return mean_squared_gradients(job, layer, W, drawn, rows)
 
-    monkeypatch.setattr("sklearn_fsvc.units.feature_weights.mean_squared_gradients", gradients)
-    monkeypatch.setattr("sklearn_fsvc.units.feature_weights._GRADIENTS", budget)
+    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights.mean_squared_gradients", gradients)
+    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._GRADIENTS", budget)
     learned(samples)
     assert seen == [(4000, 600, 4000 - n_asked, n_asked)] * 3
 

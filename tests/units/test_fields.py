@@ -5,9 +5,9 @@ import pytest
 
 import naive
 from sklearn_fsvc import TanhClassifier
-from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.units.tanh import WEIGHTS
-from sklearn_fsvc.units.weights.fields import Fields, sides_of
+from sklearn_fsvc._src.layers import TanhLayer
+from sklearn_fsvc._src.units.tanh import WEIGHTS
+from sklearn_fsvc._src.units.weights.fields import Fields, sides_of
 from units.drawn import FROM_ROWS, layer
 
 

@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 import naive
 from allocated import peak
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.activities import in_steps
-from sklearn_fsvc.engines.jit import JitEngine
-from sklearn_fsvc.layers import RBFLayer
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units.living import Living
-from sklearn_fsvc.units.novelty import (
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.activities import in_steps
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.units.living import Living
+from sklearn_fsvc._src.units.novelty import (
     NoveltyRule,
     Presentation,
     novel_rows,
     rounds,
     selection_bytes,
 )
-from sklearn_fsvc.units.radius import typical_distance
-from sklearn_fsvc.units.rbf import fit_layer
-from sklearn_fsvc.units.request import RBFRequest
+from sklearn_fsvc._src.units.radius import typical_distance
+from sklearn_fsvc._src.units.rbf import fit_layer
+from sklearn_fsvc._src.units.request import RBFRequest
 
 JIT = get_engine("jit")
 RULE = NoveltyRule("manhattan", "triangular", 0.05, 1.0)

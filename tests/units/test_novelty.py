@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.rows.samples import Samples
-from sklearn_fsvc.units.novelty import (
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.units.novelty import (
     NoveltyRule,
     Presentation,
     first_novel_rows,
     least_novel,
     novel_rows,
 )
-from sklearn_fsvc.units.rbf import presentation_order
+from sklearn_fsvc._src.units.rbf import presentation_order
 
 JIT = get_engine("jit")
 
@@ -206,7 +206,7 @@ def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
 def test_what_is_too_much_is_not_at_once(rng, change, monkeypatch):
     how = {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
     if change == "pairs":
-        monkeypatch.setattr("sklearn_fsvc.units.novelty._PAIRED", 100 * 30 * 8)
+        monkeypatch.setattr("sklearn_fsvc._src.units.novelty._PAIRED", 100 * 30 * 8)
     else:
         how |= change
     assert shown(rng.random((100, 2)), **how).at_once is None

@@ -5,11 +5,11 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_fsvc import TanhProjector, TanhRegressor
-from sklearn_fsvc.engines.algebra import HOST
-from sklearn_fsvc.units.tanh import WEIGHTS
-from sklearn_fsvc.units.weights import scale
-from sklearn_fsvc.units.weights.fields import Fields
-from sklearn_fsvc.units.weights.scale import Sample
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.units.tanh import WEIGHTS
+from sklearn_fsvc._src.units.weights import scale
+from sklearn_fsvc._src.units.weights.fields import Fields
+from sklearn_fsvc._src.units.weights.scale import Sample
 from units.drawn import IMAGES, layer
 
 

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import TanhClassifier, TanhProjector
-from sklearn_fsvc.units.tanh import WEIGHTS
+from sklearn_fsvc._src.units.tanh import WEIGHTS
 from units.drawn import FROM_ROWS, IMAGES, layer
 
 # What units are.

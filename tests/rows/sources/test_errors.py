@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc.rows.sources import open_rows, some_rows
+from sklearn_fsvc._src.rows.sources import open_rows, some_rows
 from sourced import Shelf, Tap, batches
 
 X = np.random.default_rng(0).random((200, 6), np.float32)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from allocated import peak
-from sklearn_fsvc.rows.sources import InMemory, some_rows
-from sklearn_fsvc.rows.streaming import row_blocks, take_rows
+from sklearn_fsvc._src.rows.sources import InMemory, some_rows
+from sklearn_fsvc._src.rows.streaming import row_blocks, take_rows
 
 # So many numbers that a piece holds a few rows alone.
 N, FEATURES = 600, 300

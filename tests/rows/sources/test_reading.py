@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_fsvc.rows.sources import Anticipated, SparseRows, open_rows, some_rows
-from sklearn_fsvc.rows.streaming import row_blocks, take_rows
+from sklearn_fsvc._src.rows.sources import Anticipated, SparseRows, open_rows, some_rows
+from sklearn_fsvc._src.rows.streaming import row_blocks, take_rows
 from sourced import LIBRARIES, Shelf, Tap, batches, written
 
 N = 200

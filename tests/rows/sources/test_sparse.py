@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random
 
-from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.engines.sparse import SparsePlace
-from sklearn_fsvc.layers import TanhLayer
-from sklearn_fsvc.rows.job import Job
-from sklearn_fsvc.rows.sources import SparseRows, joined, some_rows
-from sklearn_fsvc.rows.streaming import (
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.sparse import SparsePlace
+from sklearn_fsvc._src.layers import TanhLayer
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.sources import SparseRows, joined, some_rows
+from sklearn_fsvc._src.rows.streaming import (
     basic_layer,
     n_synapses,
     stream_into,
@@ -135,7 +135,7 @@ def test_sparse_rows_are_never_made_dense(X, layer, monkeypatch):
 
 def test_an_engine_without_a_place_for_them_gets_dense_tiles(X, layer, monkeypatch):
     expected = hidden(layer, X.toarray())
-    monkeypatch.setattr("sklearn_fsvc.engines.blas.BlasEngine.sparse_place", lambda self: None)
+    monkeypatch.setattr("sklearn_fsvc._src.engines.blas.BlasEngine.sparse_place", lambda self: None)
     np.testing.assert_allclose(hidden(layer, SparseRows(X)), expected, atol=1e-14)
 
 
@@ -165,6 +165,6 @@ def test_memory_does_not_grow_with_the_cores(monkeypatch):
     """Many threads take fewer outputs each: a small `max_memory` is enough for any host."""
     layer, needed = TanhLayer(np.zeros((50, 20)), np.zeros(50)), []
     for n in (2, 64):
-        monkeypatch.setattr("sklearn_fsvc.engines.sparse.n_threads", lambda n=n: n)
+        monkeypatch.setattr("sklearn_fsvc._src.engines.sparse.n_threads", lambda n=n: n)
         needed.append(SparsePlace(np).prepared_bytes(layer))
     assert needed[1] <= 2 * needed[0]

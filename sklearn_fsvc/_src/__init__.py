@@ -1,0 +1,1 @@
+"""How the package is made. Names and places here may change with every version."""

@@ -1,0 +1,193 @@
+"""TanhClassifier: parameters and fitted attributes."""
+
+from ..estimators.classes import Classes
+from ..estimators.classifier import NetworkClassifier
+from ..estimators.parts import Parts
+from ..estimators.readouts import OF_ANY_UNITS, readout_of
+from ..estimators.tanh import Tanh
+from ..units.automatic import N_HIDDEN
+
+
+class TanhClassifier(NetworkClassifier):
+    """Classifier with a hidden layer of random tanh units and a ridge readout.
+
+    The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
+    trained, known as an extreme learning machine [1]_ or a random-feature network. The
+    readout minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets, in one pass.
+
+    Parameters
+    ----------
+    n_hidden : int, default=1000
+        Hidden units. With the same `random_state`, fewer are a prefix of more.
+    scale : float or "auto", default="auto"
+        Length of each unit's weights; of weights that are drawn from a normal distribution,
+        their length on average. "auto" follows the number of rows and the number of directions
+        in which they vary; the formula is in `TanhProjector`.
+    weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
+        Where the weights come from: normal numbers, the same with orthogonal directions,
+        sums of the rows of a class, or differences of two rows of different classes;
+        `TanhProjector` describes them. The last two need one class for each row.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. Each unit then sees a random
+        rectangle, its receptive field. None for features that are no images.
+    patch_size : (low, high), default=None
+        Smallest and largest side of the rectangles. None is from a fifth to three fifths of
+        the image's shorter side.
+    bias : bool, default=True
+        Biases are uniform, over the range that is in `TanhProjector`; without them, units
+        bend at the mean row, or, where `scale` is a number, at 0.
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
+        How much each feature counts: the layer is made for rows that are multiplied by them,
+        and `components_` contain them. "learned" finds them as `RBFClassifier` does, by small
+        networks of Laplacian units, and uses them if they lower the held-out error there.
+        "auto" learns them for floats of at most 500 features, from 50 rows or more. It leaves the
+        features as they are for bytes, with `image_shape`, and with `weights` that are made of
+        rows.
+        "map" learns a linear map, of at most 500 features: the root of the average gradient
+        outer product [2]_ of small networks of Laplacian units of Euclidean distances, round
+        by round as long as that lowers the held-out error. An array of shape (n_features,) is
+        weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
+    layer : estimator or FrozenEstimator, default=None
+        A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
+        used then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+    readout : {"ridge", "softmax"}, default="ridge"
+        "softmax" is multinomial logistic regression: see `RBFClassifier`.
+    alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
+        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
+        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
+        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
+        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
+        downhill from a first guess.
+    forgetting : float, default=1.0
+        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
+        weights of all earlier rows by it. 1 forgets nothing.
+    probability : bool, default=False
+        Whether `predict_proba` is available: a softmax of decision values, calibrated on
+        leave-one-out decision values. This takes one more pass over the rows, two with
+        ``alpha="auto"`` and none with "loo".
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the readout, as in scikit-learn: they multiply
+        `sample_weight`.
+    precision : {"auto", "float", 8, 15}, default="auto"
+        Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
+        predict alike, and sums of their products over rows without weights are exact: the same
+        bits in whatever order rows come. "float" keeps the activations as they are. "auto"
+        takes 8 bits in large fits in float32 on processors that multiply bytes (AVX-512 VNNI),
+        where the penalty is so large that rounding makes no difference; then H'H takes a third
+        of the time.
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same model on every device.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
+    max_memory : int, str or None, default=None
+        How much memory fit and predict may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+    is_indicator_ : bool
+        As of `RBFClassifier`.
+    components_ : ndarray of shape (n_hidden, n_features)
+        Weights of the hidden units.
+    hidden_intercept_ : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
+    feature_weights_ : ndarray of shape (n_features,) or None
+        Weights of the features, each in one over the unit of its feature. None where the
+        features count as they are, and where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
+        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
+        combinations of features that count most. A learned map is square.
+    readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
+    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
+    n_iter_ : int
+        Steps of the softmax readout.
+    alpha_ : float
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+    temperature_ : float or ndarray of shape (n_outputs,)
+    trials_ : structured ndarray of shape (n_trials,)
+        As for `RBFClassifier`.
+    precision_ : {8, 15} or None
+        Bits of an activation; None for floats.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    See Also
+    --------
+    TanhRegressor : The same units, for numbers.
+    TanhProjector : The hidden layer alone.
+    RBFClassifier : Units on training rows, which can be named.
+    HiddenSizeSearchCV : Finds the number of units.
+
+    References
+    ----------
+    .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
+       applications", Neurocomputing 70 (2006).
+    .. [2] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+       backpropagation-free machine learning models", Science 383, 2024.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_fsvc import TanhClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> clf = TanhClassifier(n_hidden=800, random_state=0).fit(X_train, y_train)
+    >>> bool(clf.score(X_test, y_test) > 0.97)
+    True
+
+    Sparse rows, as words give them, stay sparse:
+
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> texts = ["a cat is furry", "my dog is furry and loud", "kittens are soft and furry"]
+    >>> texts += ["an engine is steel", "this car is loud steel", "motors are made of steel"]
+    >>> network = TanhClassifier(n_hidden=30, weights="class_informed", random_state=0)
+    >>> model = make_pipeline(TfidfVectorizer(), network)
+    >>> model = model.fit(texts, 3 * ["animal"] + 3 * ["machine"])
+    >>> print(*model.predict(["a furry friend", "trains are steel"]))
+    animal machine
+    """
+
+    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+
+    def __init__(
+        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
+        patch_size=None, bias=True, feature_weights="auto", layer=None, readout="ridge",
+        alpha="auto", forgetting=1.0, probability=False, class_weight=None, precision="auto",
+        random_state=None, device="auto", max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden = n_hidden
+        self.scale = scale
+        self.weights = weights
+        self.image_shape = image_shape
+        self.patch_size = patch_size
+        self.bias = bias
+        self.feature_weights = feature_weights
+        self.layer = layer
+        self.readout = readout
+        self.alpha = alpha
+        self.forgetting = forgetting
+        self.probability = probability
+        self.class_weight = class_weight
+        self.precision = precision
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _parts(self):
+        readout = readout_of(self, OF_ANY_UNITS)
+        return Parts(Tanh.of(self, has_readout=True), Classes.of(self), readout)

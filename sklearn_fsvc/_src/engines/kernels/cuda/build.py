@@ -1,0 +1,83 @@
+"""Compile the kernels that travel with the package; it takes a minute or two, and no GPU.
+
+``python -m sklearn_fsvc._src.engines.kernels.cuda.build`` writes those again whose sources have
+changed, and deletes those that are no more; with ``--all``, all of them.
+"""
+
+import sys
+from itertools import product
+
+import numpy as np
+
+from ....layers import RESPONSES
+from .. import ptx
+from . import elementwise, manhattan, novelty, patches
+
+FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
+INT, FLAG = "<i8", "<i4"
+
+
+def kernels():
+    """(kernel, types of its arguments) of all that layers launch."""
+    for make in (_distances, _elementwise, _patches):
+        yield from make()
+    yield novelty.settle(), (_array("<f8"), _array("<f8", 1), "<f8", *[_array("<i4", 1)] * 2)
+
+
+def _distances():
+    for item, tiles in manhattan.TILES.items():
+        is_bytes = item == np.uint32
+        hidden = "<f4" if is_bytes else item.str
+        arrays = _array(item.str), _array(item.str), _array(hidden)
+        for tile in tiles:
+            yield manhattan.manhattan(item, tile), (*arrays, *[INT] * 3, *[hidden] * 3, FLAG)
+        yield manhattan.pack(item), (_array("|u1" if is_bytes else item.str), arrays[1])
+
+
+def _elementwise():
+    names = [function.name for function in elementwise.FUNCTIONS]
+    for dtype in FLOATS:
+        H, line, number = _array(dtype.str), _array(dtype.str, 1), dtype.str
+        for name, is_squared, width in product(names, (False, True), (1, 16 // dtype.itemsize)):
+            kernel = elementwise.map_rows(name, is_squared, dtype, width)
+            yield kernel, (H, H, INT, INT, number, number)
+        types = H, H, H, line, line, INT, INT, *[number] * 4, FLAG, FLAG
+        yield elementwise.expand(dtype), types
+
+
+def _patches():
+    for dtype in FLOATS:
+        number, line, H = dtype.str, _array(dtype.str, 1), _array(dtype.str)
+        images, places = _array(number, 3), (INT,) * 4
+        yield patches.moments(number), (images, *places, INT, INT, number, line, line)
+        for is_normalised in (False, True):
+            kernel = patches.unfold(number, is_normalised)
+            yield kernel, (images, *places, INT, line, line, H)
+        for response in RESPONSES:
+            kernel = patches.average(number, response)
+            yield kernel, (H, line, *places, number, _array(number, 4))
+
+
+def _array(dtype, n_axes=2):
+    return f"{dtype}[{n_axes}C]"
+
+
+def main(is_all):
+    folder, compiler, names = ptx.folder(), ptx.compiler(), set()
+    folder.mkdir(exist_ok=True)
+    for kernel, types in kernels():
+        name = ptx.file_name(kernel)
+        names.add(name)
+        if is_all or ptx.carried(kernel, types) is None:
+            print(name, flush=True)
+            head = {**ptx.identity(kernel, types), "compiler": compiler}
+            text = ptx.render(head, ptx.compile_kernel(kernel, types))
+            (folder / name).write_text(text, newline="\n")
+    for path in folder.iterdir():
+        if path.name not in names:
+            print(f"{path.name}: deleted")
+            path.unlink()
+
+
+if __name__ == "__main__":
+    main(is_all="--all" in sys.argv)

@@ -1,0 +1,1 @@
+"""Readers of fitted models, which write them down for other programs."""

@@ -1,0 +1,284 @@
+"""A fitted classifier or regressor as one header of C99: tables and loops, and nothing else."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ..estimators.parts import layer_of, parts_of
+from ..formulas import EXP, IDENTITY, TANH, finite
+from ..version import __version__
+from .opened import opened
+from .tables import TEXT, Table, ctype_of, literal, table_of_labels
+from .template import (
+    AGAIN,
+    CLASS,
+    HEADER,
+    LARGEST,
+    MANHATTAN_OF_BYTES,
+    OUTPUTS,
+    OUTSIDE,
+    TERMS,
+    WATCH,
+)  # fmt: skip
+
+_FUNCTIONS = {IDENTITY: "", EXP: "exp", TANH: "tanh"}
+# 2 to the power of minus 520: products of doubles that were multiplied by it are finite.
+_SHRUNK = "0x1p-520"
+
+
+@dataclass(frozen=True)
+class Header:
+    """A header, and how many bytes its constants take."""
+
+    text: str
+    n_bytes: int
+
+
+def to_c(model, name="model"):
+    """Write a fitted model as a C header, for a machine without Python.
+
+    The header needs ``<math.h>`` and ``<stdint.h>`` alone and allocates nothing. Rows have the
+    dtype of the centres or, of tanh units, of their weights: bytes, whose distances are
+    integers, float or double. It defines, for ``name="model"``,
+
+    - ``model_predict(x)``, the class of a row, a number or a string; of a regressor
+      ``model_predict(x, y)``, which writes a double for each output;
+    - ``model_scores(x, y)`` of a classifier: `decision_function`;
+    - ``MODEL_N_FEATURES``, ``MODEL_N_OUTPUTS`` and the tables.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `RBFClassifier`, `TanhClassifier`, `RBFRegressor` or `TanhRegressor`; a
+        `Pipeline` of a `StandardScaler` or `MinMaxScaler` and one of them; or a search that
+        was fitted to either.
+    name : str, default="model"
+        What all names in the header begin with.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError, ValueError
+        For models and names that cannot be exported, with the reason.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_fsvc import RBFClassifier
+    >>> from sklearn_fsvc.export.c import to_c
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = RBFClassifier(10, random_state=0).fit(X.astype("float32"), y)
+    >>> text = to_c(clf, "iris")
+    >>> "static inline int32_t iris_predict(const float *x)" in text
+    True
+    """
+    return header_of(model, name).text
+
+
+def header_of(model, name="model"):
+    """The `Header` of a model; as `to_c`."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(
+            f"name={name!r} is no name in C; begin with a letter, and go on with letters, digits "
+            "and underscores."
+        )
+    return _Writer(name, *opened(model)).header()
+
+
+class _Writer:
+    """Puts the parts of a header together, by what the model has of each."""
+
+    def __init__(self, name, network, arrival):
+        layer, self._is_classifier = layer_of(network), is_classifier(network)
+        self._check(network, layer)
+        rows = getattr(network, "centers_", layer.units).dtype
+        if layer.accumulation != "manhattan" and layer.units.dtype == np.uint8:
+            layer = layer.astype(np.float32)
+        self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
+        self._real = layer.hidden_dtype
+        self._parts = parts_of(network)
+        self._is_watching = self._parts.units.rows is not None
+        self._tables = []
+        self._words = {
+            "name": name, "guard": name.upper(), "version": __version__,
+            "row_type": ctype_of(rows), "unit_type": ctype_of(layer.units.dtype),
+            "real": ctype_of(self._real), "n_features": layer.n_features,
+            "n_units": layer.n_units, "n_outputs": len(network.readout_coef_),
+            "answer": ctype_of(network.readout_intercept_.dtype),
+        }  # fmt: skip
+
+    def _check(self, network, layer):
+        """Raise for what there are no words for in C."""
+        if layer.function not in _FUNCTIONS:
+            raise ValueError(
+                f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which is "
+                'not known in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
+                "function is IDENTITY, EXP or TANH of sklearn_fsvc._src.formulas."
+            )
+        if self._is_classifier and not parts_of(network).task.labels.is_single:
+            raise ValueError(
+                f"model={network!r} has several outputs, and a function in C has one answer; fit "
+                "a classifier to each column of y, and export each by a name of its own."
+            )
+
+    def header(self):
+        functions = [self._outputs()]
+        if self._is_classifier:
+            functions.append(self._class())
+        n_bytes = sum(table.n_bytes for table in self._tables)
+        words = self._words | {
+            "title": self._title(), "n_bytes": n_bytes,
+            "tables": "\n\n".join(map(str, self._tables)), "functions": "\n".join(functions),
+        }  # fmt: skip
+        return Header(HEADER.substitute(words), n_bytes)
+
+    def _title(self):
+        words = "{row_type}, {n_units} units, {n_outputs} outputs".format_map(self._words)
+        name = type(self._network).__name__
+        return f"{name} for rows of {self._layer.n_features} {words}"
+
+    def _table(self, name, values, dtype=None):
+        """Keep an array; its name in C."""
+        table = Table.of(f"{self._name}_{name}", np.asarray(values, dtype))
+        self._tables.append(table)
+        return table.name
+
+    def _number(self, value):
+        return literal(finite(value, self._real), self._words["real"])
+
+    def _call(self, function, argument):
+        end = "f" if self._real == np.float32 else ""
+        return f"{function}{end}({argument})"
+
+    def _outputs(self):
+        """The function that computes the outputs of the readout."""
+        self._table("units", self._layer.units)
+        before, row = self._before()
+        words = self._words | {
+            "before": before, "add": self._add(row), "formula": self._formula(),
+            "scaled": self._scaled(), "watch": "", "outside": "",
+            "again": self._again(row), "sum_type": self._sum_type(),
+            "function": f"{self._name}_scores",
+            "what": "Scores of the classes; of two classes one, positive for the second.",
+        }  # fmt: skip
+        if not self._is_classifier:
+            words |= {"function": f"{self._name}_predict", "what": "The predictions for a row."}
+        if self._is_watching:
+            words |= {"watch": WATCH, "outside": self._outside()}
+        return OUTPUTS.substitute(words)
+
+    def _sum_type(self):
+        if self._layer.units.dtype != np.uint8:
+            return self._words["real"]
+        return "uint16_t" if 255 * self._layer.n_features < 2**16 else "uint32_t"
+
+    def _before(self):
+        """What is done before the units are met, and the name of the row that meets them."""
+        lines, row = [], "x"
+        if self._is_watching:
+            lines += ["int nearest = 0;", "{real} least = 0, activity = 0;"]
+        step, arrival = "x[k]", self._arrival
+        if np.any(arrival.shift):
+            step = f"({step} - {self._table('shift', arrival.shift, self._real)}[k])"
+        if np.any(arrival.factor != 1):
+            step = f"{step} * {self._table('factor', arrival.factor, self._real)}[k]"
+        if np.any(arrival.offset):
+            step = f"{step} + {self._table('offset', arrival.offset, self._real)}[k]"
+        if step != "x[k]":
+            row = "row"
+            lines += ["{real} row[{n_features}];", "for (int k = 0; k < {n_features}; k++)"]
+            lines += [f"    row[k] = {step};"]
+        return "".join(f"    {line.format_map(self._words)}\n" for line in lines), row
+
+    def _add(self, row):
+        layer = self._layer
+        term = MANHATTAN_OF_BYTES if layer.units.dtype == np.uint8 else TERMS[layer.accumulation]
+        absolute = "fabsf" if self._real == np.float32 else "fabs"
+        return term.format(row=row, abs=absolute, real=self._words["real"])
+
+    def _again(self, row):
+        """What is done where a sum of products is no number; other sums may be infinite."""
+        if self._layer.accumulation != "product":
+            return ""
+        scale = "" if self._real == np.float32 else f" * {_SHRUNK}"
+        grown = "" if self._real == np.float32 else f" / {_SHRUNK} / {_SHRUNK}"
+        return AGAIN.substitute(self._words, row=row, scale=scale, grown=grown)
+
+    def _formula(self):
+        """From the sum to h, a step a line, without those that do nothing."""
+        layer, affine = self._layer, self._layer.affine
+        steps = [("d", self._call("sqrt", "sum") if layer.power == 0.5 else "sum")]
+        a = "d * d" if layer.power == 2 else "d"
+        if layer.power == 2 and layer.on_sums.scale != 1:  # else the square is no number
+            steps.append(("near", f"{self._number(layer.on_sums.scale)} * d"))
+            a = "near * near"
+        if affine.scale != 1:
+            a = f"{self._number(affine.scale)} * {a}"
+        if np.ndim(affine.offset):
+            a = f"{a} + {self._table('bias', affine.offset, self._real)}[j]"
+        elif affine.offset:
+            a = f"{a} + {self._number(affine.offset)}"
+        steps.append(("a", a))
+        if affine.floor > -np.inf:
+            floor = self._number(affine.floor)
+            steps.append(("b", f"a > {floor} ? a : {floor}"))
+        last, function = steps[-1][0], _FUNCTIONS[layer.function]
+        steps.append(("f", self._call(function, last) if function else last))
+        steps += self._rounding()
+        steps[-1] = "h", steps[-1][1]
+        real = self._words["real"]
+        return "".join(f"        const {real} {name} = {step};\n" for name, step in steps)
+
+    def _rounding(self):
+        """As `formulas.Steps.apply`."""
+        rounding = self._layer.steps
+        if rounding is None:
+            return []
+        most, least = self._number(rounding.most), self._number(-rounding.most)
+        steps = [("q", self._call("rint", f"f * {self._number(rounding.scale)}"))]
+        steps.append(("r", f"q < {most} ? q : {most}"))
+        if rounding.is_signed:
+            steps[-1] = "r", f"q < {most} ? (q > {least} ? q : {least}) : {most}"
+        return [*steps, ("s", f"r * {self._number(1 / rounding.scale)}")]
+
+    def _scaled(self):
+        """An output, of weights in units of their own where they are wider than H."""
+        network = self._network
+        W, unit = network.readout_coef_, None
+        if W.dtype > self._real:
+            unit = np.abs(W).max(axis=1)
+            unit[unit == 0] = 1
+            W = W / unit[:, None]
+        self._table("readout", W.T, self._real)
+        self._table("intercept", network.readout_intercept_)
+        return "total[o]" if unit is None else f"total[o] * {self._table('scale', unit)}[o]"
+
+    def _outside(self):
+        """What a row is answered with where no unit does."""
+        network = self._network
+        if not self._is_classifier:
+            target = f"{self._table('targets', self._parts.targets_of_units)}[{{}}]"
+            at = "nearest" if self._words["n_outputs"] == 1 else "nearest * {n_outputs} + o"
+            target = target.format(at.format_map(self._words))
+        else:
+            codes = np.searchsorted(network.classes_, network.center_labels_)
+            codes = self._table("labels", codes, np.min_scalar_type(len(network.classes_)))
+            is_binary = len(network.classes_) == 2
+            target = f"{codes}[nearest] ? 1 : -1" if is_binary else f"{codes}[nearest] == o"
+        return OUTSIDE.substitute(self._words, target=target)
+
+    def _class(self):
+        """The function that says which class it is."""
+        table = table_of_labels(f"{self._name}_classes", self._network.classes_)
+        self._tables.append(table)
+        is_binary = len(self._network.classes_) == 2
+        return CLASS.substitute(
+            self._words,
+            choose="    best = y[0] > 0;\n" if is_binary else LARGEST.format_map(self._words),
+            label_type="const char *" if table.ctype == TEXT else f"{table.ctype} ",
+        )

@@ -1,0 +1,178 @@
+"""TanhRegressor: parameters and fitted attributes."""
+
+from ..estimators.numbers import Numbers
+from ..estimators.parts import Parts
+from ..estimators.readouts import Ridge
+from ..estimators.regressor import NetworkRegressor
+from ..estimators.tanh import Tanh
+from ..units.automatic import N_HIDDEN
+from ..units.tanh import FROM_CHANCE
+
+
+class TanhRegressor(NetworkRegressor):
+    """Regressor with a hidden layer of random tanh units and a ridge readout.
+
+    The layer is that of `TanhClassifier`. The readout minimises
+    ``sum w |y - W h - b|^2 + alpha |W|^2``, all outputs at once, where each output is divided
+    by its standard deviation.
+
+    Parameters
+    ----------
+    n_hidden : int, default=1000
+        Hidden units. With the same `random_state`, fewer are a prefix of more.
+    scale : float or "auto", default="auto"
+        Length of each unit's weights; of weights that are drawn from a normal distribution,
+        their length on average. "auto" follows the number of rows and the number of directions
+        in which they vary; the formula is in `TanhProjector`.
+    weights : {"gaussian", "orthogonal"}, default="gaussian"
+        Normal numbers, or the same with orthogonal directions within each group of
+        n_features units.
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that rows of X are, channels last. Each unit then sees a random
+        rectangle, its receptive field. None for features that are no images.
+    patch_size : (low, high), default=None
+        Smallest and largest side of the rectangles. None is from a fifth to three fifths of
+        the image's shorter side.
+    bias : bool, default=True
+        Biases are uniform, over the range that is in `TanhProjector`; without them, units
+        bend at the mean row, or, where `scale` is a number, at 0.
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
+        How much each feature counts: the layer is made for rows that are multiplied by them,
+        and `components_` contain them. "learned" finds them as `RBFRegressor` does, by small
+        networks of Laplacian units, and uses them if they lower the held-out error there.
+        "auto" learns them for floats of at most 500 features, from 50 rows or more. It leaves the
+        features as they are for bytes, and with `image_shape`.
+        "map" learns a linear map, of at most 500 features: the root of the average gradient
+        outer product [1]_ of small networks of Laplacian units of Euclidean distances, round
+        by round as long as that lowers the held-out error. An array of shape (n_features,) is
+        weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
+    layer : estimator or FrozenEstimator, default=None
+        A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
+        used then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+    alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
+        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
+        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
+        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
+        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
+        downhill from a first guess.
+    forgetting : float, default=1.0
+        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
+        weights of all earlier rows by it. 1 forgets nothing.
+    uncertainty : bool, default=False
+        Whether ``predict(X, return_std=True)`` is available. The fit takes one more pass over
+        the rows, two with ``alpha="auto"`` and none with "loo", and the model keeps one more
+        matrix, of n_hidden x n_hidden.
+    precision : {"auto", "float", 8, 15}, default="auto"
+        Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
+        predict alike, and sums of their products over rows without weights are exact: the same
+        bits in whatever order rows come. "float" keeps the activations as they are. "auto"
+        takes 8 bits in large fits in float32 on processors that multiply bytes (AVX-512 VNNI),
+        where the penalty is so large that rounding makes no difference; then H'H takes a third
+        of the time.
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same model on every device.
+    device : str, default="auto"
+        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
+        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
+        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
+        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
+        it is "cpu".
+    max_memory : int, str or None, default=None
+        How much memory fit and predict may allocate where the layer is computed: bytes, or
+        a string such as "2GiB". None takes up to half of the free memory.
+    verbose : int, default=0
+        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
+        where its time goes, too.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_hidden, n_features)
+        Weights of the hidden units.
+    hidden_intercept_ : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
+    feature_weights_ : ndarray of shape (n_features,) or None
+        Weights of the features, each in one over the unit of its feature. None where the
+        features count as they are, and where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
+        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
+        combinations of features that count most. A learned map is square.
+    readout_coef_ : ndarray of shape (n_outputs, n_hidden), float64
+    readout_intercept_ : ndarray of shape (n_outputs,), float64
+    target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
+    alpha_ : float
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+    trials_ : structured ndarray of shape (n_trials,)
+    posterior_ : tuple (root, mean, n, noise)
+        As of `RBFRegressor`.
+    precision_ : {8, 15} or None
+        Bits of an activation; None for floats.
+    device_ : str
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    See Also
+    --------
+    TanhClassifier : The same units, for classes.
+    TanhProjector : The hidden layer alone.
+    RBFRegressor : Units on training rows, which can be named.
+    HiddenSizeSearchCV : Finds the number of units.
+
+    References
+    ----------
+    .. [1] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+       backpropagation-free machine learning models", Science 383, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_fsvc import TanhRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+    >>> Y = np.column_stack([np.sin(3 * X[:, 0]), X[:, 0] * X[:, 1]])
+    >>> model = TanhRegressor(200, random_state=0).fit(X[:400], Y[:400])
+    >>> model.predict(X[400:]).shape
+    (100, 2)
+    >>> bool(model.score(X[400:], Y[400:]) > 0.99)
+    True
+
+    What counts may be a combination of features, and a learned map finds it:
+
+    >>> X = np.random.default_rng(0).normal(size=(500, 10))
+    >>> y = np.tanh(X @ np.r_[1, 2, -2, np.zeros(7)])
+    >>> model = TanhRegressor(200, feature_weights="map", random_state=0).fit(X, y)
+    >>> A = model.feature_map_
+    >>> direction = np.linalg.eigh(A @ A.T)[1][:, -1]
+    >>> print((direction / direction[0]).round().astype(int) + 0)
+    [ 1  2 -2  0  0  0  0  0  0  0]
+    """
+
+    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+
+    def __init__(
+        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
+        patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
+        forgetting=1.0, uncertainty=False, precision="auto", random_state=None, device="auto",
+        max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.n_hidden = n_hidden
+        self.scale = scale
+        self.weights = weights
+        self.image_shape = image_shape
+        self.patch_size = patch_size
+        self.bias = bias
+        self.feature_weights = feature_weights
+        self.layer = layer
+        self.alpha = alpha
+        self.forgetting = forgetting
+        self.uncertainty = uncertainty
+        self.precision = precision
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _parts(self):
+        units = Tanh.of(self, has_readout=True, ways=tuple(FROM_CHANCE))
+        return Parts(units, Numbers.of(self), Ridge.of(self))

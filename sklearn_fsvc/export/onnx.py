@@ -1,0 +1,5 @@
+"""Fitted models for ONNX runtimes. It needs the extra `onnx`."""
+
+from .._src.export.onnx import register, to_onnx
+
+__all__ = ["register", "to_onnx"]

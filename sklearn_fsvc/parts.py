@@ -1,0 +1,19 @@
+"""The contracts of what estimators are put together from, and what adds to them is made of.
+
+How to add units or a readout: CONTRIBUTING.md.
+"""
+
+from ._src.estimators.classes import Classes
+from ._src.estimators.classifier import NetworkClassifier
+from ._src.estimators.numbers import Numbers
+from ._src.estimators.parts import Part, Parts, Readout, Sharing, Task, Training, Units
+from ._src.estimators.readouts import Linear, Ridge
+from ._src.estimators.regressor import NetworkRegressor
+from ._src.estimators.transformer import NetworkTransformer
+from ._src.layers import LinearLayer
+
+__all__ = [
+    "Classes", "Linear", "LinearLayer", "NetworkClassifier", "NetworkRegressor",
+    "NetworkTransformer", "Numbers", "Part", "Parts", "Readout", "Ridge", "Sharing", "Task",
+    "Training", "Units",
+]  # fmt: skip
