@@ -12,6 +12,7 @@ TRUSTED = (
     f"{csr_array.__module__}.csr_array",  # which SciPy has moved
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc.categories.LevelEncoder",
+    "sklearn_fsvc.classifiers.mixture.MixtureClassifier",
     "sklearn_fsvc.classifiers.patches.PatchClassifier",
     "sklearn_fsvc.classifiers.rbf.RBFClassifier",
     "sklearn_fsvc.classifiers.tanh.TanhClassifier",
@@ -32,6 +33,7 @@ TRUSTED = (
     "sklearn_fsvc.readouts.stream.Stream",
     "sklearn_fsvc.readouts.stream._Values",
     "sklearn_fsvc.readouts.stream._Waiting",
+    "sklearn_fsvc.regressors.mixture.MixtureRegressor",
     "sklearn_fsvc.regressors.patches.PatchRegressor",
     "sklearn_fsvc.regressors.rbf.RBFRegressor",
     "sklearn_fsvc.regressors.tanh.TanhRegressor",

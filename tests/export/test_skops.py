@@ -11,6 +11,8 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    MixtureClassifier,
+    MixtureRegressor,
     PatchClassifier,
     PatchProjector,
     PatchRegressor,
@@ -45,6 +47,8 @@ MAKERS = {
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
     "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
+    "classifiers": (lambda: MixtureClassifier([("a", TanhClassifier(10, **FIXED))]), X),
+    "regressors": (lambda: MixtureRegressor([("a", TanhRegressor(10, **FIXED))]), X),
     "lent": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)
