@@ -120,8 +120,14 @@ class MixtureClassifier(ClassifierMixin, Mixture):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    @property
-    def _members(self):
+    @staticmethod
+    def default_estimators():
+        """Make the members that there are by default, to change them and give them.
+
+        Returns
+        -------
+        estimators : list of (str, estimator)
+        """
         return [
             ("rbf", RBFClassifier()),
             ("tanh", TanhClassifier(2000, feature_weights="map")),

@@ -50,9 +50,9 @@ _SHARED = ("device", "max_memory", "verbose")
 class Mixture(Documented, Versioned, Observable, _BaseComposition):
     """Networks whose scores are added up, with weights of 0 or more."""
 
-    @property
+    @staticmethod
     @abstractmethod
-    def _members(self):
+    def default_estimators():
         """(name, estimator) of the members where none are given."""
 
     @abstractmethod
@@ -66,6 +66,10 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
     def _calibrated(self, task, samples, scores):
         """Fitted attributes made of scores (n_rows, n_outputs) of the mixture."""
         return {}
+
+    @property
+    def _given(self):
+        return self.default_estimators() if self.estimators is None else self.estimators
 
     @property
     def estimators_(self):
@@ -123,7 +127,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
     def _ready(self):
         """(name, clone) of the members."""
         check_level("verbose", self.verbose)
-        given = self._members if self.estimators is None else self.estimators
+        given = self._given
         try:
             pairs = [(name, each) for name, each in given if not _is_dropped(each)]
         except (TypeError, ValueError) as error:
@@ -253,9 +257,8 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        given = self._members if self.estimators is None else self.estimators
         try:
-            each = [get_tags(member) for _, member in given if not _is_dropped(member)]
+            each = [get_tags(member) for _, member in self._given if not _is_dropped(member)]
             tags.input_tags.sparse = all(own.input_tags.sparse for own in each)
         except (TypeError, ValueError):  # fit says what is wrong with them
             pass
