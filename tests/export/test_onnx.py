@@ -27,6 +27,9 @@ from sklearn_fsvc import (
 from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.export.onnx import register, to_onnx
 
+# Of 64 features to 20 combinations.
+MAP = np.random.default_rng(0).normal(size=(64, 20)) / 8
+
 
 def outside(model, rows):
     """Which rows raise no activity, by the oracle."""
@@ -52,11 +55,12 @@ def test_activations_of_few_bits(make, bits):
     [
         RBFClassifier(150, random_state=0, probability=True),
         RBFClassifier(150, random_state=0, feature_weights=np.linspace(0, 1, 64), alpha=0.1),
+        RBFClassifier(150, random_state=0, feature_weights=MAP, metric="euclidean", alpha=0.1),
         RBFClassifier(150, random_state=0, **NARROW),
         RBFClassifier(150, random_state=0, readout="lms"),
         TanhClassifier(150, random_state=0, probability=True),
     ],
-    ids=["chosen", "weights", "narrow", "lms", "tanh"],
+    ids=["chosen", "weights", "map", "narrow", "lms", "tanh"],
 )
 def test_classifiers_answer_as_they_do(model, dtype):
     model.fit(X.astype(dtype), Y)

@@ -41,6 +41,7 @@ MAKERS = {
     "patch classifier": (lambda: PatchClassifier(10, probability=True, **FIXED), X),
     "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
+    "rbf map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
     "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
     "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
