@@ -37,7 +37,7 @@ from .answering import as_list
 from .network import OF_INPUT, clean, score_of
 from .parts import Part, generator, parts_of
 from .state import Versioned
-from .turns import changed, twin_of
+from .turns import changed, of_one_state, twin_of
 
 # Rows by which weights are found, at most: a few numbers need no more. Scores of them, too.
 _JUDGES, _SCORES = 2**11, 2**21
@@ -211,10 +211,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
 
     def _answer(self, X, method, out=None):
         """What a method says of rows, a few of them at a time."""
-        check_is_fitted(self)
-        X, *_ = open_all(X, self.device, self.max_memory)
-        with get_engine(self.device, n_synapses(X, None)) as engine:
-            X = check_rows(self, engine, X, reset=False)
+        X = self._taken(X)
         empty, n_rows = self._nothing(method), len(X)
         if out is not None:
             self._task().check_out(out, (n_rows, *empty.shape[1:]))
@@ -226,6 +223,13 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             for place, own in zip(places, answers, strict=True):
                 write(place, part, own)
         return places if isinstance(empty, list) else places[0]
+
+    def _taken(self, X):
+        """Rows that were looked at."""
+        check_is_fitted(self)
+        X, *_ = open_all(X, self.device, self.max_memory)
+        with get_engine(self.device, n_synapses(X, None)) as engine:
+            return check_rows(self, engine, X, reset=False)
 
     def _blocks(self, X):
         """(slice, rows) of all rows. A file is read once, for all members."""
@@ -240,17 +244,49 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
 
     def _scores(self, X):
         """(rows, n_scores) in float64."""
-        scores = np.zeros((len(X), len(self.intercept_))) + self.intercept_
-        for weight, own in zip(self.weights_, self._each(X), strict=True):
-            scores += weight * own
-        return scores
+        return sum(self._each(X), np.zeros((len(X), len(self.intercept_))) + self.intercept_)
 
     def _each(self, X):
-        """The scores (rows, n_scores) of each member."""
-        for member in self.estimators_:
+        """What each member adds to the scores (rows, n_scores)."""
+        for weight, member in zip(self.weights_, self.estimators_, strict=True):
             answer = getattr(member, "decision_function", member.predict)
             own = [np.reshape(each, (len(X), -1)) for each in as_list(answer(X))]
-            yield np.hstack(own)
+            yield weight * np.hstack(own)
+
+    @of_one_state
+    def contributions(self, X, output=0):
+        """Say what each member adds to each prediction.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        output : int, default=0
+            Which column of y is explained, if there are several.
+
+        Returns
+        -------
+        contributions : ndarray of shape (n_samples, n_used), float64
+            For each of `estimators_`. With `intercept_` they add up to what is predicted, or to
+            the score of the class that is predicted. Of two classes, the score of the first is
+            that of the second, times -1. `explain` of an RBF member names rows.
+
+        Raises
+        ------
+        ValueError
+            For an `output` that y does not have.
+        """
+        X, task = self._taken(X), self._task()
+        if not 0 <= output < task.n_columns:
+            raise ValueError(
+                f"output={output!r}: y has {task.n_columns} column(s); give one of their numbers, "
+                "from 0."
+            )
+        found = np.empty((len(X), len(self.weights_)))
+        for part, block in self._blocks(X):
+            each = np.stack(list(self._each(block)))
+            _, columns, signs = task.decided(each.sum(axis=0) + self.intercept_, output)
+            found[part] = (signs * each[:, np.arange(len(columns)), columns]).T
+        return found
 
     def _score(self, X, y, sample_weight):
         return score_of(self, self._task(), X, y, sample_weight)

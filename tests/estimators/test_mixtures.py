@@ -196,6 +196,21 @@ def test_what_is_shared(rows):
     assert not hasattr(members[0][1], "centers_")
 
 
+def test_contributions(rows):
+    X, y, numbers = rows
+    model = regressor().fit(X, np.column_stack([numbers, -numbers]))
+    for output in (0, 1):
+        found = model.contributions(X, output).sum(axis=1) + model.intercept_[output]
+        np.testing.assert_allclose(found, model.predict(X)[:, output])
+    model = classifier().fit(X, y)
+    found = model.contributions(X)
+    np.testing.assert_allclose(found.sum(axis=1), model.decision_function(X).max(axis=1))
+    two = classifier().fit(X, y > 0)
+    np.testing.assert_allclose(two.contributions(X).sum(axis=1), abs(two.decision_function(X)))
+    with pytest.raises(ValueError, match=r"output=1: y has 1 column"):
+        model.contributions(X, 1)
+
+
 def test_a_search_varies_members(rows):
     X, y, _ = rows
     grid = {"tanh__n_hidden": [5, 30], "rbf": ["drop", RBFClassifier(20, **RBF)]}

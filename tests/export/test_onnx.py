@@ -17,6 +17,8 @@ import naive
 from export.converted import DIGITS, DTYPES, NARROW, TOLERANCE, WORDS, X_NEW, X, Y, answers, run
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    MixtureClassifier,
+    MixtureRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -72,6 +74,27 @@ def test_classifiers_answer_as_they_do(model, dtype):
     ours = model.predict_proba(rows) if model.probability else model.decision_function(rows)
     assert found[numbers].dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(found[numbers], ours, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
+def test_mixtures_of_classifiers(y):
+    given = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFClassifier(60, **given)), ("tanh", TanhClassifier(60, **given))]
+    model = MixtureClassifier(members).fit(X, y)
+    assert len(model.weights_) == 2
+    found = answers(model, X_NEW)
+    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(
+        found["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
+    )
+
+
+def test_mixtures_of_regressors():
+    given = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFRegressor(60, **given)), ("tanh", TanhRegressor(60, **given))]
+    y = np.column_stack([Y, 100 + X[:, 20]])
+    model = MixtureRegressor(members).fit(X, y)
+    np.testing.assert_allclose(answers(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
