@@ -31,7 +31,7 @@ from ..rows.job import Job
 from ..rows.out import write
 from ..rows.sources import Source
 from ..rows.streaming import n_synapses, row_blocks, suited
-from ..rows.tiling import parse_memory
+from ..rows.tiling import check_fits, parse_memory
 from ..rows.validation import check_rows
 from .answering import as_list
 from .network import OF_INPUT, clean, score_of
@@ -40,7 +40,7 @@ from .state import Versioned
 from .turns import changed, of_one_state, twin_of
 
 # Rows by which weights are found, at most: a few numbers need no more. Scores of them, too.
-_JUDGES, _SCORES = 2**11, 2**21
+_JUDGES, _SCORES = 2**11, 2**18
 # Numbers of X and scores that are answered at a time.
 _AT_A_TIME = 2**21
 # What all members have, and the mixture sets where a member leaves it as it is by default.
@@ -117,7 +117,9 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
         judges, found = self._judges(samples), []
+        n_scores = len(members) * len(judges) * samples.targets.n_outputs
         for name, member in members:
+            self._share_memory(member, 16 * n_scores)
             with _told(heard.part(name), member):
                 member.fit(clean_X, clean_y, samples.weight)
             found.append(_left_out(member, clean_X, clean_y, samples.weight, judges))
@@ -165,6 +167,13 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         if self.random_state is not None and member.random_state is None:
             own["random_state"] = int(seeds.randint(np.iinfo(np.int32).max))
         return member.set_params(**own)
+
+    def _share_memory(self, member, n_bytes):
+        """Leave so many bytes of `max_memory`, where there is a limit, for what is kept."""
+        if self.max_memory is not None and member.max_memory == self.max_memory:
+            limit = parse_memory(self.max_memory, host_memory()[0])
+            check_fits("the scores of the members", n_bytes, limit)
+            member.max_memory = limit - n_bytes
 
     def _judges(self, samples):
         """The rows by whose scores weights are found, ascending."""

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
+from allocated import MIB, peak
 from sklearn_fsvc import (
     MixtureClassifier,
     MixtureRegressor,
@@ -188,7 +189,7 @@ def test_what_is_shared(rows):
     model = MixtureRegressor(members, random_state=3, device="jit", max_memory="2GB").fit(X, y)
     rbf, tanh = model.named_estimators_.values()
     assert (rbf.device, rbf.max_memory, tanh.device, tanh.max_memory) == (
-        "blas", "2GB", "jit", "1GB"
+        "blas", 2 * 10**9 - 2 * 16 * len(X), "jit", "1GB"
     )  # fmt: skip
     assert isinstance(rbf.random_state, int)
     assert tanh.random_state == 0
@@ -241,6 +242,20 @@ def test_few_rows_at_a_time(rows, monkeypatch):
     expected = model.decision_function(X)
     monkeypatch.setattr(mixing, "_AT_A_TIME", 100)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
+
+
+def test_memory_is_kept(rng):
+    X, y = rng.normal(size=(20_000, 20)).astype(np.float32), rng.integers(0, 4, 20_000)
+    members = pair(RBFClassifier, TanhClassifier, 200)
+    unlimited = MixtureClassifier(members, device="jit", random_state=0)
+    model = clone(unlimited).set_params(max_memory=4 * MIB)
+    model.fit(X[:1000], y[:1000]).predict(X[:1000])
+    limit = 4 * MIB + 32 * len(X)  # of y, and of what is predicted
+    for ours, free in ((model.fit, unlimited.fit), (model.predict, unlimited.predict)):
+        rows = (X, y) if ours == model.fit else (X,)
+        assert peak(ours, *rows)[1] < limit < peak(free, *rows)[1]
+    with pytest.raises(ValueError, match="scores of the members"):
+        model.set_params(max_memory=2**16).fit(X, y)
 
 
 def test_dask(rows):
