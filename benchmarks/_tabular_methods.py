@@ -29,6 +29,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_fsvc import (
+    MixtureClassifier,
+    MixtureRegressor,
     RBFClassifier,
     RBFRegressor,
     TanhClassifier,
@@ -156,6 +158,14 @@ def _ours(kind, device, **params):
     return make_tabular_pipeline(kind(random_state=0, device=device, **params))
 
 
+def _mixture(kind, device, n_hidden=None):
+    """With a number, members of so many units."""
+    members = None
+    if n_hidden:
+        members = [(k, m.set_params(n_hidden=n_hidden)) for k, m in kind.default_estimators()]
+    return make_tabular_pipeline(kind(members, random_state=0, device=device))
+
+
 _BOOSTING = {
     "n_estimators": randint(50, 501),
     "learning_rate": loguniform(0.01, 0.3),
@@ -215,6 +225,10 @@ METHODS = {
     "nystroem": Method(
         "Nystroem + ridge", partial(_nystroem, RidgeClassifier), partial(_nystroem, Ridge),
         _NYSTROEM,
+    ),
+    "mixture": Method(
+        "MixtureClassifier", partial(_mixture, MixtureClassifier),
+        partial(_mixture, MixtureRegressor), ours=True,
     ),
     "rbf": _of_ours("RBFClassifier", RBFClassifier, RBFRegressor),
     "rbf-best": _of_ours("RBFClassifier, best", RBFClassifier, RBFRegressor, **BEST),

@@ -90,7 +90,7 @@ def rst(head, rows):
 
 def name_of(method, quote):
     """Ours as code, and as it is made."""
-    if not re.match("RBF[CR]|Tanh", method):
+    if not re.match("Mixture|RBF[CR]|Tanh", method):
         return PEERS.get(method, method)
     call, rest = re.fullmatch(r"(.*?)(, (?:uint8|float32|\d+ units))?", method).groups("")
     return f"{quote}{call if '(' in call else call + '()'}{quote}{rest}"

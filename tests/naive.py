@@ -117,7 +117,9 @@ def squared_gradients(layer, X, W):
 
 def of_rows(layer, X):
     """`hidden` of rows that have still to be multiplied by the weights of the features."""
-    return hidden(layer, X if layer.weights is None else X * layer.weights)
+    if layer.weights is None:
+        return hidden(layer, X)
+    return hidden(layer, X @ layer.weights if layer.weights.ndim == 2 else X * layer.weights)
 
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):

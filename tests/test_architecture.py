@@ -24,8 +24,8 @@ FILES = {
 # Rooms, the highest first: a room, a file or a folder, imports only from those below it.
 # What is not named here, such as a version number, may be imported from everywhere.
 ROOMS = (
-    "demo", "export", "inspection", "search", "tuning", "classifiers",
-    "regressors", "projectors", "pipelines", "categories", "estimators", "units", "readouts",
+    "demo", "export", "inspection", "search", "tuning", "pipelines",
+    "classifiers", "regressors", "projectors", "categories", "estimators", "units", "readouts",
     "rows", "timing", "engines", "layers", "kernels", "images",
 )  # fmt: skip
 

@@ -17,6 +17,8 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    MixtureClassifier,
+    MixtureRegressor,
     RBFClassifier,
     TanhClassifier,
     TanhProjector,
@@ -32,6 +34,13 @@ def preprocessing(missing=None, **options):
     """What stands before the network."""
     columns = make_tabular_pipeline(TanhProjector(2), **options)["preprocessing"]
     return columns if missing is None else columns.set_params(missing=missing)
+
+
+def test_a_word_for_the_best():
+    assert type(make_tabular_pipeline()[-1]) is MixtureClassifier
+    assert type(make_tabular_pipeline("regressor")[-1]) is MixtureRegressor
+    with pytest.raises(ValueError, match="choose one of 'classifier', 'regressor', or give an"):
+        make_tabular_pipeline("best")
 
 
 def table(library, **columns):
@@ -327,7 +336,7 @@ def test_bad_categorical_features(features):
         make_tabular_pipeline(RBFClassifier(), categorical_features=features)
 
 
-@pytest.mark.parametrize("estimator", [RBFClassifier, None, "rbf"])
+@pytest.mark.parametrize("estimator", [RBFClassifier, None])
 def test_bad_estimator(estimator):
     with pytest.raises(TypeError, match=r"estimator=.*give an instance"):
         make_tabular_pipeline(estimator)

@@ -37,7 +37,7 @@ def hidden_dtype(dtype):
 class _Layer:
     """What layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
 
-    weights = None  # of the features
+    weights, is_mapped = None, False  # of the features
     steps = None  # to which outputs are rounded
 
     @property
@@ -47,6 +47,11 @@ class _Layer:
     @property
     def n_features(self):
         return self.units.shape[1]
+
+    @property
+    def n_features_in(self):
+        """Features of rows before a linear map, if there is one."""
+        return self.n_features
 
     @property
     def traits(self):
@@ -104,9 +109,9 @@ class RBFLayer(_Layer):
         In units of the distance `metric` returns.
     metric : {"manhattan", "euclidean", "sqeuclidean"}
     kernel : Kernel, or the name of one of KERNELS
-    weights : ndarray of shape (n,), optional
-        Weights of the features. Rows are multiplied by them on their way to the units, before
-        an engine meets them; the units have been multiplied already.
+    weights : ndarray of shape (n,) or (n_in, n), optional
+        Weights of the features, or a linear map of them. Rows are multiplied by them on their way
+        to the units, before an engine meets them; the units have been multiplied already.
     steps : Steps, optional
         To which outputs between 0 and 1 are rounded.
     """
@@ -124,6 +129,14 @@ class RBFLayer(_Layer):
         if not (self.metric == "manhattan" and self.weights is None):
             units = self.units.astype(hidden_dtype(self.units.dtype), copy=False)
             object.__setattr__(self, "units", units)
+
+    @property
+    def n_features_in(self):
+        return self.n_features if self.weights is None else len(self.weights)
+
+    @property
+    def is_mapped(self):
+        return self.weights is not None and self.weights.ndim == 2
 
     @property
     def formula(self):

@@ -54,8 +54,10 @@ def penalties(alpha):
     return alphas, True
 
 
-def feature_weights(value, ways, n_features=None, may_be_map=False):
+def feature_weights(value, ways, n_features=None):
     """The numbers that `feature_weights` gives, in float64; None where it gives none.
+
+    They are weights, or a linear map: a matrix with a row for each feature.
 
     Parameters
     ----------
@@ -63,8 +65,6 @@ def feature_weights(value, ways, n_features=None, may_be_map=False):
         The words that it may be.
     n_features : int, optional
         How many there must be.
-    may_be_map : bool
-        Whether it may be a matrix with a row for each feature.
     """
     if value is None:
         return None
@@ -77,13 +77,12 @@ def feature_weights(value, ways, n_features=None, may_be_map=False):
         raise TypeError(
             f"feature_weights={value!r} must be None, one of {ways}, or numbers."
         ) from error
-    is_map = may_be_map and weights.ndim == 2
+    is_map = weights.ndim == 2
     is_wrong = weights.ndim != 1 or (weights < 0).any()
     if not np.isfinite(weights).all() or (is_wrong and not is_map):
-        or_map = ", or a matrix with a row of finite numbers for each" if may_be_map else ""
         raise ValueError(
-            f"feature_weights={value!r} must be one finite number of 0 or more for each feature"
-            f"{or_map}."
+            f"feature_weights={value!r} must be one finite number of 0 or more for each feature, "
+            "or a matrix with a row of finite numbers for each."
         )
     if not weights.any():
         raise ValueError(f"feature_weights={value!r} leaves no feature a weight above 0.")

@@ -63,7 +63,7 @@ def cases():
             ([1.0, 2.0], ValueError, "feature_weights has 2 numbers, and X has 4 features"),
             ([1.0, -1, 1, 1], ValueError, "must be one finite number of 0 or more"),
             ([1.0, np.nan, 1, 1], ValueError, "must be one finite number of 0 or more"),
-            ([[1.0] * 4], ValueError, "must be one finite number of 0 or more"),
+            ([[1.0] * 4], ValueError, "feature_weights has 1 rows, and X has 4 features"),
             ([0.0] * 4, ValueError, "leaves no feature a weight above 0"),
         ):
             yield cls, {"feature_weights": bad}, error, why
@@ -118,8 +118,9 @@ def cases():
     yield RBFProjector, {"feature_weights": "auto"}, ValueError, "feature_weights='auto' is not"
     yield RBFProjector, {"kernel": "auto"}, ValueError, "kernel='auto' is not known"
     for readout in ("lms", "none"):
-        bad = {"feature_weights": "learned", "readout": readout}
-        yield RBFClassifier, bad, ValueError, 'feature_weights="learned" is judged by the ridge'
+        for way in ("learned", "map"):
+            bad = {"feature_weights": way, "readout": readout}
+            yield RBFClassifier, bad, ValueError, f'feature_weights="{way}" is judged by the ridge'
         bad = {"probability": True, "readout": readout}
         why = f"probability=True needs leave-one-out, and readout={readout!r} has none"
         yield RBFClassifier, bad, ValueError, why

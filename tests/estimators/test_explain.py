@@ -57,8 +57,9 @@ def test_two_classes():
     assert (found.predictions == model.predict(X)).all()
 
 
-def test_feature_weights_and_learned_kernel():
-    model = RBFClassifier(30, random_state=0, feature_weights=[1, 0.5, 2, 0]).fit(IRIS, WORDS)
+@pytest.mark.parametrize("weights", [[1, 0.5, 2, 0], IRIS[:4]], ids=["weights", "map"])
+def test_feature_weights_and_learned_kernel(weights):
+    model = RBFClassifier(30, random_state=0, feature_weights=weights).fit(IRIS, WORDS)
     found = check(model, IRIS, model.decision_function(IRIS).argmax(1), np.ones(len(IRIS)))
     assert (found.predictions == model.predict(IRIS)).all()
 

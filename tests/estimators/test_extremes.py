@@ -89,6 +89,7 @@ PREDICTORS = [
     lambda **shared: RBFRegressor(10, kernel="gaussian", **shared),
     lambda **shared: RBFClassifier(10, feature_weights="learned", alpha="loo", **shared),
     lambda **shared: RBFRegressor(10, feature_weights="learned", uncertainty=True, **shared),
+    lambda **shared: RBFRegressor(10, feature_weights="map", **shared),
     lambda **shared: TanhClassifier(10, **shared),
     lambda **shared: TanhRegressor(10, feature_weights="learned", **shared),
 ]

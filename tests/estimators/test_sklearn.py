@@ -96,7 +96,7 @@ def variants(**params):
     yield TanhClassifier(
         30, readout="softmax", alpha=1.0, feature_weights=None, random_state=0, **params
     )
-    yield RBFProjector(10, feature_weights="learned", **params)
+    yield RBFProjector(10, feature_weights="map", metric="euclidean", **params)
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
     yield TanhClassifier(
         30, alpha="loo", probability=True, feature_weights=None, random_state=0, **params

@@ -26,6 +26,7 @@ ESTIMATORS = [
     RBFClassifier(60, readout="lms", shuffle=False, max_iter=2, **SMALL),
     RBFClassifier(60, selection="random", probability=True, class_weight="balanced", **SMALL),
     RBFClassifier(60, feature_weights="learned", alpha="loo", **SMALL),
+    RBFClassifier(60, feature_weights="map", metric="euclidean", **SMALL),
     RBFClassifier(selection_radius=0.2, **SMALL),
     TanhClassifier(60, feature_weights=None, **SMALL),
     TanhClassifier(60, feature_weights=None, weights="class_informed", probability=True, **SMALL),

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
+from sklearn_fsvc import TanhClassifier, TanhProjector, TanhRegressor
 
 WEIGHTS = np.array([0.5, 2, 0, 1, 1])
 
@@ -171,9 +171,5 @@ def test_what_cannot_be_used(cls, X, y):
         TanhProjector(10, feature_weights="learned").fit(X)
     with pytest.raises(ValueError, match='feature_weights="map" requires y'):
         TanhProjector(10, feature_weights="map").fit(X)
-    with pytest.raises(ValueError, match="'learned'"):
-        RBFClassifier(10, feature_weights="map").fit(X, y)
-    with pytest.raises(ValueError, match="must be one finite number of 0 or more for each feature"):
-        RBFClassifier(10, feature_weights=np.eye(5)).fit(X, y)
     with pytest.raises(ValueError, match=r"learning feature weights needs .* feature_weights=None"):
         TanhClassifier(10, max_memory="1MiB").fit(X, y)

@@ -32,6 +32,10 @@ X, X_TEST, Y, Y_TEST = train_test_split(
 )
 
 
+# Of 64 features to 20 combinations.
+MAP = np.random.default_rng(0).normal(size=(64, 20))
+
+
 class Step(Kernel):
     """max(0.1, 2 - d^2 / radius^2): a formula of one's own, of steps that C has."""
 
@@ -57,6 +61,13 @@ CLASSIFIERS = {
     "triangles": (RBFClassifier(100, kernel="triangular", **GIVEN), "u1"),
     "triangles, doubles": (RBFClassifier(100, kernel="triangular", **FIXED), "f8"),
     "weights": (RBFClassifier(100, **GIVEN | {"feature_weights": np.linspace(0, 1, 64)}), "u1"),
+    "map": (RBFClassifier(100, **GIVEN | {"feature_weights": MAP}), "u1"),
+    "map, doubles": (
+        make_pipeline(
+            StandardScaler(),
+            RBFClassifier(100, metric="euclidean", **GIVEN | {"feature_weights": MAP}),
+        ), "f8",
+    ),
     "gaussian": (RBFClassifier(100, kernel="gaussian", **GIVEN), "u1"),
     "euclidean": (RBFClassifier(100, metric="euclidean", kernel="gaussian", **FIXED), "f4"),
     "euclidean triangles": (RBFClassifier(100, metric="euclidean", **GIVEN), "f4"),

@@ -17,6 +17,8 @@ import naive
 from export.converted import DIGITS, DTYPES, NARROW, TOLERANCE, WORDS, X_NEW, X, Y, answers, run
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    MixtureClassifier,
+    MixtureRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -26,6 +28,9 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc.export.onnx import register, to_onnx
+
+# Of 64 features to 20 combinations.
+MAP = np.random.default_rng(0).normal(size=(64, 20)) / 8
 
 
 def outside(model, rows):
@@ -52,11 +57,12 @@ def test_activations_of_few_bits(make, bits):
     [
         RBFClassifier(150, random_state=0, probability=True),
         RBFClassifier(150, random_state=0, feature_weights=np.linspace(0, 1, 64), alpha=0.1),
+        RBFClassifier(150, random_state=0, feature_weights=MAP, metric="euclidean", alpha=0.1),
         RBFClassifier(150, random_state=0, **NARROW),
         RBFClassifier(150, random_state=0, readout="lms"),
         TanhClassifier(150, random_state=0, probability=True),
     ],
-    ids=["chosen", "weights", "narrow", "lms", "tanh"],
+    ids=["chosen", "weights", "map", "narrow", "lms", "tanh"],
 )
 def test_classifiers_answer_as_they_do(model, dtype):
     model.fit(X.astype(dtype), Y)
@@ -68,6 +74,27 @@ def test_classifiers_answer_as_they_do(model, dtype):
     ours = model.predict_proba(rows) if model.probability else model.decision_function(rows)
     assert found[numbers].dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(found[numbers], ours, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
+def test_mixtures_of_classifiers(y):
+    given = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFClassifier(60, **given)), ("tanh", TanhClassifier(60, **given))]
+    model = MixtureClassifier(members).fit(X, y)
+    assert len(model.weights_) == 2
+    found = answers(model, X_NEW)
+    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(
+        found["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
+    )
+
+
+def test_mixtures_of_regressors():
+    given = {"alpha": 0.1, "random_state": 0}
+    members = [("rbf", RBFRegressor(60, **given)), ("tanh", TanhRegressor(60, **given))]
+    y = np.column_stack([Y, 100 + X[:, 20]])
+    model = MixtureRegressor(members).fit(X, y)
+    np.testing.assert_allclose(answers(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", ["triangular", "gaussian"])

@@ -11,6 +11,8 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
+    MixtureClassifier,
+    MixtureRegressor,
     PatchClassifier,
     PatchProjector,
     PatchRegressor,
@@ -39,12 +41,15 @@ MAKERS = {
     "patch classifier": (lambda: PatchClassifier(10, probability=True, **FIXED), X),
     "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
+    "rbf map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),
     "rbf regressor": (lambda: RBFRegressor(10, uncertainty=True, **FIXED), X),
     "tanh regressor": (lambda: TanhRegressor(10, **FIXED), X),
     "rbf projector": (lambda: RBFProjector(10, **FIXED), X),
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
     "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
+    "classifiers": (lambda: MixtureClassifier([("a", TanhClassifier(10, **FIXED))]), X),
+    "regressors": (lambda: MixtureRegressor([("a", TanhRegressor(10, **FIXED))]), X),
     "lent": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)

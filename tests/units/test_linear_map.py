@@ -85,14 +85,14 @@ def test_equal_spread_is_taken_where_it_alone_helps(rng):
 
 def test_a_later_round_must_lower_the_error(monkeypatch):
     """It is the map of the best round, and no round comes after one that gains nothing."""
-    tried, fit = [], linear_map._Probe.fit
+    tried, fit = [], linear_map._Rows.fit
 
     def with_error(self, A):
         network = replace(fit(self, A), error=next(errors))
         tried.append(A)
         return network
 
-    monkeypatch.setattr(linear_map._Probe, "fit", with_error)
+    monkeypatch.setattr(linear_map._Rows, "fit", with_error)
     errors = iter([5.0, 4.0, 3.0, 2.0, 1.99, 0.1])
     found = learned(made(300))
     assert len(tried) == 5
@@ -108,9 +108,9 @@ def test_a_round_as_it_is_on_paper(monkeypatch):
     monkeypatch.setattr(linear_map, "_ROUNDS", 1)
     monkeypatch.setattr(linear_map, "_GAIN", np.inf)
     monkeypatch.setattr(linear_map, "search_penalty", lambda *_: Found)
-    samples, networks, fit = made(300), [], linear_map._Probe.fit
+    samples, networks, fit = made(300), [], linear_map._Rows.fit
     monkeypatch.setattr(
-        linear_map._Probe, "fit", lambda *args: networks.append(fit(*args)) or networks[-1]
+        linear_map._Rows, "fit", lambda *args: networks.append(fit(*args)) or networks[-1]
     )
     A, network = learned(samples), networks[1]
     even = samples.X.std(axis=0).min() / samples.X.std(axis=0)

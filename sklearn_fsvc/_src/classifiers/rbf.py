@@ -51,13 +51,17 @@ class RBFClassifier(Explaining, NetworkClassifier):
         The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes the
         Laplacian or the triangle, whichever has the least held-out error, and the triangle
         with the readouts "lms" and "none". Centres are selected by triangles then.
-    feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
         Rows are multiplied by them, feature by feature, before distances are measured.
         "learned" finds them: the roots of the mean squared gradients of a small network with
         respect to each feature, in three rounds [2]_, the largest of them 1. They, or weights
         that give all features the same spread, are used if that lowers the held-out error.
         "auto" learns them for floats, and leaves bytes as they are; it is None with the
         readouts "lms" and "none".
+        "map" learns a linear map, of at most 500 features: the root of the average gradient
+        outer product [2]_, whose diagonal the squares of weights are. It is used if it lowers the
+        held-out error, and suits combinations of features, best with ``metric="euclidean"``. A
+        matrix of shape (n_features, n_inputs) is a map: rows x become ``x A``.
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
         A hidden layer that exists already: that of a fitted RBF estimator, with its kernel,
         radius and feature weights, or an array of centres, for which those are found. No
@@ -140,7 +144,10 @@ class RBFClassifier(Explaining, NetworkClassifier):
     kernel_ : str or Kernel
         The kernel that was used.
     feature_weights_ : ndarray of shape (n_features,) or None
-        None where rows are compared as they are.
+        None where rows are compared as they are, and where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
+        eigenvalues are the combinations of features that count most. A learned map is square.
     trials_ : structured ndarray of shape (n_trials,)
         What was tried for "auto", a row for each readout: ``kernel``, ``radius``,
         ``weighted`` (by feature weights), ``n_units``, ``alpha`` and the held-out
@@ -197,8 +204,8 @@ class RBFClassifier(Explaining, NetworkClassifier):
        networks layers implemented in Python", ISEEE 2017,
        doi:10.1109/ISEEE.2017.8170680.
     .. [2] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
-       backpropagation-free machine learning models", Science 383 (2024); the diagonal alone,
-       as in D. Beaglehole et al., "xRFM", arXiv:2508.10053 (2025).
+       backpropagation-free machine learning models", Science 383 (2024); weights are the
+       diagonal alone, as in D. Beaglehole et al., "xRFM", arXiv:2508.10053 (2025).
 
     Examples
     --------

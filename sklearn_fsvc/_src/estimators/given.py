@@ -61,10 +61,10 @@ def check_features(units, X):
         )
 
 
-def given_weights(value, may_be_auto, n_features=None, may_be_map=False):
-    """The feature weights that are given as numbers, else None."""
-    ways = ("learned",) + ("map",) * may_be_map + ("auto",) * may_be_auto
-    return feature_weights(value, ways, n_features, may_be_map)
+def given_weights(value, may_be_auto, n_features=None):
+    """The feature weights, or the linear map, that are given as numbers; else None."""
+    ways = ("learned", "map") + ("auto",) * may_be_auto
+    return feature_weights(value, ways, n_features)
 
 
 def learns_weights(value, is_tried, dtype):
@@ -74,3 +74,10 @@ def learns_weights(value, is_tried, dtype):
     """
     is_auto = is_word(value, "auto") and is_tried and dtype.kind == "f"
     return is_auto or is_word(value, "learned")
+
+
+def apart(weights):
+    """What was found as the attributes `feature_weights_` and `feature_map_`."""
+    is_map = np.ndim(weights) == 2
+    of_each, of_all = (None, weights) if is_map else (weights, None)
+    return {"feature_weights_": of_each, "feature_map_": of_all}

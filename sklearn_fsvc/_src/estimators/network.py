@@ -29,7 +29,7 @@ from .targets import class_targets
 from .turns import changed, twin_of
 
 # Set by scikit-learn as it looks at X.
-_OF_INPUT = {"n_features_in_", "feature_names_in_"}
+OF_INPUT = {"n_features_in_", "feature_names_in_"}
 
 
 class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMeta):
@@ -73,7 +73,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         What an earlier fit has left, and this one has not, goes.
         """
         found = parts.found | {name: value for name, value in more.items() if value is not None}
-        for name in fitted_attributes(self) - found.keys() - _OF_INPUT:
+        for name in fitted_attributes(self) - found.keys() - OF_INPUT:
             delattr(self, name)
         vars(self).update(found)
 
@@ -91,7 +91,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
             why = parts.units.why_classes()
             samples = Samples(X, class_targets(y, len(X), *why) if why else None)
         else:
-            X, y = _clean(self, engine, X, y)
+            X, y = clean(self, engine, X, y)
             task, samples = parts.task.read(X, y, sample_weight)
             parts = replace(parts, task=task)
             parts.readout.check_samples(samples)
@@ -124,21 +124,14 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         return Question(parts, None, layer).nothing(method)
 
     def _score(self, X, y, sample_weight):
-        """`score` of rows, which may be a source, and may hold their own y."""
-        if is_dask(X):
-            answers = self.predict(X).compute()
-            _, y, sample_weight = open_all(None, self.device, self.max_memory, y, sample_weight)
-        else:
-            X, y, sample_weight = open_all(X, self.device, self.max_memory, y, sample_weight)
-            answers = self.predict(X)
-        return self._parts().task.score(answers, to_host(y), to_host(sample_weight))
+        return score_of(self, self._parts().task, X, y, sample_weight)
 
     def _job(self, engine, phase):
         what = f"{type(self).__name__} {phase}"
         return Job(engine, self.max_memory, self.verbose, what)
 
 
-def _clean(model, engine, X, y):
+def clean(model, engine, X, y):
     """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
     if not (is_elsewhere(X) or isinstance(X, Source)):
         return validated(model, to_host(X), to_host(y), multi_output=True)
@@ -151,6 +144,17 @@ def _clean(model, engine, X, y):
     y = _check_y(to_host(y), multi_output=True, estimator=model)
     check_consistent_length(range(len(X)), y)
     return X, y
+
+
+def score_of(model, task, X, y, sample_weight):
+    """`score` of rows, which may be a source, and may hold their own y."""
+    if is_dask(X):
+        answers = model.predict(X).compute()
+        _, y, sample_weight = open_all(None, model.device, model.max_memory, y, sample_weight)
+    else:
+        X, y, sample_weight = open_all(X, model.device, model.max_memory, y, sample_weight)
+        answers = model.predict(X)
+    return task.score(answers, to_host(y), to_host(sample_weight))
 
 
 def _saying(model, phase):

@@ -11,12 +11,12 @@ from ..units.automatic import PART_OF_NATURAL
 from ..units.choice import UNITS, Wishes, choose, weighted
 from ..units.rbf import fit_layer, presentation_order
 from ..units.request import SELECTIONS, RBFRequest
-from .given import centers_of, check_features, given_weights, learns_weights, lender_of
+from .given import apart, centers_of, check_features, given_weights, learns_weights, lender_of
 from .parts import Sharing, Units, generator
 
 _LENDERS = "RBFClassifier, RBFProjector, RBFRegressor"
 # Fitted attributes that a lender gives.
-_LENT = ("centers_", "kernel_", "radius_", "feature_weights_", "precision_")
+_LENT = ("centers_", "kernel_", "radius_", "feature_weights_", "feature_map_", "precision_")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +56,7 @@ class RBF(Units):
         "radius_",
         "kernel_",
         "feature_weights_",
+        "feature_map_",
         "precision_",
     )
 
@@ -66,7 +67,13 @@ class RBF(Units):
     @property
     def is_tried(self):
         """Whether what is "auto" is found by held-out error."""
-        return self.may_try if self.has_readout else is_word(self.feature_weights, "learned")
+        return self.may_try if self.has_readout else self.learned is not None
+
+    @property
+    def learned(self):
+        """ "learned" or "map" where that is asked for by name, else None."""
+        way = self.feature_weights
+        return way if is_word(way, "learned") or is_word(way, "map") else None
 
     @property
     def kernels(self):
@@ -112,8 +119,7 @@ class RBF(Units):
     def why_classes(self):
         if self.selection == "per_class":
             return 'selection="per_class"', '"global"'
-        is_learned = is_word(self.feature_weights, "learned")
-        return ('feature_weights="learned"', "None") if is_learned else None
+        return None if self.learned is None else (f'feature_weights="{self.learned}"', "None")
 
     def present(self, samples):
         return samples.in_order(presentation_order(samples, self.shuffle, self.random_state))
@@ -130,13 +136,11 @@ class RBF(Units):
         if self.is_tried:
             radius = None if request.is_auto else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
-            wishes = Wishes(self.kernels, radius, learns)
+            wishes = Wishes(self.kernels, radius, learns, maps=self.learned == "map")
             random = generator(self.random_state)
             kernel, radius, weights = choose(job, samples, request, wishes, random, trials)
             found["radius_"] = radius
-        return self.knowing(
-            **found, kernel_=named(kernel), feature_weights_=weights, precision_=self.bits
-        )
+        return self.knowing(**found, kernel_=named(kernel), **apart(weights), precision_=self.bits)
 
     def _selected(self, request, job, samples):
         """The request, the kernel and fitted attributes of centres that are chosen."""
@@ -157,7 +161,9 @@ class RBF(Units):
     def layer(self):
         found = self.found
         layer = RBFLayer(found["centers_"], found["radius_"], self.metric, found["kernel_"])
-        return rounded(weighted(layer, found["feature_weights_"]), found.get("precision_"))
+        A = found.get("feature_map_")
+        layer = weighted(layer, found["feature_weights_"] if A is None else A)
+        return rounded(layer, found.get("precision_"))
 
     def shaped(self, layer):
         return self.adding(kernel_=named(layer.kernel), radius_=layer.radius)

@@ -190,9 +190,10 @@ class Untrained(Linear):
                 f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
                 'use readout="ridge", or probability=False.'
             )
-        if is_word(units.feature_weights, "learned"):
+        way = units.feature_weights
+        if is_word(way, "learned") or is_word(way, "map"):
             raise ValueError(
-                f'feature_weights="learned" is judged by the ridge readout; with '
+                f'feature_weights="{way}" is judged by the ridge readout; with '
                 f"readout={self.readout!r} use None or an array."
             )
         if units.given is not None:

@@ -12,7 +12,7 @@ from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from ..units.choice import better_weights
 from ..units.linear_map import learn as learn_map
 from ..units.tanh import WEIGHTS, TanhRequest, fit_layer
-from .given import check_features, given_weights, learns_weights, lender_of
+from .given import apart, check_features, given_weights, learns_weights, lender_of
 from .parts import Sharing, Units, generator
 
 _LENDERS = "TanhClassifier, TanhProjector, TanhRegressor"
@@ -105,10 +105,9 @@ class Tanh(Units):
             )
         weights = self._weights_for(job, samples)
         layer = fit_layer(self.request, job, samples, codes, weights)
-        of_one, of_all = (None, weights) if np.ndim(weights) == 2 else (weights, None)
         return self.knowing(
-            components_=layer.units, hidden_intercept_=layer.bias, feature_weights_=of_one,
-            feature_map_=of_all, precision_=self.bits,
+            components_=layer.units, hidden_intercept_=layer.bias, **apart(weights),
+            precision_=self.bits,
         )  # fmt: skip
 
     def _weights_for(self, job, samples):
@@ -126,7 +125,7 @@ class Tanh(Units):
         return self._given_weights(n_features)
 
     def _given_weights(self, n_features=None):
-        return given_weights(self.feature_weights, self.has_readout, n_features, may_be_map=True)
+        return given_weights(self.feature_weights, self.has_readout, n_features)
 
     @cached_property
     def layer(self):

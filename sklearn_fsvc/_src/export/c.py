@@ -17,6 +17,7 @@ from .template import (
     HEADER,
     LARGEST,
     MANHATTAN_OF_BYTES,
+    MAP,
     OUTPUTS,
     OUTSIDE,
     TERMS,
@@ -107,7 +108,8 @@ class _Writer:
         self._words = {
             "name": name, "guard": name.upper(), "version": __version__,
             "row_type": ctype_of(rows), "unit_type": ctype_of(layer.units.dtype),
-            "real": ctype_of(self._real), "n_features": layer.n_features,
+            "real": ctype_of(self._real), "n_features": layer.n_features_in,
+            "n_inputs": layer.n_features,
             "n_units": layer.n_units, "n_outputs": len(network.readout_coef_),
             "answer": ctype_of(network.readout_intercept_.dtype),
         }  # fmt: skip
@@ -140,7 +142,7 @@ class _Writer:
     def _title(self):
         words = "{row_type}, {n_units} units, {n_outputs} outputs".format_map(self._words)
         name = type(self._network).__name__
-        return f"{name} for rows of {self._layer.n_features} {words}"
+        return f"{name} for rows of {self._layer.n_features_in} {words}"
 
     def _table(self, name, values, dtype=None):
         """Keep an array; its name in C."""
@@ -193,6 +195,9 @@ class _Writer:
             row = "row"
             lines += ["{real} row[{n_features}];", "for (int k = 0; k < {n_features}; k++)"]
             lines += [f"    row[k] = {step};"]
+        if self._layer.is_mapped:
+            self._table("map", self._layer.weights, self._real)
+            lines, row = [*lines, *MAP.replace("$row", row).splitlines()], "mapped"
         return "".join(f"    {line.format_map(self._words)}\n" for line in lines), row
 
     def _add(self, row):

@@ -92,5 +92,8 @@ def _refused(step):
 
 
 def _with_feature_weights(arrival, network):
-    weights = layer_of(network).weights
-    return arrival if weights is None else arrival.then_times(np.asarray(weights, np.float64))
+    """The arrival, also through weights; a linear map comes after it."""
+    layer = layer_of(network)
+    if layer.weights is None or layer.is_mapped:
+        return arrival
+    return arrival.then_times(np.asarray(layer.weights, np.float64))

@@ -29,6 +29,8 @@ TRUSTED = (
     "sklearn_fsvc.kernels.Gaussian",
     "sklearn_fsvc.kernels.Laplacian",
     "sklearn_fsvc.kernels.Triangular",
+    "sklearn_fsvc.MixtureClassifier",
+    "sklearn_fsvc.MixtureRegressor",
     "sklearn_fsvc.PatchClassifier",
     "sklearn_fsvc.PatchProjector",
     "sklearn_fsvc.PatchRegressor",

@@ -32,7 +32,7 @@ static inline void $function(const $row_type *x, $answer *y)
     $real total[$n_outputs] = {0};
 $before    for (int j = 0; j < $n_units; j++) {
         $sum_type sum = 0;
-        for (int k = 0; k < $n_features; k++, unit++) {
+        for (int k = 0; k < $n_inputs; k++, unit++) {
             $add
         }
 $again$formula        for (int o = 0; o < $n_outputs; o++)
@@ -42,6 +42,18 @@ $watch    }
         y[o] = $scaled + ${name}_intercept[o];
 $outside}
 """)
+
+# A row through a linear map; infinity less infinity is as far away as infinity.
+MAP = """\
+{real} mapped[{n_inputs}];
+for (int i = 0; i < {n_inputs}; i++) {{
+    mapped[i] = 0;
+    for (int k = 0; k < {n_features}; k++)
+        mapped[i] += $row[k] * {name}_map[k * {n_inputs} + i];
+    if (mapped[i] != mapped[i])
+        mapped[i] = ({real})HUGE_VAL;
+}}
+"""
 
 # Products of huge numbers: infinite ones may have had another sign than their sum.
 AGAIN = Template("""\

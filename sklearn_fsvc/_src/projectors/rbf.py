@@ -28,10 +28,11 @@ class RBFProjector(NetworkTransformer):
     kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
         Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own; the formulas are
         in `RBFClassifier`.
-    feature_weights : "learned", array-like of float or None, default=None
+    feature_weights : {"learned", "map"}, array-like of float or None, default=None
         Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" finds them as `RBFClassifier` does, and uses them if they lower the held-out
-        error; it needs the classes as `y` in fit.
+        "learned" and "map" find weights or a linear map as `RBFClassifier` does, and use them if
+        they lower the held-out error; they need the classes as `y` in fit. A matrix of shape
+        (n_features, n_inputs) is a map: rows x become ``x A``.
     selection_radius : float or None, default=None
         Radius used for selection only. None means `radius` if that is a number and
         `n_components` is None, and otherwise the one that is found for the number of units.
@@ -71,6 +72,9 @@ class RBFProjector(NetworkTransformer):
     radius_, selection_radius_ : float
     kernel_ : str or Kernel
     feature_weights_ : ndarray of shape (n_features,) or None
+        None where rows are compared as they are, and where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one.
     trials_ : structured ndarray of shape (n_trials,)
         As of `RBFClassifier`.
     precision_ : {8, 15} or None

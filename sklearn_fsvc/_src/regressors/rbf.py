@@ -41,10 +41,12 @@ class RBFRegressor(Explaining, NetworkRegressor):
     kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
         Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes
         the Laplacian or the triangle, whichever has the least held-out error.
-    feature_weights : {"auto", "learned"}, array-like of float or None, default="auto"
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
         Rows are multiplied by them, feature by feature, before distances are measured.
         "learned" finds them as `RBFClassifier` does, and uses them if they lower the held-out
-        error. "auto" learns them for floats, and leaves bytes as they are.
+        error. "auto" learns them for floats, and leaves bytes as they are. "map" learns a linear
+        map in the same way, of at most 500 features. A matrix of shape (n_features, n_inputs)
+        is a map: rows x become ``x A``.
     layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
         A hidden layer that exists already: that of a fitted RBF estimator, with its kernel,
         radius and feature weights, or an array of centres, for which those are found. No
@@ -99,7 +101,10 @@ class RBFRegressor(Explaining, NetworkRegressor):
         The radii that were used; `selection_radius_` is None for random centres.
     kernel_ : str or Kernel
     feature_weights_ : ndarray of shape (n_features,) or None
-        What was used; None where rows are compared as they are.
+        None where rows are compared as they are, and where there is a map.
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
+        eigenvalues are the combinations of features that count most. A learned map is square.
     readout_coef_ : ndarray of shape (n_outputs, n_units), float64
     readout_intercept_ : ndarray of shape (n_outputs,), float64
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)

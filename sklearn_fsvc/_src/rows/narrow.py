@@ -41,12 +41,14 @@ def _does(layer, X):
     largest = max(peaks.max(initial=0), units.max(initial=0))
     if layer.accumulation == "product":
         return bool(largest < _MOST and _EPS * (np.abs(layer.units) @ peaks).max() <= _OF_OUTPUT)
-    weights = np.ones(len(peaks)) if layer.weights is None else np.asarray(layer.weights)
-    factors = np.append(weights[weights > 0], layer.radius)
+    weights = np.ones(len(peaks)) if layer.weights is None else np.abs(layer.weights)
+    of_features = weights.max(axis=1) if layer.is_mapped else weights
+    factors = np.append(of_features[of_features > 0], layer.radius)
     are_numbers = largest < _MOST and 1 / _MOST < factors.min() <= factors.max() < _MOST
     if not are_numbers or layer.metric == "sqeuclidean":  # whose radius is a square, too
         return False
-    most = np.maximum(peaks * weights, units).sum()
+    arriving = peaks @ weights if layer.is_mapped else peaks * weights
+    most = np.maximum(arriving, units).sum()
     return bool(_EPS * most <= _OF_OUTPUT * layer.radius)
 
 

@@ -72,17 +72,26 @@ def take_in_any_order(X, rows, dtype=None):
 
 
 def weigh(engine, block, weights, dtype):
-    """Rows on the device times the weights of their features, in `dtype`: a new array.
+    """Rows on the device times the weights of their features, or a linear map, in `dtype`.
 
-    In the order of `block`, which is never written to: it may be the user's own.
+    A new array. `block` is never written to: it may be the user's own.
     """
+    weights = engine.to_device(weights.astype(dtype, copy=False))
+    if weights.ndim == 2:
+        return _mapped(engine, block.astype(dtype, copy=False), weights)
     rows = block.astype(dtype, order="K", copy=True)  # in its own place: no thread buffers it
-    rows *= engine.to_device(weights.astype(dtype, copy=False))
+    rows *= weights
+    return rows
+
+
+def _mapped(engine, rows, A):
+    rows, xp = engine.algebra.multiply(rows, A), engine.xp
+    rows[xp.isnan(rows)] = xp.inf  # infinity less infinity: so far away is such a row
     return rows
 
 
 def arriving(engine, layer, block):
-    """Rows on the device as they meet the units: in the layer's dtype, times its weights."""
+    """Rows on the device as they meet the units: in the layer's dtype, times its weights or map."""
     dtype = layer.units.dtype
     if layer.weights is None:
         return take_rows(block, slice(None), dtype)
@@ -321,6 +330,7 @@ class _Flow:
             and (tile_rows is None or n_rows <= tile_rows)
             and isinstance(self.X, np.ndarray)
             and not isinstance(layer, PatchLayer)
+            and not layer.is_mapped
             and job.engine.xp is np
             and job.engine.is_tile_exact(layer)
         )
@@ -339,13 +349,16 @@ class _Flow:
         if is_source and engine.xp is np:  # else they wait elsewhere
             n_ahead, read_bytes = n_ahead + 1, self.X.read_bytes
         ahead_bytes = n_ahead * self.X.dtype.itemsize
-        input_bytes = layer.n_features * (ahead_bytes + layer.units.itemsize)
+        input_bytes = layer.n_features_in * (ahead_bytes + layer.units.itemsize)
+        if layer.is_mapped:  # once more, and where they are no numbers
+            input_bytes += layer.n_features * (layer.units.itemsize + 1)
         if is_sparse:  # as they are, widened, and those that threads take
             input_bytes = 3 * self.X.row_bytes(layer.units.dtype)
         hidden_bytes = layer.n_units * layer.hidden_dtype.itemsize
         row_bytes = n_buffers * hidden_bytes + input_bytes + place.row_bytes(layer)
         reserved = self.job.reserved  # of both, so that an error names what the user gave
         fixed_bytes = place.prepared_bytes(layer) + consumer.fixed_bytes + read_bytes
+        fixed_bytes += layer.weights.nbytes if layer.is_mapped else 0
         return rows_per_tile(
             self.n_rows, row_bytes + consumer.row_bytes, fixed_bytes + reserved,
             self.job.memory_limit + reserved, preferred,

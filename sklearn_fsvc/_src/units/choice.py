@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..readouts.held_out import Trials, hold_out, search_penalty
 from ..readouts.ridge import gather_coarse
@@ -21,6 +22,7 @@ from ..rows.samples import Samples
 from ..rows.sources import Source
 from ..rows.tiling import check_fits
 from .feature_weights import learn
+from .linear_map import learn as learn_map
 from .novelty import Presentation
 from .radius import typical_distance
 from .rbf import fit_layer
@@ -57,16 +59,20 @@ class Wishes:
     learns : bool
         Whether feature weights are learned, and taken if they are better than those of the
         request.
+    maps : bool
+        Whether a linear map of the features is learned, in the same way.
     """
 
     kernels: tuple
     radius: float | None
     learns: bool
+    maps: bool = False
 
     @property
     def are_none(self):
         """Whether all is given."""
-        return len(self.kernels) == 1 and self.radius is not None and not self.learns
+        is_learned = self.learns or self.maps
+        return len(self.kernels) == 1 and self.radius is not None and not is_learned
 
 
 def choose(job, samples, request, wishes, random, trials):
@@ -89,13 +95,15 @@ def choose(job, samples, request, wishes, random, trials):
     kernel : Kernel
     radius : float
     weights : ndarray of shape (n_features,) or None
+        Or a linear map, of shape (n_features, n_features).
     """
     if wishes.are_none:
         return wishes.kernels[0], wishes.radius, request.weights
     probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, trials)
     weights = request.weights
-    if wishes.learns:
-        weights = probe.better_weights(request, int(random.integers(2**31)))
+    if wishes.learns or wishes.maps:
+        seed = int(random.integers(2**31))
+        weights = probe.better_weights(request, seed, wishes.learns, wishes.maps)
     best = probe.best(replace(request, weights=weights), wishes)
     return best.kernel, best.radius, weights
 
@@ -159,15 +167,22 @@ class _Probe:
             kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
         return cls(job, samples.in_order(order), kept, held, trials)
 
-    def better_weights(self, request, seed):
-        """Learned feature weights, those of equal spread, or those of the request: the best.
+    def better_weights(self, request, seed, learns=True, maps=False):
+        """Learned weights, those of equal spread, a learned map, or what is asked for: the best.
 
         Laplacian units on random rows learn and compare them, whatever units the layer will
         have: of all kernels they are the least particular about their width.
         """
-        found = learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
+        candidates, errors = [request.weights], []
+        if learns:
+            candidates += learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)
+        if maps:
+            random, split = np.random.default_rng(seed), (self.kept, self.held)
+            A = learn_map(self.job, self.samples, random, split)
+            candidates += [] if A is None else [A]
+        if len(candidates) == 1:
+            return request.weights
         centers = self._centers(replace(request, selection="random", kernel=LAPLACIAN))
-        candidates, errors = (request.weights, *found), []
         for weights in candidates:
             layer, distance = self._weighted(replace(centers, kernel=LAPLACIAN), weights)
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
@@ -258,12 +273,13 @@ def _dtype(X, n_rows, limit):
 
 
 def weighted(layer, weights):
-    """The layer for rows that are multiplied by feature weights, its units multiplied too."""
+    """The layer for rows times feature weights, or through a linear map, as are its units."""
     if weights is None:
         return layer
     dtype = layer.hidden_dtype
-    weights = np.asarray(weights, dtype)
-    return replace(layer, units=layer.units.astype(dtype) * weights, weights=weights)
+    weights, units = np.asarray(weights, dtype), layer.units.astype(dtype)
+    units = HOST.multiply(units, weights) if weights.ndim == 2 else units * weights
+    return replace(layer, units=units, weights=weights)
 
 
 def _radii(kernel, distance, given):

@@ -36,7 +36,7 @@ _ALPHA = 0.1
 _GAIN = 0.99
 
 
-def learn(job, samples, random):
+def learn(job, samples, random, split=None):
     """The map of the features under which a network has the least held-out error.
 
     Parameters
@@ -46,6 +46,8 @@ def learn(job, samples, random):
         With targets. Rows of weight 0 are as good as absent.
     random : numpy.random.Generator
         For the rows that are looked at.
+    split : (ndarray of int, ndarray of int), optional
+        Rows that networks are trained on, and others that judge them; by default they are drawn.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def learn(job, samples, random):
         None.
     """
     _check_width(samples.X.shape[1])
-    probe = _Probe.draw(job.named(f"{job.what}, choice"), samples, random)
+    probe = _Rows.draw(job.named(f"{job.what}, choice"), samples, random, split)
     even, R = probe.even, np.eye(len(probe.even))
     plain, network = probe.fit(_inverse(even)), probe.fit(R.diagonal())
     least, best = (plain.error, None) if plain.error <= network.error else (network.error, even)
@@ -94,7 +96,7 @@ def _root(M):
 
 
 @dataclass(frozen=True, eq=False)
-class _Probe:
+class _Rows:
     """The rows that small networks see.
 
     Parameters
@@ -118,9 +120,11 @@ class _Probe:
     dtype: np.dtype
 
     @classmethod
-    def draw(cls, job, samples, random):
-        rows = np.sort(random.permutation(samples.present)[:_ROWS])
-        kept, held = hold_out(np.arange(len(rows)), random)
+    def draw(cls, job, samples, random, split=None):
+        if split is None:
+            split = hold_out(random.permutation(samples.present)[:_ROWS], random)
+        rows = np.sort(np.concatenate(split))
+        kept, held = (np.searchsorted(rows, some) for some in split)
         # The rows, those that are mapped for one network and the next, what they are made of.
         n, n_bytes = samples.X.shape[1], 8 * len(rows) * samples.X.shape[1]
         needed = 6 * n_bytes + 40 * n * n
@@ -128,7 +132,6 @@ class _Probe:
         drawn = samples.taken(rows)
         X = to_host(drawn.X).astype(np.float64)
         X /= np.abs(X).max() or 1  # sums and squares of what is huge or tiny are numbers
-        X -= X[0]  # what is constant is 0, without the rounding of a mean
         drawn = replace(drawn, X=X, order=random.permutation(kept))
         even = of_equal_spread(drawn, job.engine)
         X *= even

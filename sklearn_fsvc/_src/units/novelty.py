@@ -64,8 +64,9 @@ class Presentation:
         same for every size.
     group_bytes : int
         For small groups whose rows are compared all at once, all with all.
-    weights : ndarray of shape (n_features,), optional
-        Weights of the features: rows are compared once they are multiplied by them.
+    weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
+        Weights of the features, or a linear map: rows are compared once they are multiplied by
+        them.
     """
 
     engine: Engine

@@ -74,7 +74,10 @@ def fit_layer(request, job, samples, groups=None):
     ahead = X
     if request.selection != "random":
         ahead, job = job.anticipating(X, order, groups)
-    room = _Room.of(job, len(order), X.shape[1], dtype.itemsize)
+    n_features = X.shape[1]
+    if request.weights is not None:
+        n_features = max(request.weights.shape[-1], n_features)
+    room = _Room.of(job, len(order), n_features, dtype.itemsize)
     room.check(job, request.n_units, X.shape[1])
     shown = Presentation(
         job.engine, ahead, order, groups, dtype, room.block_rows, request.weights,

@@ -32,8 +32,8 @@ class RBFRequest:
         As of `RBFClassifier`.
     kernel : Kernel or str
         That of the rule of novelty.
-    weights : ndarray of shape (n_features,), optional
-        Rows are compared multiplied by them.
+    weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
+        Rows are compared multiplied by them, weights or a linear map.
     is_tried : bool
         Whether ``radius="auto"`` is found later, by held-out error.
     part_of_natural : float

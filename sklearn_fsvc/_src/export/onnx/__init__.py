@@ -12,9 +12,9 @@ except ImportError as error:
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ...classifiers import PatchClassifier, RBFClassifier, TanhClassifier
+from ...classifiers import MixtureClassifier, PatchClassifier, RBFClassifier, TanhClassifier
 from ...projectors import PatchProjector, RBFProjector, TanhProjector
-from ...regressors import PatchRegressor, RBFRegressor, TanhRegressor
+from ...regressors import MixtureRegressor, PatchRegressor, RBFRegressor, TanhRegressor
 from ...search import HiddenSizeSearchCV
 from . import converters
 
@@ -28,13 +28,13 @@ def register():
     within pipelines. It does not matter how often it is called.
     """
     kinds = {
-        (RBFClassifier, TanhClassifier): {
+        (MixtureClassifier, RBFClassifier, TanhClassifier): {
             "shape_fct": converters.shape_classifier,
             "convert_fct": converters.convert_classifier,
             "parser": converters.parse_classifier,
             "options": converters.CLASSIFIER_OPTIONS,
         },
-        (RBFRegressor, TanhRegressor): {
+        (MixtureRegressor, RBFRegressor, TanhRegressor): {
             "shape_fct": converters.shape_regressor,
             "convert_fct": converters.convert_regressor,
         },

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...estimators.mixing import Mixture
 from ...estimators.parts import layer_of, parts_of
 from ...rows.streaming import compute_dtype
 from .graph import whole
@@ -20,7 +21,7 @@ def add_scores(graph, model, X, dtype):
     Parameters
     ----------
     graph : Graph
-    model : Network
+    model : Network or Mixture
         Fitted.
     X : str
     dtype : dtype
@@ -32,6 +33,8 @@ def add_scores(graph, model, X, dtype):
         (rows, n_scores), float64.
     """
     model = model._as_it_stands()
+    if isinstance(model, Mixture):
+        return _mixed(graph, model, X, dtype)
     parts = parts_of(model)
     layer = layer_for(model, dtype)
     H, sums = add_layer(graph, layer, X)
@@ -45,6 +48,20 @@ def add_scores(graph, model, X, dtype):
     activity = graph.add("ReduceSum", H, whole(1), keepdims=1)
     is_outside = graph.add("Equal", activity, np.zeros(1, layer.hidden_dtype))
     return graph.add("Where", is_outside, nearest, scores)
+
+
+def _mixed(graph, mixture, X, dtype):
+    """The sum of the scores of all members, with their weights."""
+    total = None
+    for weight, member in zip(mixture.weights_, mixture.estimators_, strict=True):
+        own = graph.add("Mul", add_scores(graph, member, X, dtype), np.array([weight]))
+        total = own if total is None else graph.add("Add", total, own)
+    return graph.add("Add", total, mixture.intercept_)
+
+
+def task_of(model):
+    """The task of a fitted network or mixture."""
+    return model._task() if isinstance(model, Mixture) else parts_of(model).task
 
 
 def _readout(graph, W, b, H, dtype):

@@ -12,9 +12,16 @@ from skl2onnx.common.data_types import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from ...estimators.parts import parts_of
 from ...layers import DTYPES
-from .answers import add_decisions, add_labels, add_probabilities, add_scores, layer_for, tables
+from .answers import (
+    add_decisions,
+    add_labels,
+    add_probabilities,
+    add_scores,
+    layer_for,
+    tables,
+    task_of,
+)
 from .graph import Graph
 from .hidden import add_layer
 
@@ -78,7 +85,7 @@ def convert_transformer(scope, operator, container):
 
 def shape_regressor(operator):
     model, _ = _taken(operator)
-    operator.outputs[0].type = _float_type(operator, len(model._as_it_stands().readout_coef_))
+    operator.outputs[0].type = _float_type(operator, np.size(model._as_it_stands().target_mean_))
 
 
 def convert_regressor(scope, operator, container):
@@ -118,7 +125,7 @@ def _wants_probabilities(scope, model):
 
 def shape_classifier(operator):
     model, _ = _taken(operator)
-    labels = parts_of(model).task.labels
+    labels = task_of(model).labels
     are_words = tables(labels)[0].dtype.kind == "U"
     shape = [operator.inputs[0].get_first_dimension()]
     shape += [] if labels.is_single else [len(labels.each)]
@@ -130,7 +137,7 @@ def shape_classifier(operator):
 
 def convert_classifier(scope, operator, container):
     model, dtype = _taken(operator)
-    graph, labels = Graph(scope, container), parts_of(model).task.labels
+    graph, labels = Graph(scope, container), task_of(model).labels
     label, numbers = operator.outputs
     scores = add_scores(graph, model, operator.inputs[0].full_name, dtype)
     graph.put(add_labels(graph, labels, scores), label)

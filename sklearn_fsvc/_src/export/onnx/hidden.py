@@ -35,7 +35,10 @@ def add_layer(graph, layer, X):
         )
     dtype = layer.hidden_dtype
     X = graph.cast(X, dtype)
-    if layer.weights is not None:
+    if layer.is_mapped:
+        X = graph.add("MatMul", X, layer.weights)
+        X = graph.add("Where", graph.add("IsNaN", X), np.full(1, np.inf, dtype), X)
+    elif layer.weights is not None:
         X = graph.add("Mul", X, layer.weights)
     sums = _SUMS[layer.accumulation](graph, layer, X)
     H = _affine(graph, layer.on_sums, sums, dtype)

@@ -1,0 +1,259 @@
+"""MixtureClassifier: several networks, weighted by what each says of rows without themselves."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from ..estimators.answering import as_list
+from ..estimators.classes import Classes
+from ..estimators.lazy import lazy_on_dask
+from ..estimators.mixing import Mixture
+from ..estimators.turns import of_one_state
+from ..readouts.mixing import by_log_loss
+from .rbf import RBFClassifier
+from .tanh import TanhClassifier
+
+
+class MixtureClassifier(ClassifierMixin, Mixture):
+    """Classifier that adds up the scores of several networks: stacking, without folds.
+
+    Each network is fitted once, to all rows. A ridge readout knows in closed form which scores a
+    row would have had if the readout had been trained without it. Weights of 0 or more are those
+    with the least log-loss of a softmax of the sum of these scores [1]_ [2]_. A network of little
+    weight is dropped, and costs nothing in `predict`.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator), default=None
+        Classifiers of this package with the ridge readout, each with a name; "drop" instead of
+        one leaves it out. None is two networks that see different things: ``"rbf"``,
+        `RBFClassifier` by default (distances, along each feature by itself), and ``"tanh"``,
+        ``TanhClassifier(2000, feature_weights="map")`` (smooth functions of combinations of
+        features).
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
+        members and for the weights of the mixture.
+    random_state : int, RandomState or None, default=None
+        Seed of the members, and of the rows by which weights are found. A member with a
+        `random_state` of its own keeps it.
+    device : str, default="auto"
+        Where members are computed, as of `RBFClassifier`. A member with a `device` of its own,
+        other than "auto", keeps it; so it is with the next two.
+    max_memory : int, str or None, default=None
+        How much memory a member may allocate where its layer is computed; one works after the
+        other.
+    verbose : int, default=0
+        1 prints the progress of long work of the members; 2 prints each pass, too.
+
+    Attributes
+    ----------
+    estimators_ : list of estimator
+        The fitted members that have a weight.
+    named_estimators_ : dict
+        The same by name.
+    weights_ : ndarray of shape (n_used,)
+        The weight of each of `estimators_`, 0.05 or more. They add up to 1.
+    intercept_ : ndarray of shape (n_scores,)
+        What is added to the scores: 0.
+    loo_errors_ : ndarray of shape (n_estimators,)
+        Leave-one-out error of each of `estimators` but those that are "drop": the mean over
+        rows of ``|y - score|^2``, by the rows that the weights were found by.
+    loo_error_ : float
+        That of the mixture.
+    temperature_ : float or ndarray of shape (n_outputs,)
+        Probabilities are a softmax of decision values divided by it.
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+        Of several outputs, those of each; of an indicator y, the numbers of its columns.
+    is_indicator_ : bool
+        Whether y was 0 and 1 for each of several labels.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    See Also
+    --------
+    MixtureRegressor : The same for numbers.
+    RBFClassifier : A single network.
+    sklearn.ensemble.StackingClassifier : For any estimators, with a fit for each fold.
+
+    Notes
+    -----
+    Weights are found by 2048 rows at random, at most. Rows that are equal are left out together.
+
+    A member has chosen its feature weights, its width and its penalty by all rows, also by the row
+    that is left out.
+
+    There is no `partial_fit`: weights need the scores of rows without themselves.
+
+    References
+    ----------
+    .. [1] D. H. Wolpert, "Stacked generalization", Neural Networks 5 (1992).
+    .. [2] L. Breiman, "Stacked regressions", Machine Learning 24 (1996).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn_fsvc import MixtureClassifier, make_tabular_pipeline
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = make_tabular_pipeline(MixtureClassifier(random_state=0)).fit(X_train, y_train)
+    >>> bool(model.score(X_test, y_test) > 0.95)
+    True
+
+    Networks of your own, whose parameters a search may vary:
+
+    >>> from sklearn_fsvc import RBFClassifier, TanhClassifier
+    >>> pair = [("rbf", RBFClassifier(200)), ("tanh", TanhClassifier(300))]
+    >>> mixture = MixtureClassifier(pair, random_state=0).set_params(tanh__n_hidden=200)
+    >>> mixture.fit(X_train, y_train).predict_proba(X_test).shape
+    (143, 2)
+    """
+
+    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+
+    def __init__(
+        self, estimators=None, *, class_weight=None, random_state=None, device="auto",
+        max_memory=None, verbose=0,
+    ):  # fmt: skip
+        self.estimators = estimators
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    @staticmethod
+    def default_estimators():
+        """Make the members that there are by default, to change them and give them.
+
+        Returns
+        -------
+        estimators : list of (str, estimator)
+        """
+        return [
+            ("rbf", RBFClassifier()),
+            ("tanh", TanhClassifier(2000, feature_weights="map")),
+        ]  # fmt: skip
+
+    def _task(self):
+        return Classes.of(self, probability=False)
+
+    def _weighed(self, task, samples, scores):
+        sizes = [len(classes) for classes in task.labels.each]
+        return by_log_loss(scores, samples.targets.all_codes, sizes, samples.weight)
+
+    def _calibrated(self, task, samples, scores):
+        scores, codes = task.labels.scores_of(scores), samples.targets.all_codes
+        return {"temperature_": task.labels.temperatures(scores, codes, samples.weight)}
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit each member, and find their weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+            As of `RBFClassifier.fit`. Sparse where all members take it.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            For members that are no networks of this package, or have no ridge readout, and for
+            input that cannot be used; the mixture is left as it was.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @of_one_state
+    @lazy_on_dask
+    def decision_function(self, X):
+        """Compute the scores of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes), float64
+            As of `RBFClassifier.decision_function`.
+        """
+        return self._answer(X, "decision_function")
+
+    @of_one_state
+    @lazy_on_dask
+    def predict(self, X, out=None):
+        """Predict the class of each row: the one with the largest score, of equal ones the first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        out : array-like of the shape of y, optional
+            Where the predictions go, as of `RBFClassifier.predict`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
+        """
+        return self._answer(X, "predict", out)
+
+    @of_one_state
+    @lazy_on_dask
+    def predict_proba(self, X):
+        """Predict the probabilities of the classes.
+
+        A softmax of decision values, whose temperature has the least log-loss on the scores of
+        rows without themselves.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            As of `RBFClassifier.predict_proba`.
+        """
+        return self._answer(X, "predict_proba")
+
+    @of_one_state
+    @lazy_on_dask
+    def predict_log_proba(self, X):
+        """Predict the logarithms of the probabilities, see `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+        """
+        p = self.predict_proba(X)
+        for each in as_list(p):
+            np.log(each, out=each)
+        return p
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        float
+        """
+        return self._score(X, y, sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
+        return tags

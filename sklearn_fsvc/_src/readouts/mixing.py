@@ -1,0 +1,111 @@
+"""Weights of members of a mixture, 0 or more, by their scores of rows that they have not seen."""
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax
+
+# Part of the sum of weights under which a member is worth less than it costs.
+_LEAST = 0.05
+# Scores are multiplied by no more: members that are always right have no best weights.
+_MOST = 1e4
+
+
+def by_squared_error(scores, Y, weight):
+    """The weights with the least squared error of the sum of scores: non-negative least squares.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_members, n_rows, n_outputs)
+    Y : ndarray of shape (n_rows, n_outputs)
+    weight : ndarray of shape (n_rows,)
+        Of the rows.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_members,)
+        1 for the best member alone where no sum is better than nothing.
+    """
+    gram = np.einsum("i,kio,lio->kl", weight, scores, scores, optimize=True)
+    right = np.einsum("i,kio,io->k", weight, scores, Y, optimize=True)
+
+    def solve(used):
+        values, vectors = np.linalg.eigh(gram[np.ix_(used, used)])
+        kept = values > len(values) * np.finfo(float).eps * values[-1]
+        root, vectors = np.sqrt(values[kept]), vectors.T[kept]
+        return nnls(root[:, None] * vectors, vectors @ right[used] / root)[0]
+
+    weights = _sparse(solve, len(scores))
+    if not weights.any():
+        weights[squared_errors(scores, Y, weight).argmin()] = 1.0
+    return weights
+
+
+def by_log_loss(scores, codes, sizes, weight):
+    """The weights with the least log-loss of a softmax of the sum of scores.
+
+    Scores of a ridge are too small for rows that it is sure of. Squared errors count that, and
+    prefer members that say more; the log-loss scales each member by itself.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_members, n_rows, n_outputs)
+        Each output is a class; those of the columns of y follow one another.
+    codes : ndarray of int of shape (n_rows, n_columns)
+        Numbers of the classes in each column of y.
+    sizes : sequence of int
+        How many classes each column of y has.
+    weight : ndarray of shape (n_rows,)
+        Of the rows.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_members,)
+        They add up to 1.
+    """
+    share, rows = weight / weight.sum(), np.arange(len(weight))
+    ends = np.cumsum(sizes)
+    columns = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+    def loss_and_gradient(weights, scores):
+        loss, logits = 0.0, np.tensordot(weights, scores, 1)
+        for part, own in zip(columns, codes.T, strict=True):
+            log_p = log_softmax(logits[:, part], axis=1)
+            loss -= share @ log_p[rows, own]
+            residual = np.exp(log_p)
+            residual[rows, own] -= 1
+            logits[:, part] = share[:, None] * residual
+        return loss, np.tensordot(scores, logits, 2)
+
+    def solve(used):
+        bounds = [(0, _MOST)] * len(used)
+        start = np.full(len(used), 5 / len(used))
+        found = minimize(
+            loss_and_gradient, start, scores[used], method="L-BFGS-B", jac=True, bounds=bounds
+        )
+        return found.x
+
+    weights = _sparse(solve, len(scores))
+    return weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
+
+
+def squared_errors(scores, Y, weight):
+    """Mean squared error of each member, over rows with their weights, summed over outputs."""
+    return np.array([weight @ np.square(Y - own).sum(axis=1) for own in scores]) / weight.sum()
+
+
+def _sparse(solve, n):
+    """The weights of n members; without those that have little, which are left out by and by.
+
+    Parameters
+    ----------
+    solve : callable
+        ``solve(used)`` gives the weights of the members with these numbers.
+    """
+    used = np.arange(n)
+    while True:
+        weights = np.zeros(n)
+        weights[used] = solve(used)
+        least = _LEAST * weights.sum()
+        if (weights[used] >= least).all():
+            return weights
+        used = used[weights[used] >= least]

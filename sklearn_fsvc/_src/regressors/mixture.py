@@ -1,0 +1,162 @@
+"""MixtureRegressor: several networks, weighted by what each says of rows without themselves."""
+
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from ..estimators.lazy import lazy_on_dask
+from ..estimators.mixing import Mixture
+from ..estimators.numbers import Numbers
+from ..estimators.turns import of_one_state
+from ..readouts.mixing import by_squared_error
+from .rbf import RBFRegressor
+from .tanh import TanhRegressor
+
+
+class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
+    """Regressor that adds up the predictions of several networks: stacking, without folds.
+
+    As `MixtureClassifier`, for numbers: each network is fitted once, and weights of 0 or more
+    are found by least squares of y on what each says of rows without themselves, all outputs
+    together, each in units of its standard deviation.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator), default=None
+        Regressors of this package, each with a name; "drop" instead of one leaves it out. None is
+        ``"rbf"``, `RBFRegressor` by default, and ``"tanh"``,
+        ``TanhRegressor(2000, feature_weights="map")``.
+    random_state : int, RandomState or None, default=None
+        Seed of the members, and of the rows by which weights are found. A member with a
+        `random_state` of its own keeps it.
+    device : str, default="auto"
+        Where members are computed, as of `RBFRegressor`. A member with a `device` of its own,
+        other than "auto", keeps it; so it is with the next two.
+    max_memory : int, str or None, default=None
+        How much memory a member may allocate where its layer is computed; one works after the
+        other.
+    verbose : int, default=0
+        1 prints the progress of long work of the members; 2 prints each pass, too.
+
+    Attributes
+    ----------
+    estimators_ : list of estimator
+        The fitted members that have a weight.
+    named_estimators_ : dict
+        The same by name.
+    weights_ : ndarray of shape (n_used,)
+        The weight of each of `estimators_`. None has less than a twentieth of
+        their sum, which need not be 1.
+    intercept_ : ndarray of shape (n_outputs,)
+        What is added: the mean of y, times 1 less the sum of the weights.
+    loo_errors_ : ndarray of shape (n_estimators,)
+        Leave-one-out error of each of `estimators` but those that are "drop": the mean over
+        rows of the squared error, of y in units of its standard deviation, by the rows that the
+        weights were found by.
+    loo_error_ : float
+        That of the mixture.
+    target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
+        Mean and standard deviation of y.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Only if X has string column names.
+
+    See Also
+    --------
+    MixtureClassifier : The same for classes, with what is to know of both.
+    RBFRegressor : A single network; ``uncertainty=True`` adds standard deviations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_fsvc import MixtureRegressor
+    >>> X = np.random.default_rng(0).normal(size=(400, 4))
+    >>> y = np.abs(X[:, 0]) + np.tanh(X @ [0, 1, 1, -1])
+    >>> model = MixtureRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.9)
+    True
+    >>> model.weights_.shape
+    (2,)
+    """
+
+    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+
+    def __init__(
+        self, estimators=None, *, random_state=None, device="auto", max_memory=None, verbose=0
+    ):
+        self.estimators = estimators
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    @staticmethod
+    def default_estimators():
+        """Make the members that there are by default, to change them and give them.
+
+        Returns
+        -------
+        estimators : list of (str, estimator)
+        """
+        return [
+            ("rbf", RBFRegressor()),
+            ("tanh", TanhRegressor(2000, feature_weights="map")),
+        ]  # fmt: skip
+
+    def _task(self):
+        return Numbers.of(self, uncertainty=False)
+
+    def _weighed(self, task, samples, scores):
+        return by_squared_error(scores, samples.targets.matrix(), samples.weight)
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit each member, and find their weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+            As of `RBFRegressor.fit`. Sparse where all members take it.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            For members that are no regressors of this package, and for input that cannot be used;
+            the mixture is left as it was.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @of_one_state
+    @lazy_on_dask
+    def predict(self, X, out=None):
+        """Predict numbers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        out : array-like of the shape of y, optional
+            Where y goes, as of `RBFRegressor.predict`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
+        """
+        return self._answer(X, "predict", out)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        float
+        """
+        return self._score(X, y, sample_weight)

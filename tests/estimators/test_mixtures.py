@@ -1,0 +1,341 @@
+"""Mixtures: their weights by naive leave-one-out, and their answers by those of the members."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, nnls
+from scipy.sparse import csr_array
+from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import naive
+from allocated import MIB, peak
+from sklearn_fsvc import (
+    MixtureClassifier,
+    MixtureRegressor,
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    TanhClassifier,
+    TanhRegressor,
+)
+from sklearn_fsvc._src.estimators import mixing
+from sourced import Tap
+
+GIVEN = {"random_state": 0, "alpha": 0.5, "feature_weights": None}
+RBF = {"kernel": "laplacian", "radius": 2.0, "selection": "random", **GIVEN}
+CENTRES = {
+    "check_sample_weight_equivalence_on_dense_data": "a row that is repeated is a centre twice"
+}
+
+
+def pair(rbf, tanh, n=25):
+    """Two small members that choose nothing."""
+    return [("rbf", rbf(n, **RBF)), ("tanh", tanh(n, scale=0.5, **GIVEN))]
+
+
+def classifier(**params):
+    return MixtureClassifier(pair(RBFClassifier, TanhClassifier), random_state=0, **params)
+
+
+def regressor(**params):
+    return MixtureRegressor(pair(RBFRegressor, TanhRegressor), random_state=0, **params)
+
+
+def of_tanh(**params):
+    members = [(f"tanh{n}", TanhClassifier(n, scale=0.5, **GIVEN)) for n in (20, 30)]
+    return MixtureClassifier(members, **params)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Every third row is there twice."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    X = np.concatenate([X, X[::3]])
+    numbers = np.abs(X[:, 0]) + np.tanh(X @ [0, 1, 1, -1]) + rng.normal(size=120) / 5 + 10
+    return X, np.digitize(numbers, [10.5, 11]), numbers
+
+
+def left_out(member, X, y, Y, weight):
+    """Scores of each row by a readout trained without all rows that are equal to it."""
+    H, scores = naive.hidden(member.fit(X, y, weight)._parts().units.layer, X), np.empty(Y.shape)
+    for i, row in enumerate(X):
+        others = (row != X).any(axis=1)
+        W, b = naive.ridge(H[others], Y[others], member.alpha, weight[others])
+        scores[i] = H[i] @ W.T + b
+    return scores
+
+
+def all_left_out(mixture, X, y, Y, weight):
+    return np.stack([left_out(clone(m), X, y, Y, weight) for _, m in mixture.estimators])
+
+
+def test_weights_of_a_regressor(rows, rng):
+    """Non-negative least squares over two outputs, each in units of its deviation."""
+    X, _, y = rows
+    y, weight = np.column_stack([y, 1e3 * X[:, 1] * X[:, 2]]), rng.uniform(0.5, 2, len(X))
+    mean = np.average(y, axis=0, weights=weight)
+    Y = (y - mean) / np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
+    model = regressor().fit(X, y, weight)
+    scores, root = all_left_out(model, X, y, Y, weight), np.sqrt(weight)[:, None]
+    expected, _ = nnls(np.stack([(root * s).ravel() for s in scores], axis=1), (root * Y).ravel())
+    assert (expected > 0.1).all()
+    np.testing.assert_allclose(model.weights_, expected, rtol=1e-6)
+    np.testing.assert_allclose(model.intercept_, (1 - expected.sum()) * mean, rtol=1e-6)
+    errors = [np.average(((Y - s) ** 2).sum(axis=1), weights=weight) for s in scores]
+    np.testing.assert_allclose(model.loo_errors_, errors, rtol=1e-6)
+    assert model.loo_error_ < min(errors)
+
+
+def test_weights_of_a_classifier(rows, rng):
+    X, y, _ = rows
+    weight = rng.uniform(0.5, 2, len(X))
+    model = classifier(class_weight={0: 2.0, 1: 1.0, 2: 0.5}).fit(X, y, weight)
+    weight = weight * np.array([2.0, 1.0, 0.5])[y]
+    scores = all_left_out(model, X, y, np.eye(3)[y], weight)
+
+    def log_loss(a):
+        return -weight @ log_softmax(np.tensordot(a, scores, 1), axis=1)[np.arange(len(y)), y]
+
+    expected = minimize(log_loss, [2.0, 2.0], bounds=[(0, None)] * 2, options={"ftol": 1e-14}).x
+    assert (expected > 0.1 * expected.sum()).all()
+    np.testing.assert_allclose(model.weights_, expected / expected.sum(), rtol=1e-3)
+    np.testing.assert_allclose(1 / model.temperature_, expected.sum(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
+def test_a_classifier_adds_up_scores(rows, kind):
+    X, y, _ = rows
+    y = {
+        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
+        "several": np.column_stack([y, y > 1]),
+        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
+    }[kind]  # fmt: skip
+    model = classifier().fit(X, y)
+    assert list(model.named_estimators_) == ["rbf", "tanh"]
+    each = [member.decision_function(X) for member in model.estimators_]
+    found, first, second = model.decision_function(X), *each
+    if kind == "several":
+        found, first, second = map(np.column_stack, (found, first, second))
+    expected = model.weights_[0] * first + model.weights_[1] * second
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert model.predict(X).shape == y.shape
+    p = model.predict_proba(X)
+    if kind in ("one", "two"):
+        np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), p)
+    assert model.score(X, y) == (model.predict(X) == y).reshape(len(X), -1).all(axis=1).mean()
+
+
+def test_a_member_without_use_is_dropped(rows):
+    X, _, y = rows
+    model = regressor()
+    model.estimators.append(("mean", TanhRegressor(5, alpha=1e12, feature_weights=None)))
+    model.fit(X, y)
+    assert list(model.named_estimators_) == ["rbf", "tanh"]
+    assert len(model.estimators_) == len(model.weights_) == 2
+    assert model.loo_errors_.argmax() == 2
+    alone = regressor().fit(X, y)
+    np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-6)
+
+
+def test_where_nothing_helps_the_best_is_alone(rng):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    model = regressor().set_params(rbf__alpha=1e-6, tanh__alpha=1e-6).fit(X, y)
+    assert model.weights_.sum() <= 1
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_few_rows_judge_many(rows, monkeypatch):
+    X, y, _ = rows
+    whole = classifier().fit(X, y)
+    monkeypatch.setattr(mixing, "_JUDGES", 60)
+    model = classifier().fit(X, y)
+    assert (model.weights_ != whole.weights_).all()
+    np.testing.assert_array_equal(model.weights_, classifier().fit(X, y).weights_)
+
+
+def test_rows_of_weight_0_are_absent(rows):
+    X, _, y = rows
+    weight = np.ones(len(X))
+    weight[::4] = 0
+    expected = regressor().set_params(estimators=pair(RBFRegressor, TanhRegressor)[1:])
+    kept = clone(expected).fit(X[weight > 0], y[weight > 0])
+    found = expected.fit(X, np.where(weight > 0, y, 1e6), weight)
+    np.testing.assert_allclose(found.predict(X), kept.predict(X), rtol=1e-9)
+
+
+def test_without_arguments(rows):
+    X, y, numbers = rows
+    for model, target in ((MixtureClassifier(), y), (MixtureRegressor(), numbers)):
+        model.set_params(random_state=0).fit(X, target)
+        assert model.score(X, target) > 0.6
+        assert set(model.named_estimators_) <= {"rbf", "tanh"}
+
+
+def test_what_is_shared(rows):
+    """A member that has its own keeps it; the estimators that were given stay as they are."""
+    X, _, y = rows
+    members = pair(RBFRegressor, TanhRegressor)
+    members[0][1].set_params(device="blas", random_state=None)
+    members[1][1].set_params(max_memory="1GB")
+    model = MixtureRegressor(members, random_state=3, device="jit", max_memory="2GB").fit(X, y)
+    rbf, tanh = model.named_estimators_.values()
+    assert (rbf.device, rbf.max_memory, tanh.device, tanh.max_memory) == (
+        "blas", 2 * 10**9 - 2 * 16 * len(X), "jit", "1GB"
+    )  # fmt: skip
+    assert isinstance(rbf.random_state, int)
+    assert tanh.random_state == 0
+    assert members[0][1].random_state is None
+    assert not hasattr(members[0][1], "centers_")
+
+
+def test_contributions(rows):
+    X, y, numbers = rows
+    model = regressor().fit(X, np.column_stack([numbers, -numbers]))
+    for output in (0, 1):
+        found = model.contributions(X, output).sum(axis=1) + model.intercept_[output]
+        np.testing.assert_allclose(found, model.predict(X)[:, output])
+    model = classifier().fit(X, y)
+    found = model.contributions(X)
+    np.testing.assert_allclose(found.sum(axis=1), model.decision_function(X).max(axis=1))
+    two = classifier().fit(X, y > 0)
+    np.testing.assert_allclose(two.contributions(X).sum(axis=1), abs(two.decision_function(X)))
+    with pytest.raises(ValueError, match=r"output=1: y has 1 column"):
+        model.contributions(X, 1)
+
+
+def test_a_search_varies_members(rows):
+    X, y, _ = rows
+    grid = {"tanh__n_hidden": [5, 30], "rbf": ["drop", RBFClassifier(20, **RBF)]}
+    search = GridSearchCV(classifier(), grid, cv=2, error_score="raise").fit(X, y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+    assert clone(classifier()).get_params()["tanh__n_hidden"] == 25
+
+
+def test_sources(rows, tmp_path):
+    """A file is read in parts, once for each answer, and answers may go into another one."""
+    X, y, _ = rows
+    expected = classifier().fit(X, y)
+    tap = Tap(X, y)
+    model = classifier().fit(tap)
+    np.testing.assert_allclose(model.weights_, expected.weights_, rtol=1e-6)
+    calls, out = tap.calls, np.zeros(len(X), int)
+    assert model.predict(tap, out=out) is out
+    assert tap.calls <= calls + 2
+    np.testing.assert_array_equal(out, expected.predict(X))
+    assert model.score(tap) == expected.score(X, y)
+    with pytest.raises(ValueError, match="out has shape"):
+        model.predict(X, out=np.zeros(3))
+
+
+def test_few_rows_at_a_time(rows, monkeypatch):
+    X, y, _ = rows
+    model = classifier().fit(X, y)
+    expected = model.decision_function(X)
+    monkeypatch.setattr(mixing, "_AT_A_TIME", 100)
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
+
+
+def test_memory_is_kept(rng):
+    X, y = rng.normal(size=(20_000, 20)).astype(np.float32), rng.integers(0, 4, 20_000)
+    members = pair(RBFClassifier, TanhClassifier, 200)
+    unlimited = MixtureClassifier(members, device="jit", random_state=0)
+    model = clone(unlimited).set_params(max_memory=4 * MIB)
+    model.fit(X[:1000], y[:1000]).predict(X[:1000])
+    limit = 4 * MIB + 32 * len(X)  # of y, and of what is predicted
+    for ours, free in ((model.fit, unlimited.fit), (model.predict, unlimited.predict)):
+        rows = (X, y) if ours == model.fit else (X,)
+        assert peak(ours, *rows)[1] < limit < peak(free, *rows)[1]
+    with pytest.raises(ValueError, match="scores of the members"):
+        model.set_params(max_memory=2**16).fit(X, y)
+
+
+def test_dask(rows):
+    da = pytest.importorskip("dask.array")
+    X, y, _ = rows
+    lazy, expected = da.from_array(X, chunks=(50, 4)), classifier().fit(X, y)
+    model = classifier().fit(lazy, da.from_array(y, chunks=50))
+    found = model.predict_proba(lazy)
+    assert isinstance(found, da.Array)
+    np.testing.assert_allclose(found.compute(), expected.predict_proba(X), atol=1e-6)
+    assert model.score(lazy, y) == expected.score(X, y)
+
+
+def test_sparse_rows(rows):
+    X, y, _ = rows
+    dense = of_tanh().fit(X, y)
+    sparse = of_tanh().fit(csr_array(X), y)
+    np.testing.assert_allclose(
+        sparse.decision_function(csr_array(X)), dense.decision_function(X), atol=1e-6
+    )
+    with pytest.raises(TypeError, match="sparse"):
+        classifier().fit(csr_array(X), y)
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [
+        (LogisticRegression(), TypeError, "must be None, or a list"),
+        ([], ValueError, "leaves nobody"),
+        ([("rbf", "drop")], ValueError, "leaves nobody"),
+        ([("line", LogisticRegression())], TypeError, "StackingClassifier"),
+        ([("rbf", RBFRegressor())], TypeError, "for the same task"),
+        ([("rbf", RBFProjector())], TypeError, "for the same task"),
+        ([("rbf", RBFClassifier(readout="softmax"))], ValueError, 'use readout="ridge"'),
+        ([("a", TanhClassifier()), ("a", TanhClassifier())], ValueError, "not unique"),
+        ([("device", TanhClassifier())], ValueError, "conflict"),
+    ],
+)
+def test_refused(rows, members, error, message):
+    """And what was there stays."""
+    X, y, _ = rows
+    model = classifier()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X, y)
+    expected = model.decision_function(X)
+    model.set_params(estimators=members)
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), expected)
+
+
+def test_saved(rows):
+    X, y, _ = rows
+    model = classifier().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def test_callbacks_hear_of_members(rows):
+    pytest.importorskip("sklearn.callback")
+    from recorder import Recorder
+
+    X, y, _ = rows
+    recorder = Recorder()
+    model = classifier().set_callbacks(recorder).fit(X, y)
+    assert recorder.tasks.count("end fit") == 3
+    names = {context.estimator_name for context in recorder.contexts}
+    assert names == {"MixtureClassifier", "RBFClassifier", "TanhClassifier"}
+    assert pickle.loads(pickle.dumps(model)).predict(X).shape == y.shape
+
+
+@parametrize_with_checks(
+    [classifier(), regressor(), of_tanh()],
+    expected_failed_checks=lambda m: CENTRES if isinstance(m, MixtureRegressor) else {},
+)
+def test_sklearn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", ".* is more than the .* rows", UserWarning)
+        warnings.filterwarnings("ignore", ".* only .* rows differ enough", UserWarning)
+        warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
+        check(estimator)

@@ -1,0 +1,162 @@
+"""A linear map before RBF units: rows and centres go through it; it is learned where it helps."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector, RBFRegressor
+
+SQUARE = np.arange(25).reshape(5, 5) / 12 - 1
+MAPS = {
+    "square": SQUARE,
+    "low rank": SQUARE[:, [0, 3]],
+    "wide": np.hstack([SQUARE, SQUARE.T, SQUARE**2]),
+}
+GIVEN = {"radius": 1.0, "kernel": "laplacian", "random_state": 0}
+
+
+@pytest.fixture
+def X(rng):
+    return rng.normal(size=(300, 5))
+
+
+@pytest.fixture
+def y(X):
+    return (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+@pytest.mark.parametrize("A", MAPS.values(), ids=MAPS)
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("device", ["jit", "blas"])
+def test_the_layer_is_that_of_mapped_rows(X, A, metric, dtype, device):
+    projector = RBFProjector(30, metric=metric, device=device, **GIVEN)
+    X = X.astype(dtype)
+    mapped = X @ A.astype(dtype)
+    other = clone(projector).fit(mapped)
+    ours = projector.set_params(feature_weights=A).fit(X)
+    np.testing.assert_array_equal(ours.support_, other.support_)
+    np.testing.assert_array_equal(ours.centers_, X[ours.support_])
+    np.testing.assert_array_equal(ours.feature_map_, A)
+    assert ours.feature_weights_ is None
+    tolerance = 1e-4 if dtype == np.float32 else 1e-7
+    np.testing.assert_allclose(ours.transform(X), other.transform(mapped), atol=tolerance)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor])
+@pytest.mark.parametrize("A", MAPS.values(), ids=MAPS)
+def test_answers_are_those_for_mapped_rows(X, y, cls, A):
+    """In one fit, row by row, and as it comes back from a file."""
+    model = cls(40, alpha=0.1, metric="euclidean", feature_weights=None, **GIVEN)
+    other = clone(model).fit(X @ A, y)
+    ours = clone(model).set_params(feature_weights=A).fit(X, y)
+    classes = {"classes": [0, 1]} if cls is RBFClassifier else {}
+    parts = clone(ours).partial_fit(X[:200], y[:200], **classes).partial_fit(X[200:], y[200:])
+    whole = clone(model).partial_fit(X[:200] @ A, y[:200], **classes)
+    whole.partial_fit(X[200:] @ A, y[200:])
+    asked = "decision_function" if cls is RBFClassifier else "predict"
+    for found, expected in ((ours, other), (parts, whole)):
+        for each in (found, pickle.loads(pickle.dumps(found))):
+            scores = getattr(expected, asked)(X @ A)
+            np.testing.assert_allclose(getattr(each, asked)(X), scores, atol=1e-6)
+    for row in range(3):
+        one = getattr(ours, asked)(X[row : row + 1])
+        np.testing.assert_allclose(one, getattr(other, asked)(X[row : row + 1] @ A), atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def directed():
+    """Rows, and where they lie along the one direction of ten that matters."""
+    X = np.random.default_rng(0).normal(size=(900, 10))
+    return X, X @ (np.r_[1, 2, -2, np.zeros(7)] / 3)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+def test_a_map_is_learned_where_it_helps(directed, metric):
+    X, at = directed
+    ours, weighted = (
+        RBFRegressor(200, feature_weights=way, metric=metric, random_state=0).fit(
+            X[:700], np.sin(2 * at[:700])
+        )
+        for way in ("map", "learned")
+    )
+    y = np.sin(2 * at[700:])
+    assert 1 - ours.score(X[700:], y) < (1 - weighted.score(X[700:], y)) / 2
+    A = ours.feature_map_
+    assert (A.shape, A.dtype, np.abs(A).max()) == ((10, 10), np.float64, 1)
+    found = np.linalg.eigh(A @ A.T)[1][:, -1]
+    assert abs(found[:3] @ [1, 2, -2]) / 3 > 0.99
+    assert weighted.feature_map_ is None
+
+
+def test_what_has_no_map(directed, rng):
+    """Where it does not help the attribute is None; and a later fit forgets the map."""
+    X, at = directed
+    model = RBFRegressor(50, feature_weights="map", random_state=0).fit(X, np.sin(2 * at))
+    assert model.feature_map_ is not None
+    assert model.fit(X, rng.normal(size=900)).feature_map_ is None
+    assert model.set_params(feature_weights="learned").fit(X, at).feature_map_ is None
+    counts = np.clip(40 * X + 128, 0, 255).astype(np.uint8)
+    assert RBFClassifier(20, alpha=1.0, random_state=0).fit(counts, at > 0).feature_map_ is None
+
+
+def test_bytes_have_the_map_of_floats(directed):
+    X, at = directed
+    model = RBFClassifier(50, feature_weights="map", metric="euclidean", random_state=0)
+    counts = (40 * X + 128).clip(0, 255).astype(np.uint8)
+    maps = [clone(model).fit(rows, at > 0).feature_map_ for rows in (counts, counts.astype("f4"))]
+    np.testing.assert_array_equal(*maps)
+    assert maps[0] is not None
+
+
+def test_a_lent_layer_comes_with_its_map(X, y):
+    lender = RBFProjector(20, feature_weights=MAPS["low rank"], **GIVEN).fit(X)
+    model = RBFClassifier(layer=lender, alpha=1.0).fit(X, y)
+    np.testing.assert_array_equal(model.feature_map_, MAPS["low rank"])
+    mapped = clone(lender).set_params(feature_weights=None).fit(X @ MAPS["low rank"])
+    other = RBFClassifier(layer=mapped, alpha=1.0).fit(X @ MAPS["low rank"], y)
+    expected = other.decision_function(X @ MAPS["low rank"])
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("way", ["map", MAPS["wide"]], ids=["learned", "given"])
+def test_a_search_fits_what_a_fit_does(X, y, way):
+    model = RBFClassifier(
+        feature_weights=way, metric="euclidean", alpha=1.0, random_state=0, device="jit"
+    )
+    grid = {"n_hidden": [20, 60]}
+    ours, theirs = (
+        Search(model, grid, cv=2).fit(X, y) for Search in (HiddenSizeSearchCV, GridSearchCV)
+    )
+    for name in ("split0_test_score", "split1_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-12)
+
+
+@pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor, RBFProjector])
+def test_what_cannot_be_used(cls, X, y):
+    for params, match in (
+        ({"feature_weights": SQUARE[:4]}, "feature_weights has 4 rows, and X has 5 features"),
+        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite numbers"),
+        ({"feature_weights": np.zeros((5, 2))}, "no feature a weight above 0"),
+        ({"feature_weights": np.zeros((5, 2, 2))}, "must be one finite number"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            cls(10, **params).fit(X, y)
+    with pytest.raises(ValueError, match='501, more than 500; use "learned"'):
+        cls(10, feature_weights="map").fit(np.random.default_rng(0).normal(size=(300, 501)), y)
+    with pytest.raises(ValueError, match='feature_weights="map" requires y'):
+        RBFProjector(10, feature_weights="map").fit(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_that_a_map_makes_infinite_is_far_from_all(X, dtype):
+    """Infinity less infinity is no number; such a row is beyond every centre."""
+    for device in ("jit", "blas"):
+        model = RBFProjector(10, feature_weights=10 * SQUARE, device=device, **GIVEN).fit(
+            X.astype(dtype)
+        )
+        far = np.full((1, 5), np.finfo(dtype).max, dtype)
+        np.testing.assert_array_equal(model.transform(far), 0)
