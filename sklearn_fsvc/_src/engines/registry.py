@@ -46,7 +46,7 @@ def register(engine):
 
     Examples
     --------
-    >>> from sklearn_fsvc._src.engines import get_engine, register
+    >>> from sklearn_fsvc.engines import get_engine, register
     >>> JitEngine = type(get_engine("jit"))
     >>> register(JitEngine).name
     'jit'

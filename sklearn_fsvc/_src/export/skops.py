@@ -28,6 +28,7 @@ TRUSTED = (
     "sklearn_fsvc.HiddenSizeSearchCV",
     "sklearn_fsvc.kernels.Gaussian",
     "sklearn_fsvc.kernels.Laplacian",
+    "sklearn_fsvc.kernels.PoweredExponential",
     "sklearn_fsvc.kernels.Triangular",
     "sklearn_fsvc.MixtureClassifier",
     "sklearn_fsvc.MixtureRegressor",
