@@ -23,7 +23,7 @@ from ..engines.host import host_memory
 from ..parameters import check_level
 from ..readouts.mixing import squared_errors
 from ..readouts.ridge import gather
-from ..readouts.sample import sample_left_out
+from ..readouts.sample_left_out import sample_left_out
 from ..readouts.statistics import RidgeStatistics
 from ..rows.blocks import open_all
 from ..rows.fold import part_of

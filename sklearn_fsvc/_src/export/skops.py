@@ -19,6 +19,8 @@ TRUSTED = (
     "sklearn_fsvc._src.pipelines.BoundedQuantileTransformer",
     "sklearn_fsvc._src.readouts.panels.Panels",
     "sklearn_fsvc._src.readouts.posterior.Posterior",
+    "sklearn_fsvc._src.readouts.sample.Sample",
+    "sklearn_fsvc._src.readouts.sample._Rows",
     "sklearn_fsvc._src.readouts.statistics.RidgeStatistics",
     "sklearn_fsvc._src.readouts.stream._Values",
     "sklearn_fsvc._src.readouts.stream._Waiting",
