@@ -1,11 +1,13 @@
 """Panels of units that are kept for the next row."""
 
+import gc
+
 import numpy as np
 import pytest
 
 import naive
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.engines.packing import _MOST, _kept
+from sklearn_fsvc._src.engines.packing import _MOST, _SMALL, _fingerprint, _kept, _large
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 
 
@@ -40,3 +42,40 @@ def test_few_are_kept(rng):
     for _ in range(2 * _MOST):
         hidden(RBFLayer(rng.normal(size=(8, 3))), X)
     assert len(_kept) == _MOST
+
+
+def large(rng, dtype=np.float32):
+    n = 128
+    units = rng.integers(0, 9, (_SMALL // n // np.dtype(dtype).itemsize + 8, n)).astype(dtype)
+    return RBFLayer(units, 300.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_one_large_layer_is_kept_while_its_units_live(rng, dtype):
+    layers, X = [large(rng, dtype), large(rng, dtype)], rng.integers(0, 9, (1, 128)).astype(dtype)
+    for layer in layers:
+        for _ in range(2):
+            np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-5)
+        ((kept, panels),) = _large.values()
+        assert kept() is layer.units
+    hidden(layer, X)
+    assert next(iter(_large.values()))[1] is panels
+    changed(layer.units, 200)
+    np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-5)
+    del layer, layers
+    gc.collect()
+    assert not _large
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (70, 9)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_each_number_counts(shape, dtype):
+    units = np.zeros(shape, dtype)
+    before, seen = _fingerprint(units), set()
+    for i in np.ndindex(shape):
+        units[i] = 1
+        seen.add(_fingerprint(units))
+        units[i] = 0
+    assert len(seen) == units.size
+    assert before not in seen
+    assert _fingerprint(-units) == before if dtype == np.uint8 else _fingerprint(-units) != before

@@ -20,14 +20,14 @@ from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
 
-# Multiplications that are worth a second thread, by routine and by bytes of a number: what one
-# thread does in a third of a millisecond. Less than that, and two do not save a tenth of it
-# (benchmarks/blas.py). "sums" is syrk of many rows.
+# Multiplications that are worth a second thread, by routine and by bytes of a number: from there on
+# two threads save a tenth or more, measured on two idle cores of Zen 4 (benchmarks/blas.py), to the
+# nearest power of two. "sums" is syrk of many rows; in float64 it is taken to be like gemm.
 WORTH = {
-    "gemm": {4: 2**24, 8: 2**23},
-    "syrk": {4: 2**23, 8: 2**22},
-    "sums": {4: 2**23, 8: 2**22},
-    "trsm": {4: 2**22, 8: 2**21},
+    "gemm": {4: 2**25, 8: 2**26},
+    "syrk": {4: 2**25, 8: 2**25},
+    "sums": {4: 2**24, 8: 2**26},
+    "trsm": {4: 2**24, 8: 2**24},
 }
 # Rows and columns of a part: those of the result, or columns that are solved for; at most, about,
 # and at least.

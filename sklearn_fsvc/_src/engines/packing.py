@@ -1,10 +1,15 @@
 """Units as the compiled loops want them: in panels, a unit for each lane of the vectors."""
 
+import weakref
+
 import numpy as np
 
-# Layers that are kept, and bytes of the units of one: three times that for each, 12 MB at most.
+# Small layers that are kept, and bytes of the units of one.
 _MOST, _SMALL = 16, 2**18
-_kept = {}
+# Numbers that tell units apart.
+_LANES = 128
+# Key -> panels. Of larger layers there is one, for as long as its units live.
+_kept, _large = {}, {}
 
 
 def pack(units, item, vectors):
@@ -64,21 +69,48 @@ def by_panel(values, panels, dtype, n_units):
 def laid_out(units, item, vectors, row_sums):
     """`lay_out` for few rows.
 
-    Those of a few small layers are kept, for to make them takes longer than to answer one row.
-    They are found by the numbers of the units, all of which are compared: so units that somebody
-    has changed in place are laid out anew.
+    Those of a few small layers are kept, and those of one larger layer as long as the array of its
+    units is there: to make them takes longer than to answer one row. They are found by a
+    fingerprint of the units: so units that somebody has changed in place are laid out anew.
     """
-    if not 0 < units.nbytes <= _SMALL:
+    if not units.size:
         return lay_out(units, item, vectors, row_sums)
-    key = units.shape, units.dtype.char, item.char, vectors, row_sums, units[0].tobytes()
-    known, found = _kept.get(key, (None, None))
-    if known is None or not np.array_equal(known, _bits(units)):
-        found = lay_out(units, item, vectors, row_sums)
-        _kept.pop(key, None)
-        _kept[key] = _bits(units).copy(), found
+    key = units.shape, units.dtype.char, item.char, vectors, row_sums, _fingerprint(units)
+    if units.nbytes > _SMALL:
+        return _laid_out_large(key, units, item, vectors, row_sums)
+    found = _kept.get(key)
+    if found is None:
+        found = _kept[key] = lay_out(units, item, vectors, row_sums)
         for oldest in list(_kept)[:-_MOST]:  # one step, whatever other threads do
             _kept.pop(oldest, None)
     return found
+
+
+def _laid_out_large(key, units, item, vectors, row_sums):
+    found = _large.get(key)
+    if found is None or found[0]() is not units:
+        found = weakref.ref(units, lambda gone: _forget(key, gone)), None
+        panels = lay_out(units, item, vectors, row_sums)
+        _large.clear()
+        found = _large[key] = found[0], panels
+    return found[1]
+
+
+def _forget(key, gone):
+    """Let panels go whose units are gone, but for those that others were laid out for since."""
+    if _large.get(key, (None,))[0] is gone:
+        _large.pop(key, None)
+
+
+def _fingerprint(units):
+    from .kernels.cpu import fingerprint
+
+    numbers = units.reshape(-1).view(np.uint8)
+    n = numbers.size // (4 * _LANES) * (4 * _LANES)
+    found, words = np.zeros(_LANES, np.uint32), numbers[:n].view(np.uint32).reshape(-1, _LANES)
+    words.flags.writeable = False  # one type for numba
+    fingerprint(words, found)
+    return found.tobytes() + numbers[n:].tobytes()
 
 
 def lay_out(units, item, vectors, row_sums):
@@ -86,8 +118,3 @@ def lay_out(units, item, vectors, row_sums):
     panels = pack(units, item, vectors)
     sums = (by_panel(a, panels, a.dtype, len(a)) for a in row_sums(units))
     return panels, tuple(sums)
-
-
-def _bits(units):
-    """Numbers as integers: NaN is itself, and -0 is not 0."""
-    return units.view(f"u{units.itemsize}")

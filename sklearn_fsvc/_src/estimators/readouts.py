@@ -14,6 +14,7 @@ from ..parameters import (
     is_word,
     penalties,
 )
+from ..readouts.dual import gather_rows, search_few, suits
 from ..readouts.held_out import train_held_out
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.press import choose_penalty
@@ -110,6 +111,10 @@ class Ridge(Linear):
         job, layer, samples, task = training.job, training.layer, training.samples, training.task
         alphas, is_chosen = penalties(self.alpha)
         is_left_out = task.wants_posterior
+        if not ((is_chosen and alphas != AUTO) or is_left_out) and suits(job, layer, samples):
+            readout = self._trained_on_few(training, alphas)
+            if readout is not None:
+                return readout
         if alphas == AUTO:
             random = generator(self.random_state)
             found, statistics = train_held_out(job, layer, samples, random, training.trials)
@@ -126,6 +131,28 @@ class Ridge(Linear):
         solution = statistics.solve(alphas[0], is_last=True, also=unseen.take)
         calibrated = task.calibrated(unseen, layer.n_units, training.targets_of_units)
         return self._solved(training, solution, alpha_=alphas[0], **calibrated)
+
+    def _trained_on_few(self, training, alphas):
+        """The readout by the dual equations; None where they are ill-conditioned."""
+        few = gather_rows(training.job, training.layer, training.samples)
+        found = None
+        if alphas == AUTO:
+            found = search_few(few, generator(self.random_state), training.trials.first_alpha)
+        alpha = alphas[0] if found is None else found.alpha
+        solution, scored = few.solve_well(alpha)
+        if solution is None:
+            return None
+        if found is not None:
+            training.trials.add(training.layer, found)
+        calibrated = {}
+        if training.task.wants_scores:
+            job = training.job.reserving(2 * few.H.nbytes)
+            unseen = Unseen(job, training.layer, draw(job, training.samples))
+            unseen.score(scored)
+            calibrated = training.task.calibrated(
+                unseen, training.layer.n_units, training.targets_of_units
+            )
+        return self._solved(training, solution, alpha_=alpha, **calibrated)
 
     def _left_out(self, training, alphas):
         """The readout with the penalty of the least leave-one-out error."""

@@ -156,20 +156,25 @@ def search_penalty(folds, start, hopeless=np.inf):
     -------
     Found
     """
-    n = max(kept.n for kept, _ in folds)
+    n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
+    return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, hopeless)
+
+
+def search(error_of, n, n_units, start, hopeless=np.inf):
+    """`search_penalty` for an error at any penalty, of readouts of rows of a weight `n`."""
     least = max(_LEAST, int(np.ceil(np.log(_rounding(n)) / np.log(STEP))))
     tried = {}
 
     def error_at(power):
         alpha = float(STEP**power)
         if alpha not in tried:
-            tried[alpha] = _error_of(folds, alpha)
+            tried[alpha] = error_of(alpha)
         return tried[alpha]
 
     best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MOST))
     if error_at(best) < hopeless or np.isinf(error_at(best)):
         best = downhill(error_at, best, least, _MOST)
-    return Found(float(STEP**best), error_at(best), len(folds[0][0].h), tried)
+    return Found(float(STEP**best), error_at(best), n_units, tried)
 
 
 def downhill(error_at, best, least, most):
@@ -249,22 +254,30 @@ def train_held_out(job, layer, samples, random, trials):
     found : Found
     statistics : RidgeStatistics
     """
-    may_be_coarse, how, seen = partial(_may_be_coarse, layer, samples), gather, layer
-    if may_be_coarse(trials.first_alpha):
+    may_be_coarse = partial(_may_be_coarse, layer, samples)
+    n_units, start = n_judges(layer.n_units), trials.first_alpha
+    how, seen = gather, layer
+    if may_be_coarse(start):
         how, seen = gather_coarse, _narrowed(layer, samples)
-    (statistics,) = how(job, [seen], samples)
-    judges = seen.part(slice(n_judges(layer.n_units)))
+    # Small networks that want a small penalty are a hint that the whole one wants it, too.
+    is_hinted = how is gather_coarse and not may_be_coarse(trials.best_alpha)
+    judges, statistics = seen.part(slice(n_units)), None
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
     taken = RidgeStatistics.nbytes(layer.n_units)
     # The other sets of rows, the difference of each, and a factor.
-    taken += 2 * len(parts) * RidgeStatistics.nbytes(judges.n_units)
-    job = job.named(f"{job.what}, held out").reserving(taken)
-    of_held = [how(job, [judges], samples, part)[0] for part in parts]
-    found = search_penalty(folds_of(statistics, of_held, judges.n_units), trials.first_alpha)
+    taken += 2 * len(parts) * RidgeStatistics.nbytes(n_units)
+    held_job = job.named(f"{job.what}, held out").reserving(taken)
+    if not is_hinted:
+        (statistics,) = how(job, [seen], samples)
+    of_all = how(held_job, [judges], samples)[0] if is_hinted else statistics
+    of_held = [how(held_job, [judges], samples, part)[0] for part in parts]
+    found = search_penalty(folds_of(of_all, of_held, n_units), start)
     trials.add(layer, found)
+    del of_all, of_held
     if how is gather_coarse and not may_be_coarse(found.alpha):
-        del statistics, of_held
-        (statistics,) = gather(job, [layer], samples)
+        how, seen, statistics = gather, layer, None
+    if statistics is None:
+        (statistics,) = how(job, [seen], samples)
     return found, statistics
 
 

@@ -96,7 +96,7 @@ def _origin(job, layer, samples, rows):
     return means[0]
 
 
-def _refuse(job, layer, X, rows):
+def refuse(job, layer, X, rows):
     """Raise for rows of which some outputs are no numbers, and name the largest number in them."""
     n_rows, step = len(X if rows is None else rows), max(1, _LOOKED_AT // X.shape[1])
     parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
@@ -163,7 +163,7 @@ class Gather:
             for each in statistics:
                 check_numbers(each.h, algebra.xp)
         except NotNumbers:
-            _refuse(job, layers[0], samples.X, rows)
+            refuse(job, layers[0], samples.X, rows)
         return statistics
 
     @staticmethod

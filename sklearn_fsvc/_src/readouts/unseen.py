@@ -25,8 +25,8 @@ class Unseen:
     job : Job
     layer : object
     sample : Sample
-    statistics : RidgeStatistics
-        Of all rows.
+    statistics : RidgeStatistics, optional
+        Of all rows; `score` needs none.
 
     Attributes
     ----------
@@ -35,30 +35,43 @@ class Unseen:
         n_outputs), numbers of the rows of which H is 0).
     """
 
-    def __init__(self, job, layer, sample, statistics):
+    def __init__(self, job, layer, sample, statistics=None):
         self.job, self.layer, self.sample, self._statistics = job, layer, sample, statistics
         self.found = {}
 
     def take(self, whiten, half, sizes=()):
         """Find them; `RidgeStatistics` calls it ``also``."""
-        s, sample, engine, m = self._statistics, self.sample, self.job.engine, len(half)
-        algebra, n_rows, sizes = s.algebra, len(sample.rows.hashes), sizes or (m,)
-        mean_h, mean_y, Y = s.mean[:m], algebra.to_host(s.y / s.n), sample.mean
+        s, engine, m = self._statistics, self.job.engine, len(half)
+        algebra, sizes = s.algebra, sizes or (m,)
+        mean_h, mean_y = s.mean[:m], algebra.to_host(s.y / s.n)
+
+        def scored(H):
+            H = H if engine.algebra is algebra else engine.to_host(H)
+            Z = whiten((H - mean_h).T)
+            for z, own in ((Z[:size], half[:size]) for size in sizes):
+                leverage = 1 / s.n + algebra.to_host((z * z).sum(axis=0))
+                yield algebra.to_host(algebra.cross(z, own)) + mean_y, leverage
+
+        self._score(scored, sizes, self._beside())
+
+    def score(self, scored):
+        """Find them by ``scored(H)``: scores, and leverages for a weight of 1."""
+        job = replace(self.job, task=UNHEARD, verbose=0)
+        self._score(lambda H: [scored(H)], (self.layer.n_units,), job)
+
+    def _score(self, scored, sizes, job):
+        sample, m, to_host = self.sample, max(sizes), self.job.engine.to_host
+        Y, n_rows = sample.mean, len(sample.rows.hashes)
         scores = {size: np.empty(Y.shape) for size in sizes}
         is_outside = {size: np.empty(n_rows, bool) for size in sizes}
 
         def take(part, H):
-            H = (H if engine.algebra is algebra else engine.to_host(H))[:, :m]
-            Z = whiten((H - mean_h).T)
-            for size in sizes:
-                is_outside[size][part] = algebra.to_host(~H[:, :size].any(axis=1))
-                z = Z[:size]
-                found = algebra.to_host(algebra.cross(z, half[:size])) + mean_y
-                leverage = 1 / s.n + algebra.to_host((z * z).sum(axis=0))
+            for size, (found, leverage) in zip(sizes, scored(H[:, :m]), strict=True):
+                is_outside[size][part] = to_host(~H[:, :size].any(axis=1))
                 rest = np.maximum(1 - leverage * sample.rows.weight[part], _LEAST)[:, None]
                 scores[size][part] = Y[part] - (Y[part] - found) / rest
 
-        stream(self._beside(), self.layer, sample.rows.X, Consumer(take, row_bytes=32 * m))
+        stream(job, self.layer, sample.rows.X, Consumer(take, row_bytes=32 * m))
         self.found |= {size: (scores[size], np.flatnonzero(is_outside[size])) for size in sizes}
 
     def _beside(self):

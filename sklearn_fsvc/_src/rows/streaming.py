@@ -18,8 +18,9 @@ from .sink import ConsumerSink, hand_over
 from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
-# Numbers of H and bytes of units that need no plan: a few MB, all in all.
-_SMALL_TILE, _SMALL_LAYER = 2**16, 2**20
+# Numbers of H and bytes of units that need no plan: a few MB, all in all, and of units as much as
+# they have.
+_SMALL_TILE, _SMALL_LAYER = 2**16, 2**24
 
 
 def compute_dtype(unit_dtype, X_dtype):

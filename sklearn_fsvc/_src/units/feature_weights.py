@@ -27,7 +27,7 @@ from .radius import typical_distance, typical_distance_bytes
 _ROUNDS, _ROWS, _CENTERS = 3, 4000, 600
 _ALPHA = 0.1
 # Rows x units x features x outputs of which gradients are taken, about: fewer rows do for more.
-_GRADIENTS, _LEAST_ROWS = 2**31, 500
+_GRADIENTS, _LEAST_ROWS = 2**28, 500
 # Numbers of the rows that are looked at in one go.
 _NUMBERS = 2**20
 

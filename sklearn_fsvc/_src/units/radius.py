@@ -164,7 +164,7 @@ def typical_distance(shown, metric):
     if not len(distances):
         return 1.0
     with np.errstate(over="ignore"):  # which is refused below
-        median = float(np.median(distances, overwrite_input=True))
+        median = float(_median(distances))
         typical = median or float(np.mean(distances, dtype=np.float64))
     numbers, room = np.finfo(distances.dtype), _ROOM[distances.dtype]
     if typical and not room * float(numbers.tiny) < typical < float(numbers.max) / room:
@@ -175,6 +175,19 @@ def typical_distance(shown, metric):
             f"{span:g}. Scale the features of X (StandardScaler), or give a radius."
         )
     return typical or 1.0
+
+
+def _median(numbers):
+    """`numpy.median`, in half the time: parted once, and not for each of the two in the middle.
+
+    The numbers are overwritten.
+    """
+    half = len(numbers) // 2
+    numbers.partition(half)
+    upper = numbers[half:]
+    if np.isnan(upper.max()):  # which is sorted to the end
+        return np.nan
+    return upper[0] if len(numbers) % 2 else np.mean([numbers[:half].max(), upper[0]])
 
 
 def _distances(shown, metric):

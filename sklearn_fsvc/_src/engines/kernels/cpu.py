@@ -88,6 +88,14 @@ def byte_sums(X, out):
         out[i] = total
 
 
+@jit
+def fingerprint(words, out):
+    """Of words of 32 bits (n, lanes), polynomials modulo 2^32: one changed number changes one."""
+    for i in range(words.shape[0]):
+        for j in range(words.shape[1]):
+            out[j] = out[j] * np.uint32(0x9E3779B1) + words[i, j]
+
+
 def _sums(X, sums, sizes):
     """Sum of each row, rounded exactly as `simd` rounds sum min(x, x), and that of all |x|.
 

@@ -1,0 +1,201 @@
+"""Ridge readouts of fewer rows than units: solved in the dual, whose order is that of the rows.
+
+For rows A = sqrt(w) (h - mean) and targets R = sqrt(w) (y - mean), one matrix identity says
+``(A'A + alpha I)^-1 A'R = A' (A A' + alpha I)^-1 R``: the dual form of ridge regression (Saunders,
+Gammerman, Vovk, ICML 1998). So the rows of H are kept here; they are less than H'H would be.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..engines.algebra import HOST
+from ..engines.blas_threads import at_most
+from ..rows.overflow import NotNumbers, check_numbers
+from ..rows.streaming import Consumer, stream
+from .held_out import n_judges, parts_to_hold_out, search, that_judge
+from .ridge import refuse
+from .solution import Solution
+
+# Rows for each unit up to which the dual takes less time, and rows at most.
+_PART, _MOST = 0.7, 4096
+# Numbers of a row that are there for each other row: products, a part of them, and a factor.
+_COPIES = 4
+
+
+def suits(job, layer, samples):
+    """Whether so few rows are solved in the dual: in floats, on one host, and there is room.
+
+    Sums of activations in steps are exact, and stay so.
+    """
+    n, m, engine = len(samples), layer.n_units, job.engine
+    is_here = engine.xp is np and engine.team is None
+    is_few = n <= min(_PART * m, _MOST) and layer.steps is None
+    return is_here and is_few and 2 * 8 * n * (2 * m + _COPIES * n) <= job.memory_limit
+
+
+def gather_rows(job, layer, samples):
+    """The `FewRows` of all samples."""
+    n = len(samples)
+    H = np.empty((n, layer.n_units))
+
+    def take(part, block):
+        H[part] = block
+
+    stream(job.reserving(H.nbytes), layer, samples.X, Consumer(take))
+    try:
+        check_numbers(H.sum(axis=0), np)
+    except NotNumbers:
+        refuse(job, layer, samples.X, None)
+    origin = H.mean(axis=0)
+    H -= origin
+    weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
+    return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight)
+
+
+def search_few(few, random, start):
+    """The penalty of the least held-out error: see `held_out.train_held_out`.
+
+    Returns
+    -------
+    Found
+    """
+    parts = that_judge(parts_to_hold_out(np.flatnonzero(few.weight), random), few.H.shape[1])
+    judges = few.leading(n_judges(few.H.shape[1]))
+    n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
+    return search(lambda alpha: judges.error(alpha, parts), n, judges.H.shape[1], start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Dual:
+    """The equations of some rows, solved.
+
+    Attributes
+    ----------
+    alpha : float
+    factor : ndarray of shape (n_rows, n_rows)
+        L of ``L L' = A A' + alpha I``.
+    half : ndarray of shape (n_rows, n_outputs)
+        ``L^-1 R``.
+    root, share : ndarray of shape (n_rows,)
+        Roots of the weights, and the weights as shares of their sum.
+    mean : ndarray of shape (n_outputs,)
+        Of Y.
+    weights : ndarray of shape (n_rows, n_outputs)
+        What each row adds to W, times itself less the mean.
+    """
+
+    alpha: float
+    factor: np.ndarray
+    half: np.ndarray
+    root: np.ndarray
+    share: np.ndarray
+    mean: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def centred(self):
+        """What each row adds to W, times itself."""
+        return self.weights - np.outer(self.share, self.weights.sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class FewRows:
+    """Rows of H with targets and weights, and the ridge readouts of some of them.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n_rows, n_units), float64
+        Less an origin, such as its mean: then products of rows do not cancel.
+    origin : ndarray of shape (n_units,)
+    Y : ndarray of shape (n_rows, n_outputs)
+    weight : ndarray of shape (n_rows,)
+    """
+
+    H: np.ndarray
+    origin: np.ndarray
+    Y: np.ndarray
+    weight: np.ndarray
+
+    def leading(self, n_units):
+        """The first units alone."""
+        return FewRows(self.H[:, :n_units], self.origin[:n_units], self.Y, self.weight)
+
+    @cached_property
+    def products(self):
+        """H H'."""
+        K = np.zeros((len(self.H), len(self.H)), order="F")
+        HOST.syrk(K, self.H)
+        return K + np.tril(K, -1).T
+
+    @at_most(1)
+    def _dual(self, rows, alpha):
+        """The `_Dual` of some rows; None where it is ill-conditioned."""
+        weight = self.weight[rows]
+        root, share = np.sqrt(weight), weight / weight.sum()
+        K = self.products[np.ix_(rows, rows)]
+        own = K @ share
+        K -= own[:, None]
+        K -= own - share @ own
+        K *= root[:, None] * root
+        largest = np.trace(K) + alpha * len(K)
+        # What rounding has made of an eigenvalue of 0.
+        if not alpha > 2 * len(K) * np.finfo(float).eps * largest:
+            return None
+        K.flat[:: len(K) + 1] += alpha
+        K = np.asfortranarray(K)
+        mean = share @ self.Y[rows]
+        half = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
+        if not HOST.factorise(K):
+            return None
+        HOST.solve_lower(K, half)
+        found = half.copy(order="F")
+        HOST.solve_lower(K, found, transposed=True)
+        return _Dual(alpha, K, half, root, share, mean, root[:, None] * found)
+
+    def solve_well(self, alpha):
+        """The readout of all rows, and what scores other rows; None where ill-conditioned.
+
+        Returns
+        -------
+        solution : Solution or None
+        scored : callable or None
+            ``scored(H)`` gives the scores (n_rows, n_outputs) of rows of H, and their leverages
+            (n_rows,) for a weight of 1: see `unseen.Unseen.score`.
+        """
+        dual = self._dual(np.arange(len(self.H)), alpha)
+        if dual is None:
+            return None, None
+        centre = HOST.cross(self.H, dual.share[:, None])[:, 0]
+        W = HOST.cross(dual.centred, self.H)
+        solution = Solution(W, dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0])
+        return solution, lambda H: self._scored(dual, centre, H)
+
+    @at_most(1)
+    def _scored(self, dual, centre, H):
+        """Scores and leverages of rows: ``h' (A'A + alpha I)^-1 h`` by the identity above."""
+        own = H - (self.origin + centre)
+        A = dual.root[:, None] * (self.H - centre)
+        met = np.asfortranarray(HOST.multiply(A, own.T))
+        HOST.solve_lower(dual.factor, met)
+        leverage = (np.square(own).sum(axis=1) - np.square(met).sum(axis=0)) / dual.alpha
+        return HOST.cross(met, dual.half) + dual.mean, 1 / self.weight.sum() + leverage
+
+    def error(self, alpha, parts):
+        """Mean of ``|y - score|^2`` over parts of the rows, each scored by all others.
+
+        With their weights; infinite where some equations are ill-conditioned.
+        """
+        total, everybody = 0.0, np.arange(len(self.H))
+        for held in parts:
+            kept = np.setdiff1d(everybody, held)
+            dual = self._dual(kept, alpha)
+            if dual is None:
+                return np.inf
+            centred, share = dual.centred, dual.share
+            K = self.products[np.ix_(held, kept)]
+            scores = HOST.multiply(K, centred) + dual.mean
+            scores -= share @ HOST.multiply(self.products[np.ix_(kept, kept)], centred)
+            total += self.weight[held] @ np.square(self.Y[held] - scores).sum(axis=1)
+        return total / self.weight[np.concatenate(parts)].sum()

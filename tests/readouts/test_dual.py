@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from sklearn_fsvc import TanhClassifier, TanhRegressor
+from sklearn_fsvc._src.engines import algebra, get_engine
+from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.layers import RBFLayer, rounded
+from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits
+from sklearn_fsvc._src.readouts.held_out import Trials, train_held_out
+from sklearn_fsvc._src.readouts.ridge import gather
+from sklearn_fsvc._src.readouts.sample import draw
+from sklearn_fsvc._src.readouts.unseen import Unseen
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
+
+JIT = get_engine("jit")
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "weighted"])
+def samples(request, rng):
+    X, weight = rng.normal(size=(50, 4)), None
+    if request.param:
+        weight = rng.integers(0, 3, 50).astype(float)
+    return Samples(X, ClassTargets(rng.integers(0, 3, 50), 3), weight)
+
+
+@pytest.fixture
+def layer(rng):
+    """More units than there are rows."""
+    return RBFLayer(rng.normal(size=(120, 4)), 3.0, "manhattan", "laplacian")
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+def test_the_dual_has_the_solution_of_the_statistics(samples, layer, alpha):
+    job = Job(JIT)
+    (statistics,) = gather(job, [layer], samples)
+    sample = draw(job, samples)
+    theirs, ours = Unseen(job, layer, sample, statistics), Unseen(job, layer, sample)
+    expected = statistics.solve(alpha, also=theirs.take)
+    found, scored = gather_rows(job, layer, samples).solve_well(alpha)
+    ours.score(scored)
+    np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(ours.found[120][0], theirs.found[120][0], rtol=1e-6, atol=1e-6)
+
+
+def test_the_penalty_is_that_of_the_statistics(samples, layer):
+    job, trials = Job(JIT), Trials(0.1)
+    expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), trials)
+    found = search_few(gather_rows(job, layer, samples), np.random.default_rng(0), 0.1)
+    assert (found.alpha, found.n_units) == (expected.alpha, expected.n_units)
+    assert found.tried == pytest.approx(expected.tried)
+
+
+@pytest.mark.parametrize("estimator", [TanhClassifier, TanhRegressor])
+def test_no_factor_is_larger_than_the_rows(monkeypatch, rng, estimator):
+    X, orders, factorise = rng.normal(size=(40, 3)), [], algebra.HostAlgebra.factorise
+
+    def watched(A):
+        orders.append(len(A))
+        return factorise(A)
+
+    monkeypatch.setattr(algebra.HostAlgebra, "factorise", staticmethod(watched))
+    estimator(500, feature_weights=None, random_state=0).fit(X, X[:, 0] > 0)
+    assert max(orders) == 40
+
+
+def test_equations_that_rounding_rivals_are_left_to_the_statistics(rng):
+    few = FewRows(rng.normal(size=(20, 60)), np.zeros(60), rng.normal(size=(20, 2)), np.ones(20))
+    assert few.solve_well(1e-14) == (None, None)
+    assert few.error(1e-14, [np.arange(5)]) == np.inf
+
+
+def test_it_is_for_few_rows_in_floats_that_have_room(samples, layer):
+    job = Job(JIT)
+    assert suits(job, layer, samples)
+    assert not suits(Job(JIT, max_memory=100_000), layer, samples)
+    assert not suits(job, layer.part(slice(60)), samples)
+    assert not suits(job, rounded(layer, 8), samples)
