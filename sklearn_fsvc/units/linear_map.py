@@ -67,7 +67,7 @@ def learn(job, samples, random, split=None):
         if not 0 < np.abs(M).max() < np.inf:
             break
         R = _root(M)
-        network = probe.fit(R, network.alpha)
+        network = probe.fit(R)
         if not network.error < _GAIN * least:
             break
         A = even[:, None] * R
@@ -147,12 +147,12 @@ class _Rows:
         X /= np.abs(X).max() or 1
         return replace(self.samples, X=np.ascontiguousarray(X, self.dtype))
 
-    def fit(self, A, alpha=_ALPHA):
-        """The `_Network` of mapped rows; `alpha` is tried first."""
+    def fit(self, A):
+        """The `_Network` of mapped rows."""
         mapped, job = self.through(A).on_device(self.job)
         n_units = max(1, min(_CENTERS, len(mapped.order) // 2))
         # Sums of both sets of rows, a factor, and what they are made of.
-        needed = typical_distance_bytes(mapped.X) + 6 * RidgeStatistics.nbytes(n_units)
+        needed = typical_distance_bytes(mapped.X) + 3 * RidgeStatistics.nbytes(n_units)
         check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
         shown = Presentation(job.engine, mapped.X, mapped.order)
         radius = float(LAPLACIAN.natural_radius(typical_distance(shown, "euclidean")))
@@ -160,10 +160,8 @@ class _Rows:
         (held,) = gather_coarse(job, [layer], mapped, self.held)
         job = job.reserving(RidgeStatistics.nbytes(n_units))
         (kept,) = gather_coarse(job, [layer], mapped, np.sort(mapped.order))
-        found = search_penalty([(kept, held)], alpha)
-        return _Network(
-            self.job, mapped, layer, found.error, found.alpha, kept.solve(found.alpha).W
-        )
+        found = search_penalty([(kept, held)], _ALPHA)
+        return _Network(self.job, mapped, layer, found.error, kept.solve(found.alpha).W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +172,6 @@ class _Network:
     samples: Samples
     layer: RBFLayer
     error: float
-    alpha: float
     W: np.ndarray
 
     def outer_product(self):
