@@ -139,6 +139,19 @@ class TestFeatureWeights:
         drawn = self.drawn(FeatureWeightsDisplay.from_estimator(model))
         assert drawn == {"x0": 5.0, "x1": 0.0, "x2": 1.0, "x3": 2.0}
 
+    def test_a_combination_of_a_linear_map(self):
+        """As long as it counts, from the largest number down, which is above 0."""
+        U = np.linalg.qr([[1.0, 0], [-2, 0], [0, 1], [0, 3]])[0]
+        model = RBFClassifier(5, feature_weights=U * [2, 5], alpha=1.0).fit(IRIS, SPECIES)
+        for number, expected in ((0, [0, 0, 1, 3]), (1, [-1, 2, 0, 0])):
+            display = FeatureWeightsDisplay.from_estimator(model, combination=number)
+            expected = np.array(expected) / np.linalg.norm(expected) * (5, 2)[number]
+            np.testing.assert_allclose(display.weights, expected, atol=1e-12)
+        assert list(self.drawn(display))[2:] == ["x0", "x1"]
+        for wrong, of in ((2, model), (-1, model), (0.0, model), (True, model), (0, self.model())):
+            with pytest.raises(ValueError, match=r"combination=.* RBFClassifier has"):
+                FeatureWeightsDisplay.from_estimator(of, combination=wrong)
+
     def test_names_of_a_pipeline(self):
         table = pd.DataFrame({"size": IRIS[:, 0], "kind": WORDS})
         network = RBFClassifier(10, feature_weights=[0.1, 0.2, 0.3, 0.4], random_state=0)

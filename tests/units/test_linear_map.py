@@ -87,8 +87,8 @@ def test_a_later_round_must_lower_the_error(monkeypatch):
     """It is the map of the best round, and no round comes after one that gains nothing."""
     tried, fit = [], linear_map._Rows.fit
 
-    def with_error(self, A, *alpha):
-        network = replace(fit(self, A, *alpha), error=next(errors))
+    def with_error(self, A):
+        network = replace(fit(self, A), error=next(errors))
         tried.append(A)
         return network
 
@@ -191,8 +191,8 @@ def test_the_budget_is_kept():
     A, free = peak(learned, samples)
     assert free > limit
     bounded, most = peak(lambda: learned(samples, max_memory=limit))
-    assert most <= limit + 20_000 * 24  # the numbers of the rows, and their order
-    np.testing.assert_allclose(bounded, A, atol=1e-6)
+    assert most <= limit + 20_000 * 32  # the numbers of the rows, and their order
+    np.testing.assert_allclose(bounded, A, atol=1e-4)
     with pytest.raises(ValueError, match=r"learning a linear map needs .* feature_weights=None"):
         learned(samples, max_memory=MIB)
 

@@ -1,5 +1,7 @@
 """FeatureWeightsDisplay: which features count in the distances of a network."""
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,11 +13,14 @@ class FeatureWeightsDisplay:
     """Bars of the feature weights of a network.
 
     Of a linear map A, a feature counts as much as its row of A is long: with learned maps, that
-    is the root of its mean squared gradient, as learned weights are. Make it by `from_estimator`.
+    is the root of its mean squared gradient, as learned weights are. Or it shows a combination of
+    features: those that count most are the left singular vectors of A with the largest
+    singular values, with a sign for each feature. Make it by `from_estimator`.
 
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
+        Of a combination, below 0 where a feature has the other sign.
     names : sequence of str
         Of the features.
 
@@ -46,7 +51,9 @@ class FeatureWeightsDisplay:
         self.weights, self.names = np.asarray(weights), list(names)
 
     @classmethod
-    def from_estimator(cls, estimator, *, feature_names=None, max_features=20, ax=None, **bar_kw):
+    def from_estimator(
+        cls, estimator, *, feature_names=None, max_features=20, combination=None, ax=None, **bar_kw
+    ):
         """Draw the weights of a fitted network.
 
         Parameters
@@ -57,6 +64,9 @@ class FeatureWeightsDisplay:
             so on; of a step's own prefix no more than is needed to tell them apart.
         max_features : int or None, default=20
             How many to show, those with the largest weights; None is all.
+        combination : int or None, default=None
+            Of a linear map, the combination that counts most for 0, the next one for 1, and so
+            on: its features times its singular value. None shows each feature by itself.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         **bar_kw : dict
@@ -69,12 +79,15 @@ class FeatureWeightsDisplay:
         Raises
         ------
         ValueError
-            For a network without weights, or names that are not as many as the features.
+            For a network without weights or, with `combination`, without a map of so many; or
+            names that are not as many as the features.
         """
         steps, network = network_of(estimator)
         check_is_fitted(network)
         weights, A = (getattr(network, f"feature_{kind}_", None) for kind in ("weights", "map"))
-        if A is not None:
+        if combination is not None:
+            weights = _combination(network, A, combination)
+        elif A is not None:
             weights = np.linalg.norm(A, axis=1)
         if weights is None:
             raise ValueError(
@@ -99,7 +112,7 @@ class FeatureWeightsDisplay:
         """
         if max_features is not None:
             max_features = check_count("max_features", max_features)
-        shown = np.argsort(self.weights, kind="stable")[::-1][:max_features][::-1]
+        shown = np.argsort(np.abs(self.weights), kind="stable")[::-1][:max_features][::-1]
         self.ax_ = axes_for(ax, size=(6.4, 1 + 0.25 * len(shown)))
         self.figure_ = self.ax_.figure
         self.bars_ = self.ax_.barh(
@@ -112,6 +125,20 @@ class FeatureWeightsDisplay:
         )
         self.ax_.spines[["top", "right"]].set_visible(False)
         return self
+
+
+def _combination(network, A, number):
+    """A left singular vector of the map times its singular value, its largest number above 0."""
+    n = 0 if A is None else min(A.shape)
+    if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < n:
+        has = f"has a map of {n}" if n else 'has no linear map; fit it with feature_weights="map"'
+        raise ValueError(
+            f"combination={number!r} must be a whole number from 0, below the number of "
+            f"combinations, and this {type(network).__name__} {has}."
+        )
+    vectors, values, _ = np.linalg.svd(A, full_matrices=False)
+    weights = vectors[:, number] * values[number]
+    return weights * np.sign(weights[np.abs(weights).argmax()])
 
 
 def _names(steps, network):

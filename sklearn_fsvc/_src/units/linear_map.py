@@ -15,7 +15,7 @@ import numpy as np
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer, hidden_dtype
-from ..readouts.held_out import hold_out, search_penalty
+from ..readouts.held_out import hold_out, n_judges, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
@@ -30,6 +30,8 @@ from .radius import typical_distance, typical_distance_bytes
 
 # Networks that are asked one after the other, the rows of them, and the most centres.
 _ROUNDS, _ROWS, _CENTERS = 4, 4800, 1500
+# Units of which a half judges penalties and maps: the same ones are found, in half the time.
+_MANY = 600
 # The penalty that is tried first.
 _ALPHA = 0.1
 # A round must lower the error to this part of it: each one follows the rows more closely.
@@ -67,7 +69,7 @@ def learn(job, samples, random, split=None):
         if not 0 < np.abs(M).max() < np.inf:
             break
         R = _root(M)
-        network = probe.fit(R, network.alpha)
+        network = probe.fit(R)
         if not network.error < _GAIN * least:
             break
         A = even[:, None] * R
@@ -147,23 +149,22 @@ class _Rows:
         X /= np.abs(X).max() or 1
         return replace(self.samples, X=np.ascontiguousarray(X, self.dtype))
 
-    def fit(self, A, alpha=_ALPHA):
-        """The `_Network` of mapped rows; `alpha` is tried first."""
+    def fit(self, A):
+        """The `_Network` of mapped rows."""
         mapped, job = self.through(A).on_device(self.job)
         n_units = max(1, min(_CENTERS, len(mapped.order) // 2))
         # Sums of both sets of rows, a factor, and what they are made of.
-        needed = typical_distance_bytes(mapped.X) + 6 * RidgeStatistics.nbytes(n_units)
+        needed = typical_distance_bytes(mapped.X) + 3 * RidgeStatistics.nbytes(n_units)
         check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
         shown = Presentation(job.engine, mapped.X, mapped.order)
         radius = float(LAPLACIAN.natural_radius(typical_distance(shown, "euclidean")))
         layer = RBFLayer(shown.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
-        (held,) = gather_coarse(job, [layer], mapped, self.held)
+        judges = layer.part(slice(n_judges(n_units) if n_units > _MANY else n_units))
+        (held,) = gather_coarse(job, [judges], mapped, self.held)
         job = job.reserving(RidgeStatistics.nbytes(n_units))
         (kept,) = gather_coarse(job, [layer], mapped, np.sort(mapped.order))
-        found = search_penalty([(kept, held)], alpha)
-        return _Network(
-            self.job, mapped, layer, found.error, found.alpha, kept.solve(found.alpha).W
-        )
+        found = search_penalty([(kept.leading(judges.n_units), held)], _ALPHA)
+        return _Network(self.job, mapped, layer, found.error, kept.solve(found.alpha).W)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +175,6 @@ class _Network:
     samples: Samples
     layer: RBFLayer
     error: float
-    alpha: float
     W: np.ndarray
 
     def outer_product(self):
