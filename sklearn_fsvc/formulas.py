@@ -7,6 +7,7 @@ outside a `Function`. Engines fuse as much of it as they can.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -100,16 +101,48 @@ class Function:
         ``apply(A, xp)`` puts the function of A in its place.
     slope : callable
         ``slope(H, xp)`` is its derivative, of its own values H: a new array.
+    exponent : float
+        q where it is ``exp(-(-a)^q)`` for all a up to 0, which engines fuse; else 0.
     """
 
     name: str
     apply: Callable[[Any, Any], Any]
     slope: Callable[[Any, Any], Any]
+    exponent: float = 0.0
 
 
 IDENTITY = Function("identity", lambda A, xp: A, lambda H, xp: xp.ones_like(H))
-EXP = Function("exp", lambda A, xp: xp.exp(A, out=A), lambda H, xp: H.copy())
+EXP = Function("exp", lambda A, xp: xp.exp(A, out=A), lambda H, xp: H.copy(), 1.0)
 TANH = Function("tanh", lambda A, xp: xp.tanh(A, out=A), lambda H, xp: 1 - H * H)
+
+
+@cache
+def powered_exp(exponent: float) -> Function:
+    """``exp(-(-a)^exponent)`` for all a up to 0."""
+
+    def apply(A: Any, xp: Any) -> Any:
+        xp.negative(A, out=A)
+        _raise_by_logarithms(A, exponent, xp)
+        xp.negative(A, out=A)
+        return xp.exp(A, out=A)
+
+    def slope(H: Any, xp: Any) -> Any:
+        with np.errstate(divide="ignore"):  # of what is far away
+            steep = -xp.log(H)
+        is_steep = xp.isfinite(steep) & (steep > 0)
+        steep = xp.where(is_steep, steep, steep.dtype.type(1))
+        _raise_by_logarithms(steep, 1 - 1 / exponent, xp)
+        return steep * (H * H.dtype.type(exponent)) * is_steep
+
+    return Function("powered exp", apply, slope, exponent)
+
+
+def _raise_by_logarithms(A: Any, exponent: float, xp: Any) -> None:
+    """``A ** exponent`` in place for A from 0 on, many times as fast as by ``xp.power``."""
+    with np.errstate(divide="ignore", over="ignore"):
+        xp.log(A, out=A)
+        A *= A.dtype.type(exponent)
+        xp.exp(A, out=A)
 
 
 def raise_to(A: Any, power: float, xp: Any, out: Any = None) -> Any:

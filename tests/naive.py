@@ -23,6 +23,7 @@ KERNELS = {
     "triangular": lambda d, r: np.maximum(0, 1 - d / (K * r)),
     "gaussian": lambda d, r: np.exp(-(d**2) / (2 * r**2)),
     "laplacian": lambda d, r: np.exp(-d / r),
+    "powered_exponential": lambda d, r: np.exp(-((d / r) ** 0.7)),
     "distance": lambda d, r: d,
     "cauchy": lambda d, r: 1 / (1 + (d / r) ** 2),
 }
@@ -31,9 +32,16 @@ SLOPES = {
     "triangular": lambda d, r: np.where(d < K * r, -1 / (K * r), 0.0),
     "gaussian": lambda d, r: -d / r**2 * np.exp(-(d**2) / (2 * r**2)),
     "laplacian": lambda d, r: -np.exp(-d / r) / r,
+    "powered_exponential": lambda d, r: _powered_slope(d / r, 0.7) / r,
     "distance": lambda d, r: np.ones_like(d),
     "cauchy": lambda d, r: -2 * d / r**2 / (1 + (d / r) ** 2) ** 2,
 }
+
+
+def _powered_slope(u, q):
+    """Of exp(-u^q); it is 0 at the centre, where there is none."""
+    u = np.where(u == 0, np.inf, u)
+    return -q * u ** (q - 1) * np.exp(-(u**q))
 
 
 def rbf(X, C, radius, metric="manhattan", kernel="triangular"):

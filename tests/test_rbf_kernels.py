@@ -11,7 +11,7 @@ import naive
 from contract import TOLERANCE, Cauchy
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector
 from sklearn_fsvc.formulas import Affine, Function
-from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
+from sklearn_fsvc.kernels import DISTANCE, KERNELS, METRICS, Kernel, PoweredExponential, kernel_of
 from sklearn_fsvc.layers import RBFLayer
 
 
@@ -149,3 +149,31 @@ def test_the_search_shares_the_distances_of_a_kernel_of_your_own():
     alone = clone(network).set_params(**search.best_params_).fit(X[:400], y[:400])
     np.testing.assert_array_equal(search.predict(X), alone.predict(X))
     assert search.best_score_ > 0.8
+
+
+@pytest.mark.parametrize("exponent", [0.2, 1.4, 2.0])
+def test_exponents_of_a_powered_exponential(exponent, engine, rng):
+    """Also at the centre, and infinitely far away."""
+    for dtype in (np.float32, np.float64, np.uint8):
+        X = (50 * rng.random((40, 6))).astype(dtype)
+        layer = RBFLayer(X[:9], 60.0, kernel=PoweredExponential(exponent))
+        X = X.astype(layer.units.dtype)
+        if dtype != np.uint8:
+            X[-1] = np.finfo(dtype).max
+        H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
+        with np.errstate(over="ignore"):
+            expected = np.exp(-((naive.distances(X, X[:9], "manhattan") / 60) ** exponent))
+        np.testing.assert_allclose(H, expected, atol=TOLERANCE[H.dtype])
+
+
+@pytest.mark.parametrize("exponent", [0, -1, 2.1, np.inf, "half"])
+def test_an_exponent_that_cannot_be(exponent):
+    with pytest.raises((ValueError, TypeError), match="exponent="):
+        PoweredExponential(exponent)
+
+
+def test_exponents_tell_kernels_apart():
+    assert PoweredExponential() == kernel_of("powered_exponential") != PoweredExponential(0.5)
+    model = RBFClassifier(5, kernel=PoweredExponential(0.5), precision=8, random_state=0)
+    model.fit(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
+    assert model.kernel_ == PoweredExponential(0.5)

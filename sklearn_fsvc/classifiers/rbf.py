@@ -16,7 +16,8 @@ class RBFClassifier(Explaining, NetworkClassifier):
 
     The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
     ``phi(d) = max(0, 1 - d / (2.5066 radius))``, the Gaussian
-    ``phi(d) = exp(-d^2 / (2 radius^2))`` or the Laplacian ``phi(d) = exp(-d / radius)``.
+    ``phi(d) = exp(-d^2 / (2 radius^2))``, the Laplacian ``phi(d) = exp(-d / radius)`` or
+    the powered exponential ``phi(d) = exp(-(d / radius)^0.7)``.
     Centres ``c_j`` are training rows chosen for their novelty: in the order of
     presentation, a row becomes a centre if the activations it raises in the centres so far
     sum to less than `overlap` [1]_. Nothing in the layer is trained; the readout is linear.
@@ -47,7 +48,8 @@ class RBFClassifier(Explaining, NetworkClassifier):
         columns of y there is no one class, and "per_class" is "global".
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         uint8 rows are compared exactly, in integers, by the Manhattan distance.
-    kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
+    kernel : {"auto", "triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
+default="auto"
         The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes the
         Laplacian or the triangle, whichever has the least held-out error, and the triangle
         with the readouts "lms" and "none". Centres are selected by triangles then.

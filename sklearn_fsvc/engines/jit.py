@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from ..formulas import EXP, finite
+from ..formulas import finite
 from ..layers import RESPONSES
 from .host import HostEngine, far_away, host_identity, map_rows
 from .overflow import may_overflow, mend
@@ -118,10 +118,11 @@ class JitEngine(HostEngine):
         panels, unit_sums = lay_out(layer.units, item, settings["block"][1], row_sums)
         offset = by_panel(affine.offset, panels, dtype, layer.n_units)
         one = panels.dtype.type(1)
-        is_exp = kernel is not cpu.bytes_portable and layer.power == 1 and layer.function is EXP
+        is_fused = kernel is not cpu.bytes_portable and layer.power == 1
+        exponent = dtype(layer.function.exponent if is_fused else 0)
         scale = finite(affine.scale, layer.hidden_dtype)
-        epilogue = (one, scale, offset, dtype(affine.floor), int(is_exp))
-        is_done = is_exp or not layer.has_finish
+        epilogue = (one, scale, offset, dtype(affine.floor), exponent)
+        is_done = exponent != 0 or not layer.has_finish
         rest = layer.finish if not is_done else layer.round if layer.steps else None
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         n_rows = settings["block"][0]

@@ -98,7 +98,8 @@ class RBF(Units):
         if not (self.has_readout and is_word(self.kernel, "auto")):
             check_kernel(self.kernel)
         check_precision(self.precision, self.has_readout)
-        if self.bits and isinstance(self.kernel, Kernel) and self.kernel not in KERNELS.values():
+        known = tuple(map(type, KERNELS.values()))
+        if self.bits and isinstance(self.kernel, Kernel) and not isinstance(self.kernel, known):
             raise ValueError(
                 f"precision={self.precision} rounds activations between 0 and 1, and those of "
                 f'kernel={self.kernel!r} may be any number; use precision="float".'

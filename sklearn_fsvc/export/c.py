@@ -116,7 +116,7 @@ class _Writer:
 
     def _check(self, network, layer):
         """Raise for what there are no words for in C."""
-        if layer.function not in _FUNCTIONS:
+        if layer.function not in _FUNCTIONS and not layer.function.exponent:
             raise ValueError(
                 f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which is "
                 'not known in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
@@ -232,7 +232,11 @@ class _Writer:
         if affine.floor > -np.inf:
             floor = self._number(affine.floor)
             steps.append(("b", f"a > {floor} ? a : {floor}"))
-        last, function = steps[-1][0], _FUNCTIONS[layer.function]
+        exponent = layer.function.exponent
+        if exponent not in (0, 1):  # as of `formulas.powered_exp`
+            power = self._call("pow", f"-{steps[-1][0]}, {self._number(exponent)}")
+            steps.append(("e", f"-{power}"))
+        last, function = steps[-1][0], "exp" if exponent else _FUNCTIONS[layer.function]
         steps.append(("f", self._call(function, last) if function else last))
         steps += self._rounding()
         steps[-1] = "h", steps[-1][1]

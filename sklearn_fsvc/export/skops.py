@@ -20,6 +20,7 @@ TRUSTED = (
     "sklearn_fsvc.estimators.online.Learning",
     "sklearn_fsvc.kernels.Gaussian",
     "sklearn_fsvc.kernels.Laplacian",
+    "sklearn_fsvc.kernels.PoweredExponential",
     "sklearn_fsvc.kernels.Triangular",
     "sklearn_fsvc.pipelines.BoundedQuantileTransformer",
     "sklearn_fsvc.pipelines._columns",

@@ -25,7 +25,8 @@ class RBFProjector(NetworkTransformer):
         centres it is 0.85 of ``0.7 d`` or ``d / 2.5066``. With ``n_components=None`` it is the
         selection radius. With learned feature weights it is the one of a few with the least
         held-out error.
-    kernel : {"triangular", "gaussian", "laplacian"} or Kernel, default="triangular"
+    kernel : {"triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
+default="triangular"
         Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own; the formulas are
         in `RBFClassifier`.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None

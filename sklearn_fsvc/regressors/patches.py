@@ -33,8 +33,8 @@ class PatchRegressor(NetworkRegressor):
     pool : int or (down, across), default=4
         Cells of the grid on each side, over which activations are averaged. There are never
         more cells than places.
-    kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian"} or Kernel, \
-default="soft_threshold"
+    kernel : {"soft_threshold", "below_mean", "triangular", "gaussian", "laplacian", \
+"powered_exponential"} or Kernel, default="soft_threshold"
         "soft_threshold" has two outputs, ``max(0, a - t)`` and ``max(0, -a - t)`` for the
         product a of a patch and a unit of length 1. "below_mean" is ``max(0, m - d)`` for the
         distance d and its mean m over the units. The others are those of `RBFProjector`.

@@ -38,7 +38,8 @@ class RBFRegressor(Explaining, NetworkRegressor):
     metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
         Distance between rows and centres; uint8 rows are compared exactly, in integers, by
         the Manhattan distance.
-    kernel : {"auto", "triangular", "gaussian", "laplacian"} or Kernel, default="auto"
+    kernel : {"auto", "triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
+default="auto"
         Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes
         the Laplacian or the triangle, whichever has the least held-out error.
     feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"

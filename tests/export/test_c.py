@@ -20,7 +20,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc.export.c import header_of, to_c
 from sklearn_fsvc.formulas import Affine, Function
-from sklearn_fsvc.kernels import Kernel
+from sklearn_fsvc.kernels import Kernel, PoweredExponential
 
 FIXED = {"random_state": 0, "device": "cpu"}
 # Nothing is chosen by error on rows that are held out.
@@ -69,6 +69,7 @@ CLASSIFIERS = {
         ), "f8",
     ),
     "gaussian": (RBFClassifier(100, kernel="gaussian", **GIVEN), "u1"),
+    "powered": (RBFClassifier(100, kernel=PoweredExponential(0.4), **GIVEN), "f8"),
     "euclidean": (RBFClassifier(100, metric="euclidean", kernel="gaussian", **FIXED), "f4"),
     "euclidean triangles": (RBFClassifier(100, metric="euclidean", **GIVEN), "f4"),
     "squared": (RBFClassifier(100, metric="sqeuclidean", kernel="triangular", **GIVEN), "f4"),

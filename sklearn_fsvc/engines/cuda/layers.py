@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ...formulas import EXP, IDENTITY, Affine, finite
+from ...formulas import IDENTITY, Affine, finite
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
 from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
@@ -26,7 +26,7 @@ class CudaLayer(ABC):
     def __init__(self, engine, layer):
         self.engine, self.layer, self.xp = engine, layer, engine.xp
         # Then kernels of distances apply it themselves.
-        self.is_exp = layer.function is EXP and layer.power != 2
+        self.exponent = layer.function.exponent if layer.power != 2 else 0.0
 
     @staticmethod
     @abstractmethod
@@ -55,7 +55,7 @@ class CudaLayer(ABC):
         layer = self.layer
         if layer.power == 2:
             self._finish(H, units, layer.affine, layer.function, is_squared=True)
-        elif not (layer.function is IDENTITY or self.is_exp):
+        elif not (layer.function is IDENTITY or self.exponent):
             self._finish(H, units, Affine(), layer.function)
 
     def _finish(self, H, units, affine, function, is_squared=False, bias=None):
@@ -109,7 +109,8 @@ class Manhattan(CudaLayer):
             is_last = end == n_items
             self.engine.launch(
                 manhattan(item, tile), grid, tile.threads, rows, self.units, out, first, begin,
-                end, *_numbers(affine if is_last else Affine(), out.dtype), is_last and self.is_exp,
+                end, *_numbers(affine if is_last else Affine(), out.dtype),
+                out.dtype.type(self.exponent if is_last else 0),
             )  # fmt: skip
         self._finish_distances(out, units)
 
@@ -147,7 +148,7 @@ class SquaredEuclidean(CudaLayer):
             expand(out.dtype), _grid(out, units, 1), THREADS, out, X, self.units,
             _squares(self.xp, X), self.norms, units.start, units.stop,
             out.dtype.type(CANCELLATION[out.dtype]), *_numbers(affine, out.dtype), is_root,
-            self.is_exp,
+            out.dtype.type(self.exponent),
         )  # fmt: skip
         self._finish_distances(out, units)
 

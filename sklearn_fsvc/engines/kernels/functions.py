@@ -20,11 +20,14 @@ class _Format:
         Of a number, and of its fraction.
     degree : int
         Of the polynomial that stands for exp of ``|r| <= ln(2) / 2`` to the last bit or two.
+    n_terms : int
+        Of the one that stands for the logarithm of what is within a factor of 2 ** 0.5 of 1.
     """
 
     bits: int
     mantissa: int
     degree: int
+    n_terms: int
 
     @property
     def bias(self):
@@ -40,6 +43,15 @@ class _Format:
         return fit.convert(kind=Polynomial, domain=(-1, 1)).coef.tolist()
 
     @property
+    def of_log(self):
+        """Of ``artanh(s) / s`` as a polynomial of ``s^2``, where s is as large as it becomes."""
+        most = ((2**0.5 - 1) / (2**0.5 + 1)) ** 2
+        fit = Chebyshev.interpolate(
+            lambda t: np.arctanh(np.sqrt(t)) / np.sqrt(t), self.n_terms - 1, domain=(0, most)
+        )  # fmt: skip
+        return fit.convert(kind=Polynomial, domain=(-1, 1)).coef.tolist()
+
+    @property
     def ln2(self):
         """ln 2 in two parts; the first times an exponent is exact."""
         digits = self.mantissa + 1 - (self.bits - self.mantissa)
@@ -49,8 +61,8 @@ class _Format:
 
 
 _FORMATS = {
-    ir.FloatType(): _Format(32, 23, degree=6),
-    ir.DoubleType(): _Format(64, 52, degree=12),
+    ir.FloatType(): _Format(32, 23, degree=6, n_terms=5),
+    ir.DoubleType(): _Format(64, 52, degree=12, n_terms=11),
 }
 
 
@@ -86,3 +98,40 @@ def exp(b, x):
     exponent = b.add(b.bitcast(shifted, integers), whole(form.bias))
     power = b.bitcast(b.shl(exponent, whole(form.mantissa)), vector)
     return b.fmul(series, power)
+
+
+def log(b, x):
+    """The logarithm of a vector of numbers from 0 on; of 0 that of the smallest numbers.
+
+    ``x = 2^k m`` with m between the roots of 1/2 and of 2; ``log m = 2 artanh((m - 1) / (m + 1))``.
+    """
+    vector, form = x.type, _FORMATS[x.type.element]
+    integers = ir.VectorType(ir.IntType(form.bits), vector.count)
+
+    def number(value):
+        return ir.Constant(vector, [value] * vector.count)
+
+    def whole(value):
+        return ir.Constant(integers, [value] * vector.count)
+
+    kind = np.dtype(f"f{form.bits // 8}")
+    root = int(np.array(0.5**0.5, kind).view(f"i{form.bits // 8}"))
+    bits = b.bitcast(x, integers)
+    k = b.ashr(b.sub(bits, whole(root)), whole(form.mantissa))
+    m = b.bitcast(b.sub(bits, b.shl(k, whole(form.mantissa))), vector)
+    s = b.fdiv(b.fsub(m, number(1.0)), b.fadd(m, number(1.0)))
+    square = b.fmul(s, s)
+    *lower, series = map(number, form.of_log)
+    for coefficient in reversed(lower):
+        series = multiply_add(b, series, square, coefficient)
+    k, (high, low) = b.sitofp(k, vector), form.ln2
+    of_m = b.fmul(b.fmul(s, number(2.0)), series)
+    found = multiply_add(b, k, number(high), multiply_add(b, k, number(low), of_m))
+    return b.select(b.fcmp_unordered("uno", x, x), x, found)
+
+
+def powered(b, x, exponent):
+    """``-(-x)^exponent`` for a vector of numbers up to 0."""
+    zero = ir.Constant(x.type, [0.0] * x.type.count)
+    power = exp(b, b.fmul(exponent, log(b, b.fsub(zero, x))))
+    return b.fsub(zero, power)

@@ -18,10 +18,14 @@ consteval
 jit, device
     Decorators of kernels, ``jit(threads, blocks)`` with the threads of a block and the
     blocks that a multiprocessor holds, and of functions that kernels call.
+exponential_of
+    ``exponential_of(dtype)(h, exponent)`` is h for an exponent of 0, exp(h) for 1, and
+    exp(-(-h)^exponent) for others.
 add_absdiff4
     ``add_absdiff4(a, b, total)``: total + the absolute differences of four bytes.
 """
 
+import math
 import os
 import warnings
 from types import SimpleNamespace
@@ -92,3 +96,15 @@ else:
         return experimental.inline_ptx(
             "vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;", "=r", total, "r", a, "r", b, "r", total
         )
+
+
+def exponential_of(dtype):
+    @device
+    def exponential(h, exponent):
+        if exponent == 0:
+            return h
+        if exponent != 1 and h < 0:
+            h = -dtype(math.exp(exponent * dtype(math.log(-h))))
+        return dtype(math.exp(h))
+
+    return exponential

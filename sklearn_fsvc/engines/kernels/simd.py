@@ -18,8 +18,9 @@ A block is an intrinsic that numba's loops call with
     X        (rows, items)             i, valid   first row, rows that exist from there
     panels   (n_panels, items, lanes)  p          the panel of units
     rows     per-row arrays            units      per-unit arrays, (n_panels, lanes) each
-    epilogue one, scale, offset (n_panels, lanes), floor, whether exp follows
-    out      (rows, units)             receives max(floor, scale * sum + offset), or its exp
+    epilogue one, scale, offset (n_panels, lanes), floor, exponent
+    out      (rows, units)             receives h = max(floor, scale * sum + offset), or exp(h) for
+                                       an exponent of 1, exp(-(-h)^exponent) for others but 0
     first, last                        the items to sum, `first` a multiple of CHUNK
     totals   (slots, rows of a block, lanes)  slot   where the sums wait between two calls
 """
@@ -35,7 +36,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from . import terms
-from .functions import exp
+from .functions import exp, powered
 from .target import CHUNK, TARGET
 from .terms import I8, I32
 
@@ -57,7 +58,7 @@ class _Block:
     ):  # fmt: skip
         self.b, self.X, self.i, self.valid, self.panels, self.p = b, X, i, valid, panels, p
         self.rows, self.units, self.out = rows, units, out
-        self.one, self.scale, self.offset, self.floor, self.is_exp = epilogue
+        self.one, self.scale, self.offset, self.floor, self.exponent = epilogue
         self.first, self.last, self.totals, self.slot = first, last, totals, slot
         self.n_rows, self.n_vectors = shape
         self.grid = tuple(product(range(self.n_rows), range(self.n_vectors)))
@@ -179,15 +180,19 @@ class _Block:
         return b.load(b.bitcast(b.gep(array.data, [self._lane(u)]), vector.as_pointer()), align=4)
 
     def store(self, sums, may_be_exp=True):
-        """out = max(floor, scale * sum + offset), or its exp, where rows and units exist."""
+        """out = h or the exponential of it, as `epilogue` says, where rows and units exist."""
         b = self.b
         if not may_be_exp:
             return self._store_all(sums, self._store_at)
-        with b.if_else(b.icmp_signed("!=", self.is_exp, I64(0)), likely=False) as (then, otherwise):
+        with b.if_else(self._has_exponent_but(0.0), likely=False) as (then, otherwise):
             with then:
                 self._store_exp(sums)
             with otherwise:
                 self._store_all(sums, self._store_at)
+
+    def _has_exponent_but(self, value):
+        value = ir.Constant(self.result.element, value)
+        return self.b.fcmp_ordered("!=", self.exponent, value)
 
     def _store_all(self, sums, store):
         """``store(h, r, u)`` for the vectors of ``h = max(floor, scale * sum + offset)``."""
@@ -205,7 +210,7 @@ class _Block:
             self._store_vector(h, r, u)
 
     def _store_exp(self, sums):
-        """exp of what waits, in a loop over vectors, two of a row at a time.
+        """The exponential of what waits, in a loop over vectors, two of a row at a time.
 
         All in a line, it would take most of the time in which the kernel is compiled.
         """
@@ -216,6 +221,11 @@ class _Block:
             return b.gep(waiting, [I64(0), i])
 
         self._store_all(sums, lambda h, r, u: b.store(h, place(r, u)))
+        with b.if_then(self._has_exponent_but(1.0), likely=False):
+            exponent = terms.splat(b, self.result, self.exponent)
+            with cgutils.for_range(b, I64(len(self.grid))) as loop:
+                h = b.gep(waiting, [I64(0), loop.index])
+                b.store(powered(b, b.load(h), exponent), h)
         pairs = I64(self.n_vectors // 2)
         with cgutils.for_range(b, self.valid) as of_rows, cgutils.for_range(b, pairs) as of_pairs:
             r, u = of_rows.index, b.mul(of_pairs.index, I64(2))

@@ -28,7 +28,8 @@ def add_layer(graph, layer, X):
     """
     if type(layer) not in (RBFLayer, TanhLayer):
         raise TypeError(f"A {type(layer).__name__} has no form in ONNX.")
-    if layer.function not in _FUNCTIONS:
+    exponent = layer.function.exponent
+    if layer.function not in _FUNCTIONS and not exponent:
         raise ValueError(
             f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which cannot "
             'be written in ONNX here; fit with kernel="triangular", "gaussian" or "laplacian".'
@@ -44,7 +45,9 @@ def add_layer(graph, layer, X):
     H = _affine(graph, layer.on_sums, sums, dtype)
     if layer.power != 1:
         H = _affine(graph, layer.affine, _power(graph, H, layer.power), dtype)
-    function = _FUNCTIONS[layer.function]
+    if exponent not in (0, 1):  # as of `formulas.powered_exp`
+        H = graph.add("Neg", graph.add("Pow", graph.add("Neg", H), dtype.type(exponent)))
+    function = "Exp" if exponent else _FUNCTIONS[layer.function]
     H = H if function is None else graph.add(function, H)
     return _rounded(graph, layer.steps, H, dtype), sums
 

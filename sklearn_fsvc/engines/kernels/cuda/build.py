@@ -30,7 +30,7 @@ def _distances():
         hidden = "<f4" if is_bytes else item.str
         arrays = _array(item.str), _array(item.str), _array(hidden)
         for tile in tiles:
-            yield manhattan.manhattan(item, tile), (*arrays, *[INT] * 3, *[hidden] * 3, FLAG)
+            yield manhattan.manhattan(item, tile), (*arrays, *[INT] * 3, *[hidden] * 4)
         yield manhattan.pack(item), (_array("|u1" if is_bytes else item.str), arrays[1])
 
 
@@ -41,7 +41,7 @@ def _elementwise():
         for name, is_squared, width in product(names, (False, True), (1, 16 // dtype.itemsize)):
             kernel = elementwise.map_rows(name, is_squared, dtype, width)
             yield kernel, (H, H, INT, INT, number, number)
-        types = H, H, H, line, line, INT, INT, *[number] * 4, FLAG, FLAG
+        types = H, H, H, line, line, INT, INT, *[number] * 4, FLAG, number
         yield elementwise.expand(dtype), types
 
 

@@ -89,14 +89,15 @@ def expand(dtype):
     Launched as `map_rows` with a width of 1.
     """
     global cuda  # where the simulator looks for it
-    from ..language import cuda, jit
+    from ..language import cuda, exponential_of, jit
 
     dtype = np.dtype(dtype).type
     STEP = THREADS
+    exponential = exponential_of(dtype)
 
     @jit(THREADS)
     def kernel(
-        H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root, is_exp
+        H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root, exponent
     ):
         # H (rows, units) IN OUT, X (rows, n) IN, C (units, n) IN, norms (rows,), (units,) IN
         unit = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x
@@ -113,7 +114,7 @@ def expand(dtype):
             if is_root:
                 squared = dtype(math.sqrt(squared))
             h = max(floor, scale * squared + offset)
-            H[row, unit] = dtype(math.exp(h)) if is_exp else h
+            H[row, unit] = exponential(h, exponent)
             row += cuda.gridDim.y
 
     return kernel

@@ -9,7 +9,6 @@ next features travel to shared memory while these are summed.
 Every output is the sum of its features in their order, whatever the tile.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +63,16 @@ def manhattan(item, tile):
     the units is `first_tile` tiles away from that of H.
     """
     global cuda  # where the simulator looks for it
-    from ..language import add_absdiff4, consteval, cuda, device, jit, vector, vector_of
+    from ..language import (
+        add_absdiff4,
+        consteval,
+        cuda,
+        device,
+        exponential_of,
+        jit,
+        vector,
+        vector_of,
+    )
 
     item = np.dtype(item).type
     W = 16 // np.dtype(item).itemsize
@@ -133,8 +141,10 @@ def manhattan(item, tile):
             for j in range(TN):
                 sums[i, j] = add(x[i], c[j], sums[i, j])
 
+    exponential = exponential_of(hidden)
+
     @jit(N_THREADS, tile.blocks)
-    def kernel(X, C, H, first_tile, begin, end, scale, offset, floor, is_exp):
+    def kernel(X, C, H, first_tile, begin, end, scale, offset, floor, exponent):
         # X (items, padded rows) IN, C (items, padded units) IN, H (rows, units) OUT.
         # Items begin..end are summed; with begin > 0 on top of what H holds.
         shared_x = cuda.shared.array((STEPS, ROWS), item)
@@ -205,7 +215,7 @@ def manhattan(item, tile):
                         if begin > 0 and unit + np.uint32(j) < units:
                             distance += H[row, unit + np.uint32(j)]
                         h = max(floor, scale * distance + offset)
-                        line[j] = hidden(math.exp(h)) if is_exp else h
+                        line[j] = exponential(h, exponent)
                     if units % W != 0:
                         for j in range(W):
                             if unit + np.uint32(j) < units:
