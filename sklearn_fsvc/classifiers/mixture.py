@@ -25,10 +25,10 @@ class MixtureClassifier(ClassifierMixin, Mixture):
     ----------
     estimators : list of (str, estimator), default=None
         Classifiers of this package with the ridge readout, each with a name; "drop" instead of
-        one leaves it out. None is two networks that see different things: ``"rbf"``,
-        `RBFClassifier` by default (distances, along each feature by itself), and ``"tanh"``,
-        ``TanhClassifier(2000, feature_weights="map")`` (smooth functions of combinations of
-        features).
+        one leaves it out. None is four that see different things: ``"manhattan"``,
+        ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(2000, metric="euclidean")``;
+        ``"tanh"``, ``TanhClassifier(2000)``; and ``"map"``,
+        ``TanhClassifier(2000, feature_weights="map")``.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
         members and for the weights of the mixture.
@@ -129,9 +129,11 @@ class MixtureClassifier(ClassifierMixin, Mixture):
         estimators : list of (str, estimator)
         """
         return [
-            ("rbf", RBFClassifier()),
-            ("tanh", TanhClassifier(2000, feature_weights="map")),
-        ]  # fmt: skip
+            ("manhattan", RBFClassifier()),
+            ("euclidean", RBFClassifier(2000, metric="euclidean")),
+            ("tanh", TanhClassifier(2000)),
+            ("map", TanhClassifier(2000, feature_weights="map")),
+        ]
 
     def _task(self):
         return Classes.of(self, probability=False)

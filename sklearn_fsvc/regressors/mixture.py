@@ -22,8 +22,9 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
     ----------
     estimators : list of (str, estimator), default=None
         Regressors of this package, each with a name; "drop" instead of one leaves it out. None is
-        ``"rbf"``, `RBFRegressor` by default, and ``"tanh"``,
-        ``TanhRegressor(2000, feature_weights="map")``.
+        ``"manhattan"``, ``RBFRegressor()``; ``"euclidean"``,
+        ``RBFRegressor(2000, metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
+        ``"map"``, ``TanhRegressor(2000, feature_weights="map")``.
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
         `random_state` of its own keeps it.
@@ -73,8 +74,8 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
     >>> model = MixtureRegressor(random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.9)
     True
-    >>> model.weights_.shape
-    (2,)
+    >>> bool((model.weights_ > 0).all())
+    True
     """
 
     def __init__(
@@ -95,9 +96,11 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
         estimators : list of (str, estimator)
         """
         return [
-            ("rbf", RBFRegressor()),
-            ("tanh", TanhRegressor(2000, feature_weights="map")),
-        ]  # fmt: skip
+            ("manhattan", RBFRegressor()),
+            ("euclidean", RBFRegressor(2000, metric="euclidean")),
+            ("tanh", TanhRegressor(2000)),
+            ("map", TanhRegressor(2000, feature_weights="map")),
+        ]
 
     def _task(self):
         return Numbers.of(self, uncertainty=False)

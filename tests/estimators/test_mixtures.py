@@ -177,7 +177,9 @@ def test_without_arguments(rows):
     for model, target in ((MixtureClassifier(), y), (MixtureRegressor(), numbers)):
         model.set_params(random_state=0).fit(X, target)
         assert model.score(X, target) > 0.6
-        assert set(model.named_estimators_) <= {"rbf", "tanh"}
+        names = [name for name, _ in model.default_estimators()]
+        assert set(model.named_estimators_) <= set(names)
+        assert len(model.loo_errors_) == len(names)
 
 
 def test_what_is_shared(rows):
