@@ -26,7 +26,7 @@ class MixtureClassifier(ClassifierMixin, Mixture):
     estimators : list of (str, estimator), default=None
         Classifiers of this package with the ridge readout, each with a name; "drop" instead of
         one leaves it out. None is four that see different things: ``"manhattan"``,
-        ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(2000, metric="euclidean")``;
+        ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(metric="euclidean")``;
         ``"tanh"``, ``TanhClassifier(2000)``; and ``"map"``,
         ``TanhClassifier(2000, feature_weights="map")``.
     class_weight : dict, "balanced" or None, default=None
@@ -130,7 +130,7 @@ class MixtureClassifier(ClassifierMixin, Mixture):
         """
         return [
             ("manhattan", RBFClassifier()),
-            ("euclidean", RBFClassifier(2000, metric="euclidean")),
+            ("euclidean", RBFClassifier(metric="euclidean")),
             ("tanh", TanhClassifier(2000)),
             ("map", TanhClassifier(2000, feature_weights="map")),
         ]

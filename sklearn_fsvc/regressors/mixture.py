@@ -23,7 +23,7 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
     estimators : list of (str, estimator), default=None
         Regressors of this package, each with a name; "drop" instead of one leaves it out. None is
         ``"manhattan"``, ``RBFRegressor()``; ``"euclidean"``,
-        ``RBFRegressor(2000, metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
+        ``RBFRegressor(metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
         ``"map"``, ``TanhRegressor(2000, feature_weights="map")``.
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
@@ -97,7 +97,7 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
         """
         return [
             ("manhattan", RBFRegressor()),
-            ("euclidean", RBFRegressor(2000, metric="euclidean")),
+            ("euclidean", RBFRegressor(metric="euclidean")),
             ("tanh", TanhRegressor(2000)),
             ("map", TanhRegressor(2000, feature_weights="map")),
         ]
