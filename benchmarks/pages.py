@@ -193,7 +193,7 @@ def probabilities():
             ratios = [f"{of[f'{start}its fit / ours, {way}']:.2f}" for way in ways]
             shown = best_in_bold(losses, "{:.3f}".format, min)
             rows.append([f"{data}, ``{name}``", *shown, *ratios])
-    head = ["log-loss, 2048 units", "``probability=True``", *ways]
+    head = ["log-loss, 2048 units", "``predict_proba``", *ways]
     return rst([*head, *(f"fit / ours, {way}" for way in ways)], rows)
 
 

@@ -17,7 +17,7 @@ GROUPS = {
     ),
     "Selection of centres": ("selection", "selection_radius", "overlap", "shuffle"),
     "Readout": (
-        "alpha", "readout", "learning_rate", "max_iter", "class_weight", "probability",
+        "alpha", "readout", "learning_rate", "max_iter", "class_weight",
         "uncertainty", "forgetting", "target_transform",
     ),
     "Where and how": ("device", "max_memory", "random_state", "verbose"),

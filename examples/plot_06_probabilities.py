@@ -2,8 +2,9 @@
 6. Calibrated probabilities
 ===========================
 
-Of all rows to which a model gives a probability of 80 %, 80 % should be of that class. With
-``probability=True`` a network learns to do that, with no rows set aside and no more fits.
+Of all rows to which a model gives a probability of 80 %, 80 % should be of that class. Networks
+learn to do that from rows that the readout has not seen, with none set aside and no more fits. The
+readout "softmax" is trained for nothing else.
 """
 
 import matplotlib.pyplot as plt
@@ -23,8 +24,9 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 X, y = make_moons(6000, noise=0.45, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=1000, random_state=0)
 models = {
-    "RBFClassifier": RBFClassifier(probability=True, random_state=0),
-    "TanhClassifier": TanhClassifier(probability=True, random_state=0),
+    "RBFClassifier": RBFClassifier(random_state=0),
+    "TanhClassifier": TanhClassifier(random_state=0),
+    "TanhClassifier, softmax": TanhClassifier(readout="softmax", random_state=0),
     "RandomForestClassifier": RandomForestClassifier(random_state=0),
 }
 
@@ -35,7 +37,7 @@ models = {
 
 fig, ax = plt.subplots(figsize=(5.5, 5.5), layout="constrained")
 for (name, model), colour, marker in zip(
-    models.items(), ["#0072B2", "#D55E00", "0.5"], "os^", strict=True
+    models.items(), ["#0072B2", "#D55E00", "#009E73", "0.5"], "osD^", strict=True
 ):
     model.fit(X_train, y_train)
     loss = log_loss(y_test, model.predict_proba(X_test))

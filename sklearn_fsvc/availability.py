@@ -18,7 +18,7 @@ def available_if(check):
     --------
     >>> class Estimator:
     ...     def _check(self):
-    ...         raise AttributeError("probability=False; set it to True.")
+    ...         raise AttributeError("readout='lms' finds none; use 'ridge'.")
     ...
     ...     @available_if(_check)
     ...     def predict_proba(self, X):
@@ -27,7 +27,7 @@ def available_if(check):
     False
     >>> Estimator().predict_proba([[1]])
     Traceback (most recent call last):
-    AttributeError: probability=False; set it to True.
+    AttributeError: readout='lms' finds none; use 'ridge'.
     """
     return lambda method: _Available(method, check)
 

@@ -136,15 +136,14 @@ class MixtureClassifier(ClassifierMixin, Mixture):
         ]
 
     def _task(self):
-        return Classes.of(self, probability=False)
+        return Classes.of(self)
 
-    def _weighed(self, task, samples, scores):
-        sizes = [len(classes) for classes in task.labels.each]
-        return by_log_loss(scores, samples.targets.all_codes, sizes, samples.weight)
+    def _weighed(self, task, scores, Y, weight):
+        return by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)
 
-    def _calibrated(self, task, samples, scores):
-        scores, codes = task.labels.scores_of(scores), samples.targets.all_codes
-        return {"temperature_": task.labels.temperatures(scores, codes, samples.weight)}
+    def _calibrated(self, task, scores, sums):
+        labels = task.labels
+        return {"temperature_": labels.temperatures_of(labels.scores_of(scores), sums)}
 
     def fit(self, X, y=None, sample_weight=None):
         """Fit each member, and find their weights.

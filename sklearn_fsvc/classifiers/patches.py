@@ -68,10 +68,6 @@ class PatchClassifier(NetworkClassifier):
     forgetting : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
-    probability : bool, default=False
-        Whether `predict_proba` is available: a softmax of decision values, calibrated on
-        leave-one-out decision values. This takes one more pass over the rows, two with
-        ``alpha="auto"`` and none with "loo".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the readout, as in scikit-learn: they multiply
         `sample_weight`.
@@ -140,7 +136,7 @@ class PatchClassifier(NetworkClassifier):
         self, n_hidden=N_PATCHES, *, image_shape=None, patch_size=None, stride=1, pool=4,
         kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
         contrast="auto", whitening=0.3, selection="random", readout="ridge", alpha="auto",
-        forgetting=1.0, probability=False, class_weight=None, random_state=None, device="auto",
+        forgetting=1.0, class_weight=None, random_state=None, device="auto",
         max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
@@ -158,7 +154,6 @@ class PatchClassifier(NetworkClassifier):
         self.readout = readout
         self.alpha = alpha
         self.forgetting = forgetting
-        self.probability = probability
         self.class_weight = class_weight
         self.random_state = random_state
         self.device = device

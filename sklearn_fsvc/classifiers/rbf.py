@@ -72,9 +72,8 @@ default="auto"
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "softmax" minimises ``sum w log-loss + alpha / 2 |W|^2``: multinomial logistic regression,
-        with a log-loss for each of several outputs or labels. Decision values are logits, and
-        there are probabilities without a flag. It meets the rows about 15 times where "ridge"
-        meets them once.
+        with a log-loss for each of several outputs or labels. Decision values are logits. It meets
+        the rows about 15 times where "ridge" meets them once.
         "lms" starts from the untrained readout and corrects it row by row,
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activations of the centres of each class.
@@ -90,11 +89,6 @@ default="auto"
     forgetting : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
-    probability : bool, default=False
-        Whether `predict_proba` is available: a softmax of decision values, whose temperature
-        has the least log-loss on leave-one-out decision values; equal rows are left out
-        together. This takes one more pass over the rows, two with ``alpha="auto"`` and none
-        with "loo", and no more fits. Only with the ridge readout.
     learning_rate : float or "auto", default="auto"
         Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
         that is smaller; steps above twice the latter may diverge.
@@ -164,8 +158,8 @@ default="auto"
         The penalties and their leave-one-out errors, the mean over rows of
         ``|y - score|^2``; only where they were needed.
     temperature_ : float or ndarray of shape (n_outputs,)
-        Probabilities are a softmax of decision values divided by it; only with
-        ``probability=True``, or with the readout "softmax", where it is 1.
+        Probabilities are a softmax of decision values divided by it; 1 with the readout
+        "softmax", and not there with "lms" and "none".
     n_iter_ : int
         Passes of "lms" over the rows, steps of "softmax"; 1 with the other readouts.
     precision_ : {8, 15} or None
@@ -229,7 +223,7 @@ default="auto"
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="per_class", metric="manhattan", kernel="auto", feature_weights="auto",
-        layer=None, readout="ridge", alpha="auto", forgetting=1.0, probability=False,
+        layer=None, readout="ridge", alpha="auto", forgetting=1.0,
         learning_rate="auto", max_iter=10, class_weight=None, shuffle=True, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
@@ -245,7 +239,6 @@ default="auto"
         self.readout = readout
         self.alpha = alpha
         self.forgetting = forgetting
-        self.probability = probability
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.class_weight = class_weight

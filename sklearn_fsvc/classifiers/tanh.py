@@ -62,10 +62,6 @@ class TanhClassifier(NetworkClassifier):
     forgetting : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
-    probability : bool, default=False
-        Whether `predict_proba` is available: a softmax of decision values, calibrated on
-        leave-one-out decision values. This takes one more pass over the rows, two with
-        ``alpha="auto"`` and none with "loo".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the readout, as in scikit-learn: they multiply
         `sample_weight`.
@@ -164,7 +160,7 @@ class TanhClassifier(NetworkClassifier):
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, readout="ridge",
-        alpha="auto", forgetting=1.0, probability=False, class_weight=None, precision="auto",
+        alpha="auto", forgetting=1.0, class_weight=None, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
@@ -178,7 +174,6 @@ class TanhClassifier(NetworkClassifier):
         self.readout = readout
         self.alpha = alpha
         self.forgetting = forgetting
-        self.probability = probability
         self.class_weight = class_weight
         self.precision = precision
         self.random_state = random_state

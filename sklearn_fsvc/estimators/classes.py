@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 
-from ..parameters import check_flag, is_word
+from ..parameters import is_word
 from ..rows.out import check_holds, check_out
 from ..rows.samples import Samples
 from .answering import answer_outside
@@ -27,12 +27,11 @@ class Classes(Task):
 
     Attributes
     ----------
-    class_weight, probability
-        Parameters of `RBFClassifier`.
+    class_weight
+        Parameter of `RBFClassifier`.
     """
 
     class_weight: Any
-    probability: Any
     attributes = ("classes_", "is_indicator_")
 
     @cached_property
@@ -40,12 +39,10 @@ class Classes(Task):
         """What y is made of."""
         return Labels(self.found["classes_"], self.found["is_indicator_"])
 
-    @property
-    def wants_scores(self):
-        return self.probability
+    wants_scores = True
 
     def check(self):
-        check_flag("probability", self.probability)
+        return None
 
     def _of(self, labels):
         return self.knowing(classes_=labels.classes, is_indicator_=labels.is_indicator)
@@ -159,9 +156,6 @@ class Classes(Task):
         return np.sort(random.choice(present, most, replace=False, shuffle=False))
 
     def left_out(self, training, chosen, rows):
-        """The temperature of probabilities, by scores of rows that the readout has not seen."""
-        if not self.wants_scores:
-            return {}
         samples, scores = training.samples, self.labels.scores_of(chosen.scores)
 
         def answer(numbers, answers):
@@ -173,14 +167,24 @@ class Classes(Task):
         codes, weight = samples.targets.all_codes[of], samples.weight_of(of)
         return {"temperature_": self.labels.temperatures(scores, codes, weight)}
 
+    def calibrated(self, unseen, n_units, targets_of_units):
+        scores, outside = unseen.found[n_units]
+        scores = self.labels.scores_of(scores)
+
+        def answer(numbers, answers):
+            scores[numbers] = answers
+
+        rows = unseen.sample.rows
+        layer = unseen.layer.part(slice(n_units))
+        answer_outside(unseen.job, layer, rows.X, outside, targets_of_units, answer)
+        return {"temperature_": self.labels.temperatures_of(scores, rows.sums)}
+
     def why_no_sums(self):
         if is_word(self.class_weight, "balanced"):
             return (
                 'class_weight="balanced" counts all rows; with partial_fit give a dict, or '
                 "sample_weight."
             )
-        if self.probability is True:
-            return "probability=True meets all rows again; with partial_fit set probability=False."
         return None
 
 

@@ -11,7 +11,11 @@ from .network import Network
 from .online import Online
 from .turns import of_one_state
 
-_NOT_CALIBRATED = "This %(name)s was not fitted with probability=True; fit it again."
+_NOT_CALIBRATED = (
+    "This {} has found no temperature_, and so has no predict_proba and predict_log_proba: it was "
+    "fitted with another readout or by an earlier version, or nearly all rows that it learnt were "
+    "forgotten. Fit it again."
+)
 
 
 class NetworkClassifier(ClassifierMixin, Online, Network):
@@ -88,7 +92,7 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
         ------
         AttributeError
             If parameters need all rows again: `alpha` of several or "loo",
-            ``probability=True``, ``class_weight="balanced"``, another readout than "ridge".
+            ``class_weight="balanced"``, another readout than "ridge".
         ValueError
             For input that cannot be used; the estimator is left as it was.
 
@@ -165,22 +169,26 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
         """
         return self._score(X, y, sample_weight)
 
-    def _check_calibrated(self):
-        if not (self.probability or self._parts().readout.has_probabilities):
+    def _has_probabilities(self):
+        if not self._parts().readout.has_probabilities:
             raise AttributeError(
-                f"probability={self.probability!r}: this {type(self).__name__} has no "
-                "predict_proba and predict_log_proba; fit it with probability=True."
+                f"readout={self.readout!r} finds no probabilities: this {type(self).__name__} has "
+                'no predict_proba and predict_log_proba; use readout="ridge" or "softmax".'
             )
+        kept = vars(self)
+        is_lost = "_learning" in kept and kept["_learning"].sample is None
+        if is_lost or ("readout_coef_" in kept and "temperature_" not in kept):
+            raise AttributeError(_NOT_CALIBRATED.format(type(self).__name__))
         return True
 
-    @available_if(_check_calibrated)
+    @available_if(_has_probabilities)
     @of_one_state
     @lazy_on_dask
     def predict_proba(self, X):
         """Predict the probabilities of the classes.
 
-        With the readout "softmax" they are the softmax of decision values. With "ridge" there are
-        some only with ``probability=True``, calibrated on leave-one-out decision values.
+        The softmax of decision values; with the readout "ridge", of decision values over
+        `temperature_`, which is found by rows that the readout has not seen.
 
         Parameters
         ----------
@@ -193,10 +201,11 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
             the labels. Of several outputs, a list with the probabilities of each. Beside p
             itself, `max_memory` bounds what is allocated where the layer is computed.
         """
-        check_is_fitted(self, "temperature_", msg=_NOT_CALIBRATED)
+        check_is_fitted(self)
+        self._has_probabilities()  # now that it is solved
         return self._answer(X, "predict_proba")
 
-    @available_if(_check_calibrated)
+    @available_if(_has_probabilities)
     @of_one_state
     @lazy_on_dask
     def predict_log_proba(self, X):

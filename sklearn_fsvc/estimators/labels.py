@@ -190,6 +190,22 @@ class Labels:
         found = [fit_temperature(part, own, weight) for part, own in pairs]
         return found[0] if self.is_single else np.array(found)
 
+    def temperatures_of(self, scores, sums):
+        """One for each output, by scores of rows and the weights of all their classes.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_scores)
+        sums : ndarray of shape (n_rows, n_outputs)
+            How much of each row is of each class: rows that are equal are one.
+        """
+        ends = np.cumsum([len(classes) for classes in self.each])[:-1]
+        found = []
+        for part, of_classes in zip(self.split(scores), np.split(sums, ends, axis=1), strict=True):
+            rows, codes = np.nonzero(of_classes)
+            found.append(fit_temperature(part[rows], codes, of_classes[rows, codes]))
+        return found[0] if self.is_single else np.array(found)
+
     def probabilities(self, scores, temperatures):
         """Of the classes in scikit-learn's shapes; of an indicator, those of the ones."""
         pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)

@@ -5,6 +5,7 @@ the penalty that was found by them. It is never changed; what changes it gives a
 takes its place in one step (see `turns`).
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,10 +20,12 @@ from ..engines.algebra import HOST
 from ..parameters import AUTO, is_word, penalties
 from ..readouts.held_out import Trials, n_judges, search_penalty
 from ..readouts.ridge import gather
+from ..readouts.sample import Sample, rows_for
 from ..readouts.solution import warn_of
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.stream import ImpossibleSums, Stream
 from ..readouts.sums import Sums, held_rows, n_parts
+from ..readouts.unseen import Unseen
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
@@ -70,6 +73,9 @@ class Learning:
         How many rows had come and gone by then.
     solved_for : float, "auto" or None
         The penalty for which the readout is solved; None where it is not.
+    sample : Sample or None
+        Rows by which probabilities are calibrated; None where there are none, or in a model of an
+        earlier version.
     """
 
     stream: Stream
@@ -80,27 +86,44 @@ class Learning:
     alpha: float | None = None
     found_at: int | None = None
     solved_for: Any = None
+    sample: Any = None
 
     @classmethod
-    def begin(cls, units, alpha, memory_limit, trials):
+    def begin(cls, units, task, alpha, memory_limit, trials):
         """With no rows, in the layer of some units."""
         layer = units.layer
         most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
         parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
         stream = Stream(most_rows, int(_WAITING * memory_limit), n_parts=parts)
-        return cls(stream, units.given, layer.formula, list(trials.rows), trials.first_alpha)
+        most = rows_for(memory_limit, layer.n_features)
+        return cls(
+            stream, units.given, layer.formula, list(trials.rows), trials.first_alpha,
+            sample=Sample(most) if task.wants_scores else None,
+        )  # fmt: skip
 
-    def having(self, stream):
+    def having(self, stream, sample):
         """Other rows, whose readout is not solved."""
-        return replace(self, stream=stream, solved_for=None)
+        return replace(self, stream=stream, solved_for=None, sample=sample)
+
+    def learn(self, samples, factor, sums_of):
+        """With more rows, `Samples` of the host, all with a weight."""
+        sample = None if self.sample is None else self.sample.learn(samples, factor)
+        return self.having(self.stream.learn(samples, factor, sums_of), sample)
+
+    def forget(self, samples, sums_of):
+        """Without rows that came before."""
+        stream = self.stream.forget(samples, sums_of)
+        return self.having(stream, None if self.sample is None else self.sample.forget(samples))
 
     def merge(self, others, sums_of):
         """With the rows of others."""
-        stream = self.stream
+        stream, sample = self.stream, self.sample
         for other in others:
             stream = stream.merge(other.stream, sums_of)
+            is_known = sample is not None and other.sample is not None
+            sample = sample.merge(other.sample) if is_known else None
         is_judged = stream.n_parts or not self.stream.n_parts  # else by nothing any more
-        return replace(self.having(stream), alpha=self.alpha if is_judged else None)
+        return replace(self.having(stream, sample), alpha=self.alpha if is_judged else None)
 
     def is_of(self, units):
         """Whether units are still those that the sums are of."""
@@ -166,13 +189,18 @@ class _Summing:
     units: Any
     device: str | None = None
 
+    @contextmanager
+    def _job(self, X, layer):
+        """A job for these rows."""
+        with get_engine(self.model.device, n_synapses(X, layer.n_units)) as engine:
+            self.device = engine.name
+            yield self.model._job(engine, "partial_fit")
+
     def __call__(self, samples, n_parts):
         layer = suited(self.units.layer, samples.X)
         judges = layer.part(slice(n_judges(layer.n_units)))
-        with get_engine(self.model.device, n_synapses(samples.X, layer.n_units)) as engine:
-            self.device = engine.name
-            job = self.model._job(engine, "partial_fit")
-            if engine.algebra is HOST:  # there are a total and rows that wait, and copies of them
+        with self._job(samples.X, layer) as job:
+            if job.engine.algebra is HOST:  # there are a total and rows that wait, and copies
                 taken = RidgeStatistics.nbytes(layer.n_units) + self.model._learning.stream.n_bytes
                 taken += n_parts * RidgeStatistics.nbytes(judges.n_units)
                 job = job.reserving(2 * taken)
@@ -184,6 +212,18 @@ class _Summing:
             parts = held_rows(samples, n_parts)
             held = tuple(gathered(judges, rows) if len(rows) else None for rows in parts)
             return Sums(gathered(layer), held)
+
+    def solved(self, learning, parts, alpha):
+        """The `Solution` of all rows that do not wait, and what else is found by it."""
+        total, sample, found = learning.stream.total, learning.sample, {"alpha_": alpha}
+        if sample is None or sample.is_empty:
+            return total.solve(alpha), found
+        layer = suited(self.units.layer, sample.rows.X)
+        with self._job(sample.rows.X, layer) as job:
+            unseen = Unseen(job, layer, sample, total)
+            solution = total.solve(alpha, also=unseen.take)
+            found |= parts.task.calibrated(unseen, layer.n_units, parts.targets_of_units)
+            return solution, found
 
 
 class Online:
@@ -211,9 +251,9 @@ class Online:
             _, samples = self._arriving(parts, X, y, sample_weight, classes)
         else:
             parts, samples = self._begin(parts, X, y, sample_weight, classes)
-        learning, sums_of = self._learning, _Summing(self, parts.units)
-        stream = learning.stream.learn(_with_weight(samples), self.forgetting, sums_of)
-        self._go_on(parts, learning.having(stream), sums_of)
+        sums_of = _Summing(self, parts.units)
+        learning = self._learning.learn(_with_weight(samples), self.forgetting, sums_of)
+        self._go_on(parts, learning, sums_of)
 
     def _begin(self, parts, X, y, sample_weight, classes):
         """The parts that the first rows choose, and their `Samples`."""
@@ -232,7 +272,7 @@ class Online:
                 there, job = units.present(samples).on_device(job)
                 units = with_rows(units.fit(job, there, trials), task, there)
                 self._warn_of_one_class(units, samples)
-            learning = Learning.begin(units, self.alpha, job.memory_limit, trials)
+            learning = Learning.begin(units, task, self.alpha, job.memory_limit, trials)
             parts = Parts(units, task, parts.readout.knowing())
             more = {"device_": engine.name, "trials_": trials.table}
             self._keep(parts, _learning=learning, **more)
@@ -337,14 +377,14 @@ class Online:
             )
         _, samples = self._arriving(parts, X, y, sample_weight)
         try:
-            stream = learning.stream.forget(_with_weight(samples), sums_of)
+            learning = learning.forget(_with_weight(samples), sums_of)
         except ImpossibleSums as error:
             which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
             raise ValueError(
                 f"Not all of these rows{which} can have been learnt: {error}. Give rows, y and "
                 "sample_weight as partial_fit had them."
             ) from None
-        self._go_on(parts, learning.having(stream), sums_of)
+        self._go_on(parts, learning, sums_of)
 
     def merge(self, models):
         """Add what other models with the same hidden layer have learnt.
@@ -419,8 +459,8 @@ class Online:
 
         `predict` and other methods that need it do so by themselves. Fitted attributes of the
         readout, such as `readout_coef_` and `alpha_`, are there afterwards, until rows come or
-        go, and no row waits: a model that is saved then holds sums and no rows. After `fit`
-        there is nothing to solve.
+        go, and no row waits: a model that is saved then holds sums, and of a classifier the 512
+        rows by which its probabilities are calibrated. After `fit` there is nothing to solve.
 
         Returns
         -------
@@ -483,9 +523,10 @@ class Online:
         if alpha == "auto":
             learning, table = learning.judged(layer, self.forgetting)
             alpha = learning.best_alpha
-        solution, dtype = learning.stream.total.solve(alpha), layer.hidden_dtype
-        readout = parts.readout.solved(HOST, solution, parts.task, dtype, alpha_=alpha)
-        self._go_on(replace(parts, readout=readout), learning, _Summing(self, parts.units), table)
+        sums_of = _Summing(self, parts.units)
+        solution, found = sums_of.solved(learning, parts, alpha)
+        readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **found)
+        self._go_on(replace(parts, readout=readout), learning, sums_of, table)
         warn_of(solution.problem)
 
 

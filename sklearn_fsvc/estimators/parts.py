@@ -207,13 +207,11 @@ class Task(Part, ABC):
     Attributes
     ----------
     wants_scores, wants_posterior : bool
-        Whether there is a use for the leave-one-out scores of training rows, or for how sure the
-        readout is: see `left_out`.
+        Whether there is a use for scores of training rows by readouts that have not seen them, or
+        for how sure the readout is: see `left_out` and `calibrated`.
     """
 
-    @property
-    def wants_scores(self) -> bool:
-        return False
+    wants_scores: ClassVar[bool] = False
 
     @property
     def wants_posterior(self) -> bool:
@@ -305,6 +303,10 @@ class Task(Part, ABC):
         """Fitted attributes made of what leave-one-out gave."""
         return {}
 
+    def calibrated(self, unseen: Any, n_units: int, targets_of_units: Any) -> dict[str, Any]:
+        """Fitted attributes made of the scores of a sample, by the first units: see `Unseen`."""
+        return {}
+
     def why_no_sums(self) -> str | None:
         """Why rows cannot come one after the other, and what to do; None where they can."""
         return None
@@ -321,7 +323,7 @@ class Readout(Part, ABC):
     fits_units : bool
         Whether units that are chosen by the held-out error of ridge readouts suit it.
     has_probabilities : bool
-        Whether scores are logits, so that they have probabilities without a calibration.
+        Whether it finds what makes probabilities of scores, ``temperature_``.
     """
 
     attributes = (
@@ -383,8 +385,9 @@ class Training:
         return Parts(self.units, self.task).targets_of_units
 
     def rounded(self, bits: int | None) -> "Training":
-        """The same with activations of so many bits."""
-        return replace(self, units=self.units.rounded(bits))
+        """The same with activations of so many bits, and trials of its own."""
+        trials = replace(self.trials, rows=list(self.trials.rows))
+        return replace(self, units=self.units.rounded(bits), trials=trials)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,11 @@ from ..readouts.held_out import train_held_out
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
+from ..readouts.sample import draw
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.solution import Solution, warn_of
+from ..readouts.unseen import Unseen
 from ..rows.sources import Source
 from .parts import Readout, generator
 
@@ -41,6 +43,9 @@ class Linear(Readout):
         Parameters of `RBFClassifier`. Others may have some of them.
     choices : tuple of str
         What `readout` may be; none where it is no parameter.
+    sample : Sample or None
+        Rows that are given to calibrate by. Their scores, by a ridge that has not seen them, are
+        ``unseen_`` then: a mixture wants them.
     """
 
     alpha: Any
@@ -51,6 +56,7 @@ class Linear(Readout):
     shuffle: Any = False
     random_state: Any = None
     choices: tuple[str, ...] = ()
+    sample: Any = None
 
     def check(self, units, task):
         penalties(self.alpha)
@@ -90,7 +96,7 @@ class Linear(Readout):
 class Ridge(Linear):
     """Squared errors, with a penalty on W that is given or found."""
 
-    is_ridge = fits_units = True
+    is_ridge = fits_units = has_probabilities = True
 
     def train(self, training):
         if is_word(training.units.precision, "auto"):
@@ -100,13 +106,14 @@ class Ridge(Linear):
             if gains_by_bytes(training) and tolerates(in_bytes, alpha):
                 readout = self._trained(in_bytes)
                 if tolerates(in_bytes, readout.found["alpha_"]):
+                    training.trials.rows = in_bytes.trials.rows
                     return readout.adding(precision_=8)
         return self._trained(training)
 
     def _trained(self, training):
         job, layer, samples, task = training.job, training.layer, training.samples, training.task
         alphas, is_chosen = penalties(self.alpha)
-        is_left_out = task.wants_scores or task.wants_posterior
+        is_left_out = task.wants_posterior
         if alphas == AUTO:
             random = generator(self.random_state)
             found, statistics = train_held_out(job, layer, samples, random, training.trials)
@@ -116,8 +123,15 @@ class Ridge(Linear):
         if is_chosen or is_left_out:
             statistics = None  # which take memory
             return self._left_out(training, alphas)
-        solution = statistics.solve(alphas[0], is_last=True)
-        return self._solved(training, solution, alpha_=alphas[0])
+        if not (task.wants_scores or self.sample):
+            solution = statistics.solve(alphas[0], is_last=True)
+            return self._solved(training, solution, alpha_=alphas[0])
+        unseen = Unseen(job, layer, self.sample or draw(job, samples), statistics)
+        solution = statistics.solve(alphas[0], is_last=True, also=unseen.take)
+        found = task.calibrated(unseen, layer.n_units, training.targets_of_units)
+        if self.sample:
+            found["unseen_"] = unseen.found[layer.n_units][0]
+        return self._solved(training, solution, alpha_=alphas[0], **found)
 
     def _left_out(self, training, alphas):
         """The readout with the penalty of the least leave-one-out error."""
@@ -137,7 +151,7 @@ class Ridge(Linear):
     def leaves_one_out(self, task):
         """Whether it is trained by leave-one-out: then it is more than one solution of sums."""
         alphas, is_chosen = penalties(self.alpha)
-        return task.wants_scores or task.wants_posterior or (is_chosen and alphas != AUTO)
+        return task.wants_posterior or (is_chosen and alphas != AUTO)
 
     def why_no_sums(self):
         is_tried = np.iterable(self.alpha) and not isinstance(self.alpha, str)
@@ -185,11 +199,6 @@ class Untrained(Linear):
 
     def check(self, units, task):
         super().check(units, task)
-        if task.wants_scores:
-            raise ValueError(
-                f"probability=True needs leave-one-out, and readout={self.readout!r} has none; "
-                'use readout="ridge", or probability=False.'
-            )
         way = units.feature_weights
         if is_word(way, "learned") or is_word(way, "map"):
             raise ValueError(

@@ -30,6 +30,8 @@ TRUSTED = (
     "sklearn_fsvc.projectors.tanh.TanhProjector",
     "sklearn_fsvc.readouts.panels.Panels",
     "sklearn_fsvc.readouts.posterior.Posterior",
+    "sklearn_fsvc.readouts.sample.Sample",
+    "sklearn_fsvc.readouts.sample._Rows",
     "sklearn_fsvc.readouts.statistics.RidgeStatistics",
     "sklearn_fsvc.readouts.stream.Stream",
     "sklearn_fsvc.readouts.stream._Values",

@@ -7,7 +7,7 @@ lie between 0 and 1 for probabilities; and a model's state should be a number.
 """
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq
 
 # Between these natural logarithms the inverse of the temperature is looked for.
 _BOUNDS = -10.0, 10.0
@@ -34,21 +34,23 @@ def fit_temperature(scores, codes, weight=None):
     step = max(1, _SCORES // scores.shape[1])
     parts = [slice(start, start + step) for start in range(0, len(codes), step)]
 
-    def log_loss(log_inverse):
+    def slope(log_inverse):
+        """Of the log-loss by the inverse: it never falls, for the log-loss is convex."""
         inverse, total = np.exp(log_inverse), 0.0
         for part in parts:
             logits = _logits(scores[part])
             logits -= logits.max(axis=1, keepdims=True)
-            logits *= inverse
-            own = logits[np.arange(len(logits)), codes[part]]
-            total += weight[part] @ (np.log(np.exp(logits, out=logits).sum(axis=1)) - own)
-        return total / weight.sum()
+            p = np.exp(inverse * logits)
+            mean = (p * logits).sum(axis=1) / p.sum(axis=1)
+            total += weight[part] @ (mean - logits[np.arange(len(logits)), codes[part]])
+        return total
 
-    found = minimize_scalar(
-        log_loss, bounds=_BOUNDS, method="bounded",
-        options={"xatol": 64 * np.finfo(float).eps},
-    )  # fmt: skip
-    return float(np.exp(-found.x))
+    least, most = _BOUNDS
+    if slope(least) >= 0:
+        return float(np.exp(-least))
+    if slope(most) <= 0:
+        return float(np.exp(-most))
+    return float(np.exp(-brentq(slope, least, most, xtol=1e-13)))
 
 
 def probabilities(temperature, scores):

@@ -1,57 +1,229 @@
-"""Scores of a sample of the rows by readouts that have not seen them, from a ridge's own factor.
+"""A sample of the rows, a bounded number of them, by which probabilities are calibrated.
 
-To calibrate one number takes few rows. With the factor L of the normal matrix, which the ridge has
-anyway, the leverage of a row is ``w (1 / n + |L^-1 (h - mean)|^2)``: one triangular solve for the
-sample, and no other pass over the rows. The formula is that of `left_out`.
+Which rows are in it is said by the rows themselves: those with the least hashes (a bottom-k
+sample: E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). So equal rows are
+in it together, or none of them; samples of parts of the rows make that of all; and rows that go are
+found.
 """
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from ..rows.streaming import Consumer, stream
-from .newton import Coordinates
-from .twins import find_twins
+from ..rows.fold import fold
+from ..rows.hashes import exact_hashes
+from ..rows.sources import SparseRows, joined
+from ..rows.streaming import row_blocks, take_rows
+from .sums import ROUNDING
 
-# 1 - leverage under which a row is taken to be fitted exactly.
-_LEAST = 1e-5
+# Different rows that are kept, and how many times as many where weights are very unequal.
+ROWS, _MORE = 512, 8
+# The part of the memory that they may take.
+_MEMORY = 1 / 16
+# Numbers that are hashed at a time: few for a cache, many for a GPU; rows, where they are sparse.
+_ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**22, 2**12
+# Of hashes.
+_RANGE = 64 * np.log(2)
 
 
-def sample_left_out(job, layer, samples, statistics, alpha, rows):
-    """Scores (rows, n_outputs) of some rows, each without itself and those equal to it.
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows on the host.
+
+    Attributes
+    ----------
+    X : ndarray or SparseRows
+    hashes : ndarray of uint64
+    keys : ndarray
+        Logarithms of the hashes, as parts of their range, less those of what is left of the rows:
+        the least stay.
+    weight : ndarray
+    sums : ndarray of shape (n_rows, n_outputs)
+        Targets times weights.
+    """
+
+    X: Any
+    hashes: np.ndarray
+    keys: np.ndarray
+    weight: np.ndarray
+    sums: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Different rows, and of each the weight and the targets of all that are equal to it.
+
+    Never changed: what changes it gives another one.
 
     Parameters
     ----------
-    job : Job
-    layer : RBFLayer or TanhLayer
-    samples : Samples
-        With targets.
-    statistics : RidgeStatistics
-        Of all rows.
-    alpha : float
-    rows : ndarray of int
-        Ascending.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs), float64
+    most : int
+        Different rows that are kept.
+    rows : _Rows or None
+    bound : float
+        Of the rows whose keys are less, all are here.
     """
-    coordinates, algebra = Coordinates(statistics, alpha), statistics.algebra
-    xp, found = algebra.xp, np.empty((len(rows), samples.targets.n_outputs))
-    W = coordinates.whiten(statistics.right)
-    mean_y, n = statistics.y / statistics.n, statistics.n
-    twins = find_twins(job, samples, rows)
 
-    def take(part, H):
-        own = rows[part]
-        Z = coordinates.whiten((H - statistics.mean).T)
-        scores = algebra.cross(Z, W) + mean_y
-        leverage = 1 / n + (Z * Z).sum(axis=0)
-        Y, weight = samples.targets.matrix(own, xp), samples.weight_of(own)
-        weight = xp.ones(len(own)) if weight is None else xp.asarray(weight)
-        if twins is not None:
-            weight, Y = twins.of(own, xp)
-        left = xp.maximum(1 - leverage * weight, _LEAST)[:, None]
-        found[part] = algebra.to_host(Y - (Y - scores) / left)
+    most: int
+    rows: Any = None
+    bound: float = np.inf
 
-    row_bytes = 24 * layer.n_units + 40 * samples.targets.n_outputs
-    stream(job, layer, samples.X, Consumer(take, W.nbytes, row_bytes), rows)
-    return found
+    @property
+    def is_empty(self):
+        return self.rows is None
+
+    @property
+    def mean(self):
+        """Targets (n_rows, n_outputs)."""
+        return self.rows.sums / self.rows.weight[:, None]
+
+    def learn(self, samples, factor=1.0):
+        """With rows that came; each fades by a factor with every row that comes after it.
+
+        What has faded gives way to what is new, so that there are always enough that count.
+        """
+        fade, n = float(np.log(factor)), len(samples)
+        left = fade * np.arange(n - 1, -1, -1)
+        return self._faded(n * fade)._meeting(_parts_of(samples), left)
+
+    def forget(self, samples):
+        """Without rows that came before."""
+        return self._meeting(_parts_of(samples), np.zeros(len(samples)), sign=-1)
+
+    def merge(self, other):
+        """With the rows of another sample."""
+        most, bound = min(self.most, other.most), min(self.bound, other.bound)
+        both = replace(self, most=most, bound=bound, rows=None)
+        return both._adding([each.rows for each in (self, other) if not each.is_empty])
+
+    def _meeting(self, parts, left=None, sign=1, job=None):
+        """With the rows of (part, `Samples`); `left` is the logarithm of what is left of each."""
+        sample, waiting = self, []
+        for part, own in parts:
+            rows = _rows_of(own, sample, 0.0 if left is None else left[part], job)
+            waiting.append(replace(rows, weight=sign * rows.weight, sums=sign * rows.sums))
+            if sum(len(each.hashes) for each in waiting) > self.most:
+                sample, waiting = sample._adding(waiting), []
+        return sample._adding(waiting)
+
+    def _faded(self, fade):
+        """With weights times a factor, whose logarithm it is."""
+        if self.rows is None or fade == 0:
+            return self
+        rows, left = self.rows, np.exp(fade)
+        rows = replace(
+            rows, keys=rows.keys - fade, weight=rows.weight * left, sums=rows.sums * left
+        )
+        return replace(self, rows=rows, bound=self.bound - fade)
+
+    def _adding(self, more):
+        """With more rows, of which no more than `most` different ones are kept."""
+        parts = [*([] if self.rows is None else [self.rows]), *more]
+        parts = [part for part in parts if len(part.hashes)]
+        if not parts or (len(parts) == 1 and parts[0] is self.rows):
+            return self
+        X, hashes, keys, weight, sums = (
+            join([getattr(part, field.name) for part in parts])
+            for field, join in zip(fields(_Rows), [_joined, *[np.concatenate] * 4], strict=True)
+        )
+        order = np.argsort(keys, kind="stable")
+        _, first, group = np.unique(hashes[order], return_index=True, return_inverse=True)
+        size = np.bincount(group, np.abs(weight[order]))
+        total = np.bincount(group, weight[order])
+        targets = np.zeros((len(first), sums.shape[1]))
+        np.add.at(targets, group, sums[order])
+        at, bound = order[first], self.bound
+        least = np.argsort(keys[at], kind="stable")
+        least = least[(total > ROUNDING * size)[least] & (keys[at][least] < bound)]
+        if len(least) > self.most:
+            bound, least = float(keys[at][least[self.most]]), least[: self.most]
+        at = at[least]
+        kept = _Rows(_taken(X, at), hashes[at], keys[at], total[least], targets[least])
+        return replace(self, rows=kept if len(at) else None, bound=bound)
+
+
+def rows_for(memory_limit, n_features, n_rows=ROWS):
+    """Rows of a sample that take little of so many bytes."""
+    return int(max(1, min(n_rows, _MEMORY * memory_limit // (8 * max(1, n_features)))))
+
+
+def draw(job, samples, rows=None, n_rows=None):
+    """The `Sample` of a job's rows, or of some of them, in one pass; no layer is evaluated.
+
+    It has `n_rows` different rows, `ROWS` by default, or more where their weights differ.
+
+    Where weights are unequal, the rows of large weight are few: so more are drawn (by the design
+    effect of L. Kish 1965, "Survey sampling").
+    """
+    weight, n_rows = samples.weight_of(slice(None) if rows is None else rows), n_rows or ROWS
+    if weight is not None:
+        weight = weight[weight > 0]
+        n_rows *= min(_MORE, float((weight**2).mean() / weight.mean() ** 2))
+    most = rows_for(job.memory_limit, samples.X.shape[1], n_rows)
+    return fold(job, samples, _Draw(most), rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """`draw` as work for `fold`."""
+
+    most: int
+
+    def __call__(self, job, samples, rows=None):
+        numbers = _ON_HOST if job.algebra_of(samples.X).xp is np else _ON_DEVICE
+        return Sample(self.most)._meeting(_parts_of(samples, rows, numbers), job=job)
+
+    @staticmethod
+    def to_host(found):
+        return found
+
+    @staticmethod
+    def add(some, more):
+        return some.merge(more)
+
+
+def _parts_of(samples, rows=None, numbers=_ON_HOST):
+    """(part, `Samples`) of the row numbers, a few at a time, where they are."""
+    X, n = samples.X, len(samples if rows is None else rows)
+    parts = _slices(samples, n, numbers)
+    if isinstance(X, SparseRows):
+        order = np.arange(n) if rows is None else rows
+        blocks = (X.part(order[part]) for part in parts)
+    else:
+        blocks = row_blocks(X, rows, parts)
+    for part, block in zip(parts, blocks, strict=True):
+        yield part, samples.with_rows(block, part if rows is None else rows[part])
+
+
+def _slices(samples, n, numbers):
+    """Of so many rows, each with about so many numbers."""
+    step = max(1, numbers // (samples.X.shape[1] + 2 * samples.targets.n_outputs))
+    step = _SPARSE if isinstance(samples.X, SparseRows) else step
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _rows_of(samples, sample, left, job):
+    """Those rows that may be in a sample; where there is a job, its engine may have them."""
+    X = samples.X
+    hashes = exact_hashes(X, np if job is None else job.algebra_of(X).xp)
+    hashes = hashes if job is None else job.engine.to_host(hashes)
+    keys = np.log(hashes.astype(float) + 1) - _RANGE - left
+    weight = np.exp(left) * np.ones(len(hashes))
+    weight = weight if samples.weight is None else weight * samples.weight
+    rows = np.flatnonzero((keys < sample.bound) & (weight > 0))
+    X = _taken(X, rows)
+    X = X if job is None or isinstance(X, SparseRows) else np.array(job.engine.to_host(X))
+    sums = samples.targets.matrix(rows) * weight[rows, None]
+    return _Rows(X, hashes[rows], keys[rows], weight[rows], sums)
+
+
+def _joined(blocks):
+    """Blocks of rows as one; dense, if some are."""
+    if len({isinstance(block, SparseRows) for block in blocks}) == 2:
+        blocks = [b.take(slice(None)) if isinstance(b, SparseRows) else b for b in blocks]
+    return joined(blocks)
+
+
+def _taken(X, rows):
+    return X.part(rows) if isinstance(X, SparseRows) else take_rows(X, rows)

@@ -51,7 +51,7 @@ class RidgeStatistics(Moments):
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
 
-    def solve(self, alpha, is_last=False):
+    def solve(self, alpha, is_last=False, also=None):
         """Minimise sum w |y - W h - b|^2 + alpha |W|^2.
 
         Cholesky of the centred normal equations; where they are too ill-conditioned for
@@ -62,6 +62,10 @@ class RidgeStatistics(Moments):
         alpha : float
         is_last : bool
             Whether nobody needs the statistics any more: their memory may be taken.
+        also : callable, optional
+            ``also(whiten, half)`` is called while there is a root L of the normal matrix L L'.
+            ``whiten(columns)`` is L^-1 times columns that are contiguous, and may be overwritten;
+            `half` is that of ``right``.
 
         Returns
         -------
@@ -72,7 +76,7 @@ class RidgeStatistics(Moments):
         ValueError
             If the equations are ill-conditioned, and there is no room for eigenvectors.
         """
-        solution = self.solve_well(alpha, is_last)
+        solution = self.solve_well(alpha, is_last, also)
         if solution is not None:
             return solution
         needed = self.algebra.n_matrices * len(self.h) ** 2 * 8
@@ -83,17 +87,22 @@ class RidgeStatistics(Moments):
                 "Raise alpha or max_memory, or use fewer units."
             )
         basis, scale, (problem,), _ = self._whiten_by_eigenvectors([alpha])
+        if also is not None:
+            root = self.xp.sqrt(scale)
+            also(lambda columns: root * (basis.T @ columns), root * (basis.T @ self.right))
         return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
 
-    def solve_well(self, alpha, is_last=False):
+    def solve_well(self, alpha, is_last=False, also=None):
         """`solve` by Cholesky; None where the equations are too ill-conditioned for it."""
         factor = self._factor(alpha, is_last=is_last)
         if factor is None:
             return None
         half = factor.solve_lower(self.xp.array(self.right, order="F"))
+        if also is not None:
+            also(factor.solve_lower, half)
         return self._solution(factor.solve_lower(half, transposed=True))
 
-    def solve_leading(self, alpha, sizes):
+    def solve_leading(self, alpha, sizes, also=None):
         """`solve` for the leading units of each size, by one factorisation of them all.
 
         The factor of a leading block is the leading block of the factor L. With z = L^-1 r,
@@ -104,6 +113,9 @@ class RidgeStatistics(Moments):
         ----------
         sizes : sequence of int
             Ascending.
+        also : callable, optional
+            As of `solve`, with the sizes: the leading rows of `half` and of what is whitened are
+            those of fewer units.
 
         Returns
         -------
@@ -114,8 +126,10 @@ class RidgeStatistics(Moments):
         # A leading block has at most m times the condition of the whole, in the 1-norm.
         factor = most._factor(alpha, margin=m)
         if factor is None:
-            return [self.leading(size).solve(alpha) for size in sizes]
+            return [self.leading(size).solve(alpha, also=also) for size in sizes]
         z = factor.solve_lower(self.xp.array(most.right, order="F"))
+        if also is not None:
+            also(factor.solve_lower, z, sizes)
         k = z.shape[1]
         cut = self.xp.zeros((m, len(sizes) * k), order="F")
         for i, size in enumerate(sizes):

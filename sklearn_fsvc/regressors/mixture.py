@@ -105,8 +105,8 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
     def _task(self):
         return Numbers.of(self, uncertainty=False)
 
-    def _weighed(self, task, samples, scores):
-        return by_squared_error(scores, samples.targets.matrix(), samples.weight)
+    def _weighed(self, task, scores, Y, weight):
+        return by_squared_error(scores, Y, weight)
 
     def fit(self, X, y=None, sample_weight=None):
         """Fit each member, and find their weights.

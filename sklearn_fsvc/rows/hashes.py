@@ -34,6 +34,18 @@ def row_hashes(X):
     return _mixed(sums)
 
 
+def exact_hashes(X, xp=np):
+    """Hashes of rows of which no number is rounded, where they are: an array of `xp`.
+
+    As `row_hashes` in all else. Of a million rows, two that differ have the same hash once in ten
+    million times.
+    """
+    factors = xp.asarray(_factors(X.shape[1]))
+    if isinstance(X, SparseRows):
+        return _mixed(X.summed(lambda values, columns: _all_bits(values) * factors[columns]))
+    return _mixed((_all_bits(X) * factors).sum(axis=1))
+
+
 def _bits(values):
     """The bits of numbers in float32; 0 for 0, and for -0."""
     with np.errstate(over="ignore"):
@@ -42,6 +54,13 @@ def _bits(values):
             .view(np.uint32)
             .astype(np.uint64)
         )
+
+
+def _all_bits(values):
+    """The bits of numbers in float64, the upper half in the lower one, too, which counts most."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
+    bits ^= bits >> np.uint64(32)
+    return bits
 
 
 @lru_cache(8)

@@ -31,7 +31,7 @@ from .groups import group_candidates, is_network
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
 from .parts import parts_of
 from .reports import summary, warn_of, warn_of_fits
-from .scoring import check_scoring
+from .scoring import check_scoring, may_want_probabilities
 from .shared import fit_split, fit_splits
 from .task import Task
 
@@ -50,7 +50,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     estimator : classifier or regressor of this package, Pipeline or TransformedTargetRegressor
         A Pipeline or TransformedTargetRegressor ends in one of them. All of them can be
         searched; work is shared with the ridge readout, with a number or "auto" for `alpha`, and
-        without `probability`, `uncertainty` and `layer`.
+        without `uncertainty` and `layer`.
     param_grid : dict or list of dict
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
         `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see
@@ -258,6 +258,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         task = Task(
             findings.streamed, findings.y, self._fit_params(findings.params), findings.splits,
             self.return_train_score, self.verbose, passes, part, kept_bytes,
+            wants_probabilities=may_want_probabilities(self.scoring),
         )  # fmt: skip
         jobs, n_passes = [], 0
         for first, group in zip(count(step=n_splits), groups, strict=False):

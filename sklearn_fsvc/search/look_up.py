@@ -214,6 +214,9 @@ class Candidate(Observable, BaseEstimator):
 
     @_has("predict_proba")
     def predict_proba(self, rows):
+        scores = self._known_scores(rows)
+        if scores is not None:
+            return self._says("predict_proba", scores)
         return self.estimator_.predict_proba(self.findings.rows(rows))
 
     def score(self, rows, y, sample_weight=None, **params):

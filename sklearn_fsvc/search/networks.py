@@ -115,7 +115,7 @@ class Common:
     engine: object
     trials: Trials
 
-    def with_readout(self, layer, solution, found, parameters):
+    def with_readout(self, layer, solution, found, parameters, unseen=None):
         """The network with the first units of a layer and a readout; None if that is not finite.
 
         Parameters
@@ -124,6 +124,8 @@ class Common:
             The penalty, or how it was found.
         parameters : dict
             Those of the candidate.
+        unseen : Unseen, optional
+            Scores that calibrate it, where it is asked for probabilities.
         """
         units, task = self.parts.units.leading(solution.W.shape[1]), self.parts.task
         units = units.shaped(layer)
@@ -131,9 +133,12 @@ class Common:
         if isinstance(found, Found):
             trials.add(units.layer, found)
             found = found.alpha
-        readout, dtype = self.parts.readout, layer.hidden_dtype
+        readout, dtype, more = self.parts.readout, layer.hidden_dtype, {"alpha_": found}
+        if unseen is not None:
+            of_units = Parts(units, task).targets_of_units
+            more |= task.calibrated(unseen, solution.W.shape[1], of_units)
         try:
-            readout = readout.solved(self.engine, solution, task, dtype, alpha_=found)
+            readout = readout.solved(self.engine, solution, task, dtype, **more)
         except ValueError:
             return None
         model = copy(self.network)
@@ -143,13 +148,15 @@ class Common:
         return model
 
 
-def solve(common, group, layers, sums):
+def solve(common, group, layers, sums, unseen_of=None):
     """The networks that the `Sums` of each layer give, and their problems.
 
     Parameters
     ----------
     common : Common
     sums : iterable of Sums
+    unseen_of : callable, optional
+        ``unseen_of(layer=, statistics=)`` is an `Unseen`, where there are to be probabilities.
 
     Returns
     -------
@@ -158,9 +165,10 @@ def solve(common, group, layers, sums):
     """
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
-        members = group.of_shape(shape, layer)
-        for candidate, solution, found in _solutions(of_layer, members, common.trials.first_alpha):
-            model = common.with_readout(layer, solution, found, group.members[candidate])
+        members, start = group.of_shape(shape, layer), common.trials.first_alpha
+        unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.all)
+        for candidate, solution, found in _solutions(of_layer, members, start, unseen):
+            model = common.with_readout(layer, solution, found, group.members[candidate], unseen)
             if model is None:
                 continue  # its own fit will say why
             networks[candidate] = model
@@ -169,28 +177,29 @@ def solve(common, group, layers, sums):
     return networks, problems
 
 
-def _solutions(sums, members, start):
-    """(candidate, solution, penalty or what was found) of each.
+def _solutions(sums, members, start, unseen):
+    """(candidate, solution, penalty or what was found) of each; `unseen` holds its scores then.
 
     One factorisation for each penalty that is given; those to be found begin at `start`.
     """
+    also = unseen and unseen.take
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         here = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in here})
         if is_word(alpha, "auto"):
-            pairs = [_found(sums, size, start) for size in sizes]
+            pairs = [_found(sums, size, start, also) for size in sizes]
         else:
-            solutions = sums.all.solve_leading(float(alpha), sizes)
+            solutions = sums.all.solve_leading(float(alpha), sizes, also)
             pairs = [(solution, float(alpha)) for solution in solutions]
         by_size = dict(zip(sizes, pairs, strict=True))
         yield from ((candidate, *by_size[size]) for size, candidate in here)
 
 
-def _found(sums, size, start):
+def _found(sums, size, start, also):
     """The readout of the first units with the penalty that is found for them, and how."""
     held = that_judge(sums.held, size)
     found = search_penalty(folds_of(sums.all, held, n_judges(size)), start)
-    return sums.all.leading(size).solve(found.alpha), found
+    return sums.all.leading(size).solve(found.alpha, also=also), found
 
 
 def score(job, group, layers, X, networks):

@@ -35,13 +35,19 @@ def check_scoring(scoring, estimator, candidates, y):
             raise ValueError(f"scoring={name!r} needs {' or '.join(methods)}, and {why}")
 
 
+def may_want_probabilities(scoring):
+    """Whether some scorer asks for them, or is of the user's own, so that nobody knows."""
+    for each in _each(scoring):
+        is_own = callable(each) and not isinstance(each, _Scorer)
+        if is_own or {"predict_proba", "predict_log_proba"} & set(_methods_of(each)):
+            return True
+    return False
+
+
 def _check_two_classes(y):
     is_array = y is not None and not isinstance(y, str)
     if is_array and type_of_target(to_host(y)) == "multiclass":
-        raise ValueError(
-            "scoring='roc_auc' is for two classes, and y has more; use 'roc_auc_ovr', with "
-            "probability=True in the estimator."
-        )
+        raise ValueError("scoring='roc_auc' is for two classes, and y has more; use 'roc_auc_ovr'.")
 
 
 def _each(scoring):

@@ -1,6 +1,7 @@
 """A group on the splits: a pass for each split, or one for all of them."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -13,7 +14,9 @@ from ..estimators.parts import Parts, generator, parts_of
 from ..parameters import is_word
 from ..readouts.held_out import FEW, Trials, parts_to_hold_out
 from ..readouts.ridge import gather
+from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
+from ..readouts.unseen import Unseen
 from ..rows.job import Job
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
@@ -99,14 +102,18 @@ class _Pass:
         standard = self.job.engine.statistics_dtype(self.layers[0])
         return np.dtype(np.float64) if is_small else standard
 
-    def solved(self, sums, start, pipeline=None, alone=None):
+    def solved(self, sums, start, samples, rows=None, pipeline=None, alone=None):
         """What the `Sums` of the layers give, which took from `start` till now.
 
-        `alone` is the task as a fit to the training rows alone would know it.
+        They are of some rows of the samples, None for all. `alone` is the task as a fit to the
+        training rows alone would know it.
         """
         engine, layers = self.job.engine, self.layers
         common = Common(self.network, self.parts, alone or self.parts.task, engine, self.trials)
-        networks, problems = solve(common, self.group, layers, sums)
+        unseen_of = None
+        if self.task.wants_probabilities and common.task.wants_scores:
+            unseen_of = partial(Unseen, self.job, sample=draw(self.job, samples, rows))
+        networks, problems = solve(common, self.group, layers, sums, unseen_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
@@ -150,8 +157,10 @@ def fit_split(group, task, split, number):
         samples, job = samples.on_device(task.job(network, engine))
         part = task.passes.part(task.name(split), None, number)
         work = _Pass.begin(group, task, network, parts, job, samples, part)
-        # In one expression: the statistics are forgotten before the rows are scored.
-        fitted = work.solved(work.sums(samples, f"{task.name(split)}, statistics"), start, pipeline)
+        # The statistics are forgotten before the rows are scored.
+        sums = work.sums(samples, f"{task.name(split)}, statistics")
+        fitted = work.solved(sums, start, samples, pipeline=pipeline)
+        del sums
         fitted = work.scored(split, fitted, task.part)
     part.end()
     return fitted
@@ -198,9 +207,10 @@ def fit_splits(group, task, number):
         shared_time = (perf_counter() - start) / len(folds)
 
         def of_split(split, fold):
-            alone = work.parts.task.alone(samples, task.splits[split][0])
+            train = task.splits[split][0]
+            alone = work.parts.task.alone(samples, train)
             start = perf_counter() - shared_time
-            fitted = work.solved([Sums(total - fold)], start, alone=alone)
+            fitted = work.solved([Sums(total - fold)], start, samples, np.sort(train), alone=alone)
             return work.scored(split, fitted, task.part)
 
         found = [of_split(split, fold) for split, fold in enumerate(folds)]

@@ -25,6 +25,8 @@ class Task:
         That decision values take which wait.
     n_jobs : int
         Passes that run at the same time.
+    wants_probabilities : bool
+        Whether networks may be asked for them.
     """
 
     X: object
@@ -37,6 +39,7 @@ class Task:
     part: range
     kept_bytes: int
     n_jobs: int = 1
+    wants_probabilities: bool = False
 
     def job(self, network, engine):
         """What one of the passes that run at the same time has."""

@@ -66,7 +66,7 @@ class Fourier(Units):
 
 class FourierClassifier(NetworkClassifier):
     def __init__(
-        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting=1.0, probability=False,
+        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting=1.0,
         class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden, self.radius, self.alpha, self.forgetting = (
@@ -75,7 +75,7 @@ class FourierClassifier(NetworkClassifier):
             alpha,
             forgetting,
         )
-        self.probability, self.class_weight = probability, class_weight
+        self.class_weight = class_weight
         self.random_state, self.device = random_state, device
         self.max_memory, self.verbose = max_memory, verbose
 

@@ -105,9 +105,10 @@ def cases():
         yield cls, {"alpha": []}, ValueError, 'alpha=[] is empty; give a number, several, "auto"'
         yield cls, {"alpha": "press"}, ValueError, "alpha='press' is not known; give a number"
         yield cls, {"alpha": np.array([])}, ValueError, "is empty; give a number, several, "
-        flag = "probability" if cls in CLASSIFIERS else "uncertainty"
+    for cls in REGRESSORS:
         for bad in ("sigmoid", 1, None):
-            yield cls, {flag: bad}, TypeError, f"{flag}={bad!r} must be True or False"
+            message = f"uncertainty={bad!r} must be True or False"
+            yield cls, {"uncertainty": bad}, TypeError, message
     for word, known in (("per_class", "'global', 'random'"), ("best", "'global', 'random'")):
         message = f"selection={word!r} is not known; choose one of {known}"
         yield RBFRegressor, {"selection": word}, ValueError, message
@@ -121,9 +122,6 @@ def cases():
         for way in ("learned", "map"):
             bad = {"feature_weights": way, "readout": readout}
             yield RBFClassifier, bad, ValueError, f'feature_weights="{way}" is judged by the ridge'
-        bad = {"probability": True, "readout": readout}
-        why = f"probability=True needs leave-one-out, and readout={readout!r} has none"
-        yield RBFClassifier, bad, ValueError, why
     yield RBFClassifier, {"learning_rate": 0}, ValueError, "learning_rate=0 must be"
     yield RBFClassifier, {"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"
 
@@ -153,16 +151,15 @@ def test_what_alpha_may_be(cls, alpha):
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
 @pytest.mark.parametrize(
-    "bad", [{"alpha": [1, -1]}, {"alpha": "best"}, {"probability": "sigmoid"}], ids=str
+    "bad", [{"alpha": [1, -1]}, {"alpha": "best"}, {"class_weight": {0: -1}}], ids=str
 )
 def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
-    clf = cls(5, alpha="loo", probability=True).fit(X, Y).set_params(**bad)
+    clf = cls(5, alpha="loo").fit(X, Y).set_params(**bad)
     before = dict(vars(clf))
     with pytest.raises((TypeError, ValueError)):
         clf.fit(X[:, :2], Y)
     assert vars(clf) == before
-    clf.set_params(alpha=1.0, probability=True)
-    assert clf.predict_proba(X).shape == (30, 3)
+    assert clf.set_params(alpha=1.0).predict_proba(X).shape == (30, 3)
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
@@ -171,7 +168,7 @@ def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_interrupted_readout_leaves_the_fit_before(cls, module, name, error, monkeypatch):
-    clf = cls(5, alpha=[0.1, 1.0], probability=True).fit(X, Y)
+    clf = cls(5, alpha=[0.1, 1.0]).fit(X, Y)
     before = dict(vars(clf))
 
     def fail(*args, **kwargs):

@@ -23,11 +23,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarni
 SIZED = {"n_hidden": 40, "random_state": 0, "device": "jit"}
 MODELS = [
     TanhClassifier(alpha=1.0, **SIZED),
-    TanhClassifier(probability=True, class_weight="balanced", **SIZED),
+    TanhClassifier(class_weight="balanced", **SIZED),
     TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
     TanhRegressor(uncertainty=True, **SIZED),
     RBFClassifier(**SIZED),
-    RBFClassifier(selection="per_class", metric="euclidean", probability=True, **SIZED),
+    RBFClassifier(selection="per_class", metric="euclidean", **SIZED),
     RBFClassifier(readout="none", shuffle=False, **SIZED),
     RBFClassifier(feature_weights="learned", selection_radius=0.8, **SIZED),
     RBFRegressor(selection="random", **SIZED),
@@ -106,7 +106,7 @@ def test_return_std(rows):
 def test_several_outputs(rows):
     X, y = rows
     Y = np.column_stack([y, y > 0])
-    model = TanhClassifier(probability=True, **SIZED).fit(blocks(X, 100), blocks(Y, 200))
+    model = TanhClassifier(**SIZED).fit(blocks(X, 100), blocks(Y, 200))
     for name in ("decision_function", "predict_proba"):
         found, expected = getattr(model, name)(blocks(X, 100)), getattr(model, name)(X)
         assert len(found) == len(expected) == 2

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 MODELS = {
-    "probabilities": TanhClassifier(200, probability=True, random_state=0, device="jit"),
+    "probabilities": TanhClassifier(200, random_state=0, device="jit"),
     "RBF": RBFClassifier(
         150, selection_radius=0.5, radius=0.8, alpha=1.0, kernel="triangular",
         feature_weights=None, random_state=0, device="jit",

@@ -109,7 +109,7 @@ def test_a_row_outside_all_units_has_the_intercepts():
     kernel = {"kernel": "triangular", "radius": 0.5, "feature_weights": None, "alpha": 1.0}
     model = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
     np.testing.assert_array_equal(model.decision_function(far)[0], model.readout_intercept_)
-    left_out = RBFClassifier(layer=X[:20], probability=True, **kernel).fit(X, Y)
+    left_out = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
     assert np.isfinite(left_out.predict_proba(np.vstack([far, X]))).all()
     own = RBFClassifier(20, **kernel).fit(X, Y)
     assert set(own.decision_function(far)[0]) == {0.0, 1.0}

@@ -96,7 +96,7 @@ def test_each_output_is_a_classifier_of_its_own(device, classifier, X, y, weight
 @pytest.mark.parametrize("y", OUTPUTS)
 def test_each_output_has_its_own_temperature(ridge, X, y, weighted):
     Y, weight = y(X), np.random.default_rng(1).random(N) if weighted else None
-    clf = ridge.set_params(probability=True).fit(X, Y, sample_weight=weight)
+    clf = ridge.fit(X, Y, sample_weight=weight)
     alone = MultiOutputClassifier(clone(ridge)).fit(X, Y, sample_weight=weight)
     p, log_p = clf.predict_proba(X), clf.predict_log_proba(X)
     assert clf.temperature_.shape == (Y.shape[1],)
@@ -112,7 +112,7 @@ def test_each_output_has_its_own_temperature(ridge, X, y, weighted):
 @pytest.mark.parametrize("y", [words, labels])
 def test_rows_outside_have_all_classes_of_the_nearest_centre(classifier, X, y):
     if isinstance(classifier, TanhClassifier):
-        classifier = clone(RBF).set_params(probability=True)
+        classifier = clone(RBF)
     Y = y(X)
     clf = classifier.set_params(kernel="triangular", radius=0.1).fit(X, Y)
     far = np.array([[9.0, 0, 0, 0], [0, -9.0, 0, 0], [-4, -4, 9, 9]])
@@ -134,7 +134,7 @@ def test_a_label_of_all_rows_or_of_none(classifier, X, value):
     assert (clf.predict(X)[:, 1] == value).all()
     np.testing.assert_allclose(clf.decision_function(X)[:, ::2], others, rtol=0, atol=1e-9)
     if clf.get_params().get("readout", "ridge") == "ridge":
-        p = clf.set_params(probability=True).fit(X, Y).predict_proba(X)
+        p = clf.fit(X, Y).predict_proba(X)
         assert np.isfinite(p).all()
         np.testing.assert_allclose(p[:, 1], value, atol=0.01)
 

@@ -111,9 +111,7 @@ def rows_of_many_classes():
 def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
     """Beside the answer, which is eight times as large as the budget."""
     X, y = rows_of_many_classes
-    clf = TanhClassifier(
-        50, feature_weights=None, alpha=1.0, probability=True, random_state=0, device="jit"
-    )
+    clf = TanhClassifier(50, feature_weights=None, alpha=1.0, random_state=0, device="jit")
     clf.fit(X[:2000], y[:2000]).set_params(max_memory=ANSWER // 2)
     for method in (clf.predict_proba, clf.predict_log_proba):
         p, found = peak(method, X)
@@ -129,9 +127,7 @@ def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twi
     X, y = rows_of_many_classes
     if with_twins:
         X = X[np.arange(N) // 2]
-    clf = TanhClassifier(
-        50, feature_weights=None, alpha=alpha, probability=True, random_state=0, device="jit"
-    )
+    clf = TanhClassifier(50, feature_weights=None, alpha=alpha, random_state=0, device="jit")
     clf.fit(X[:2000], y[:2000]).set_params(max_memory=2 * ANSWER)
     _, found = peak(clf.fit, X, y)
     assert found <= 2 * ANSWER + N * PER_ROW

@@ -17,7 +17,7 @@ X, Y = load_iris(return_X_y=True)
 LENT = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))
 # Ways to be fitted, each of which finds something that others do not.
 RBF_WAYS = [
-    {"probability": True, "alpha": "loo"},
+    {"alpha": "loo"},
     {"readout": "lms", "max_iter": 2},
     {"readout": "none", "selection": "random"},
     {"alpha": 1.0, "radius": 2.0, "kernel": "laplacian", "feature_weights": None},

@@ -189,7 +189,7 @@ def test_rows_that_come_one_after_the_other(digits):
 
 def test_probabilities_and_several_outputs(digits):
     X, y = digits
-    clf = PatchClassifier(20, probability=True, random_state=0).fit(X, y)
+    clf = PatchClassifier(20, random_state=0).fit(X, y)
     p = clf.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
     assert (p.argmax(axis=1) == y).mean() > 0.95

@@ -32,7 +32,7 @@ def rows_of(n_classes, n=60):
 def test_probabilities_are_probabilities(network, n_classes, dtype):
     X, y = rows_of(n_classes)
     X = X.astype(dtype)
-    clf = network.set_params(probability=True).fit(X, y)
+    clf = network.fit(X, y)
     p = clf.predict_proba(X)
     assert p.shape == (60, n_classes)
     assert p.min() >= 0
@@ -58,7 +58,7 @@ LABELS = {
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_are_names(labels, n_classes):
     X, y = rows_of(n_classes)
-    clf = TanhClassifier(20, random_state=0, probability=True)
+    clf = TanhClassifier(20, random_state=0)
     expected = clone(clf).fit(X, y).predict_proba(X)
     named = clf.fit(X, labels[y])
     np.testing.assert_array_equal(named.classes_, labels[:n_classes])
@@ -67,16 +67,16 @@ def test_labels_are_names(labels, n_classes):
 
 def test_labels_of_truth(network):
     X, y = rows_of(2)
-    expected = clone(network).set_params(probability=True).fit(X, y).predict_proba(X)
-    named = network.set_params(probability=True).fit(X, y == 1)
+    expected = clone(network).fit(X, y).predict_proba(X)
+    named = network.fit(X, y == 1)
     np.testing.assert_allclose(named.predict_proba(X), expected, atol=1e-9)
 
 
 def test_labels_in_any_order_of_appearance(network):
     X, y = rows_of(3)
     labels = np.array(["z", "a", "m"])  # classes_ is a, m, z
-    expected = clone(network).set_params(probability=True).fit(X, y).predict_proba(X)
-    named = network.set_params(probability=True).fit(X, labels[y])
+    expected = clone(network).fit(X, y).predict_proba(X)
+    named = network.fit(X, labels[y])
     np.testing.assert_allclose(named.predict_proba(X), expected[:, [1, 2, 0]], atol=1e-5)
 
 
@@ -94,7 +94,7 @@ def test_a_row_is_answered_alike_in_any_company(network, alpha, n_classes):
     """scikit-learn takes scores for probabilities where those of all rows look like it."""
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes], y[y < n_classes]
-    clf = clone(network).set_params(probability=True, alpha=alpha).fit(X, y)
+    clf = clone(network).set_params(alpha=alpha).fit(X, y)
     p = clf.predict_proba(X)
     scores = clf.decision_function(X).reshape(len(X), -1)
     look_alike = ((scores >= 0) & (scores <= 1)).all(axis=1)
@@ -109,7 +109,7 @@ def test_a_row_is_answered_alike_in_any_company(network, alpha, n_classes):
 def test_rows_outside_every_unit_are_answered_alike_in_any_company(n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes], y[y < n_classes]
-    clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, probability=True, random_state=0)
+    clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, random_state=0)
     far = np.array([[50.0, 50, 50, 50], [-50, -50, -50, -50]])
     alone = clf.fit(X, y).predict_proba(far)
     np.testing.assert_allclose(alone, clf.predict_proba(np.vstack([far, X]))[:2], atol=1e-6)
@@ -118,48 +118,40 @@ def test_rows_outside_every_unit_are_answered_alike_in_any_company(n_classes):
 
 def test_log_probabilities(network):
     X, y = rows_of(3)
-    clf = network.set_params(probability=True).fit(X, y)
+    clf = network.fit(X, y)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), clf.predict_proba(X), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
-def test_there_are_none_unless_asked_for(network, name):
+@pytest.mark.parametrize("readout", ["lms", "none"])
+def test_readouts_that_have_none_say_so(name, readout):
     X, y = rows_of(2)
-    for clf in (clone(network), network.fit(X, y)):
+    unfitted = RBFClassifier(20, readout=readout, random_state=0)
+    for clf in (unfitted, clone(unfitted).fit(X, y)):
         assert not hasattr(clf, name)
-        with pytest.raises(AttributeError, match=name) as caught:
+        with pytest.raises(AttributeError, match=f"readout='{readout}' finds no.*{name}.*ridge"):
             getattr(clf, name)
-        why = str(caught.value)
-        assert type(clf).__name__ in why
-        assert "fit it with probability=True" in why
-    clf = clone(network).set_params(probability=True)
-    assert hasattr(clf, name)
-    with pytest.raises(NotFittedError):
+    clf.set_params(readout="ridge")
+    with pytest.raises(AttributeError, match=r"no temperature_.*another readout.*Fit it again"):
         getattr(clf, name)(X)
-    clf.fit(X, y).set_params(probability=False)
-    assert not hasattr(clf, name)
 
 
-def test_probability_that_came_after_fit_says_so(network):
-    X, y = rows_of(2)
-    clf = network.fit(X, y).set_params(probability=True)
-    with pytest.raises((AttributeError, NotFittedError), match="fitted with probability=True"):
-        clf.predict_proba(X)
+def test_there_are_none_before_a_fit(network):
+    assert hasattr(network, "predict_proba")
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        network.predict_proba(rows_of(2)[0])
 
 
 def test_pickle(network):
     X, y = rows_of(3)
-    clf = network.set_params(probability=True).fit(X, np.array(list("abc"))[y])
+    clf = network.fit(X, np.array(list("abc"))[y])
     copy = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(copy.predict_proba(X), clf.predict_proba(X))
 
 
 def test_a_pickle_holds_no_rows():
     """A model is no larger for having seen more of them."""
-    few, many = (
-        len(pickle.dumps(TanhClassifier(20, probability=True).fit(*rows_of(2, n))))
-        for n in (100, 2000)
-    )
+    few, many = (len(pickle.dumps(TanhClassifier(20).fit(*rows_of(2, n)))) for n in (100, 2000))
     assert many < few + 1000
 
 
@@ -170,7 +162,7 @@ def test_a_class_of_few_rows(network, n_few, n_classes):
     X, y = rows_of(n_classes)
     few = np.flatnonzero(y == n_classes - 1)[:n_few]
     kept = np.concatenate([np.flatnonzero(y < n_classes - 1), few])
-    clf = network.set_params(probability=True).fit(X[kept], y[kept])
+    clf = network.fit(X[kept], y[kept])
     p = clf.predict_proba(X)
     assert p.shape == (60, n_classes)
     assert np.isfinite(p).all()
@@ -179,7 +171,7 @@ def test_a_class_of_few_rows(network, n_few, n_classes):
 
 def test_a_class_of_no_weight(network):
     X, y = rows_of(3)
-    clf = network.set_params(probability=True).fit(X, y, (y != 1).astype(float))
+    clf = network.fit(X, y, (y != 1).astype(float))
     p = clf.predict_proba(X)
     assert p.shape == (60, 3)
     assert np.isfinite(p).all()

@@ -62,7 +62,7 @@ def expected_failures(estimator):
         return CENTRES_IN_ORDER
     if getattr(estimator, "weights", None) in ("class_informed", "constrained"):
         return SUMS_OF_ROWS if isinstance(estimator, TanhClassifier) else {}
-    if getattr(estimator, "probability", False) or getattr(estimator, "uncertainty", False):
+    if getattr(estimator, "uncertainty", False):
         return LEAVES_ONE_OUT
     is_auto = isinstance(getattr(estimator, "alpha", None), str)
     return HOLDS_OUT if is_auto else {}
@@ -88,9 +88,7 @@ def variants(**params):
     yield RBFClassifier(10, readout="lms", **params)
     yield RBFClassifier(10, readout="none", **params)
     yield RBFClassifier(10, metric="euclidean", kernel="gaussian", feature_weights=None, **params)
-    yield RBFClassifier(
-        10, alpha=[0.1, 1.0], probability=True, feature_weights=None, random_state=0, **params
-    )
+    yield RBFClassifier(10, alpha=[0.1, 1.0], feature_weights=None, random_state=0, **params)
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
     yield RBFClassifier(10, readout="softmax", feature_weights=None, random_state=0, **params)
     yield TanhClassifier(
@@ -98,9 +96,7 @@ def variants(**params):
     )
     yield RBFProjector(10, feature_weights="map", metric="euclidean", **params)
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
-    yield TanhClassifier(
-        30, alpha="loo", probability=True, feature_weights=None, random_state=0, **params
-    )
+    yield TanhClassifier(30, alpha="loo", feature_weights=None, random_state=0, **params)
     yield RBFRegressor(10, selection="random", **params)
     yield RBFRegressor(kernel="triangular", radius=1.0, alpha="loo", uncertainty=True, **params)
     yield TanhRegressor(30, alpha=1.0, feature_weights=None, **params)

@@ -33,7 +33,7 @@ NAMES = [f"word {j}" for j in range(FEATURES)]
 SIZED = {"n_hidden": 40, "feature_weights": None, "random_state": 0}
 MODELS = [
     TanhClassifier(**SIZED),
-    TanhClassifier(alpha="loo", probability=True, **SIZED),
+    TanhClassifier(alpha="loo", **SIZED),
     TanhClassifier(weights="class_informed", alpha=1.0, **SIZED),
     TanhClassifier(weights="constrained", alpha=1.0, scale=0.3, **SIZED),
     TanhClassifier(weights="orthogonal", image_shape=(20, 20), alpha=1.0, **SIZED),
@@ -56,7 +56,7 @@ def answers(model, X):
     if hasattr(model, "transform"):
         return [model.transform(X)]
     if hasattr(model, "decision_function"):
-        proba = [model.predict_proba(X)] if model.probability else []
+        proba = [model.predict_proba(X)] if hasattr(model, "predict_proba") else []
         return [model.predict(X), model.decision_function(X), *proba]
     return model.predict(X, return_std=True) if model.uncertainty else [model.predict(X)]
 

@@ -276,8 +276,8 @@ def test_after_fit_learning_begins_anew_in_its_layer(cls):
 
 
 def test_nothing_is_left_of_what_another_readout_knew():
-    model = TanhClassifier(12, alpha="loo", probability=True, random_state=0).fit(X, Y)
-    model.set_params(alpha=0.1, probability=False)
+    model = TanhClassifier(12, alpha="loo", random_state=0).fit(X, Y)
+    model.set_params(alpha=0.1)
     with pytest.warns(UserWarning, match="trained by fit"):
         model.partial_fit(X, Y)
     for stale in ("alphas_", "loo_errors_", "temperature_"):

@@ -208,7 +208,6 @@ REFUSED = [
     (TanhRegressor(alpha=[0.1, 1.0]), r"alpha=\[0.1, 1.0\].*give a number"),
     (RBFClassifier(readout="lms"), "readout='lms'.*ridge"),
     (RBFClassifier(readout="none"), "readout='none'.*ridge"),
-    (TanhClassifier(probability=True), "probability=True.*probability=False"),
     (RBFRegressor(uncertainty=True), "uncertainty=True.*uncertainty=False"),
     (TanhClassifier(class_weight="balanced"), 'class_weight="balanced".*dict'),
 ]

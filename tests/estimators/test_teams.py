@@ -25,11 +25,11 @@ from teams import Half
 SIZED = {"n_hidden": 40, "random_state": 0}
 MODELS = [
     TanhClassifier(feature_weights=None, alpha=1.0, **SIZED),
-    TanhClassifier(feature_weights=None, probability=True, **SIZED),
+    TanhClassifier(feature_weights=None, **SIZED),
     TanhClassifier(weights="class_informed", alpha="loo", **SIZED),
     TanhRegressor(feature_weights=None, uncertainty=True, **SIZED),
     RBFClassifier(**SIZED),
-    RBFClassifier(radius=0.2, probability=True, kernel="triangular", **SIZED),
+    RBFClassifier(radius=0.2, kernel="triangular", **SIZED),
     RBFClassifier(selection="per_class", metric="euclidean", **SIZED),
     RBFClassifier(readout="lms", **SIZED),
     RBFRegressor(selection="random", **SIZED),
@@ -54,7 +54,7 @@ def answers(model, X):
     if hasattr(model, "transform"):
         return [model.transform(X)]
     if hasattr(model, "decision_function"):
-        proba = [model.predict_proba(X)] if model.probability else []
+        proba = [model.predict_proba(X)] if hasattr(model, "predict_proba") else []
         return [model.decision_function(X), *proba]
     return model.predict(X, return_std=True) if model.uncertainty else [model.predict(X)]
 

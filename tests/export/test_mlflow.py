@@ -16,7 +16,7 @@ FIXED = {"random_state": 0, "device": "cpu"}
 @pytest.mark.parametrize(
     "model",
     [
-        RBFClassifier(10, probability=True, **FIXED),
+        RBFClassifier(10, **FIXED),
         TanhRegressor(10, **FIXED),
         make_tabular_pipeline(RBFClassifier(10, **FIXED)),
     ],

@@ -46,7 +46,8 @@ def test_activations_of_few_bits(make, bits):
     model = make(150, random_state=0, precision=bits).fit(X.astype(np.float32), Y)
     rows = X_NEW.astype(np.float32)
     step = 2.0 ** (1 - bits) * np.abs(model.readout_coef_).max()
-    found, ours = answers(model, rows)["scores"], model.decision_function(rows)
+    found = answers(model, rows, options={"raw_scores": True})["scores"]
+    ours = model.decision_function(rows)
     np.testing.assert_allclose(found, ours, atol=step + TOLERANCE[np.float32])
     assert np.median(np.abs(found - ours)) < TOLERANCE[np.float32]
 
@@ -55,12 +56,12 @@ def test_activations_of_few_bits(make, bits):
 @pytest.mark.parametrize(
     "model",
     [
-        RBFClassifier(150, random_state=0, probability=True),
+        RBFClassifier(150, random_state=0),
         RBFClassifier(150, random_state=0, feature_weights=np.linspace(0, 1, 64), alpha=0.1),
         RBFClassifier(150, random_state=0, feature_weights=MAP, metric="euclidean", alpha=0.1),
         RBFClassifier(150, random_state=0, **NARROW),
         RBFClassifier(150, random_state=0, readout="lms"),
-        TanhClassifier(150, random_state=0, probability=True),
+        TanhClassifier(150, random_state=0),
     ],
     ids=["chosen", "weights", "map", "narrow", "lms", "tanh"],
 )
@@ -70,8 +71,9 @@ def test_classifiers_answer_as_they_do(model, dtype):
     found = answers(model, rows)
     assert found["label"].dtype == np.int64
     np.testing.assert_array_equal(found["label"], model.predict(rows))
-    numbers = "probabilities" if model.probability else "scores"
-    ours = model.predict_proba(rows) if model.probability else model.decision_function(rows)
+    has_some = hasattr(model, "predict_proba")
+    numbers = "probabilities" if has_some else "scores"
+    ours = model.predict_proba(rows) if has_some else model.decision_function(rows)
     assert found[numbers].dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(found[numbers], ours, atol=TOLERANCE[dtype])
 
@@ -114,7 +116,7 @@ def test_rows_outside_every_unit_get_the_nearest_centre(kernel):
 def test_rows_outside_a_layer_that_was_given_get_the_intercept():
     lender = RBFProjector(100, kernel="triangular", radius=45.0, random_state=0).fit(X)
     model = RBFClassifier(layer=lender, alpha=0.1).fit(X, Y)
-    scores = answers(model, X_NEW)["scores"]
+    scores = answers(model, X_NEW, options={"raw_scores": True})["scores"]
     is_outside = outside(model, X_NEW)
     assert is_outside.any()
     np.testing.assert_array_equal(
@@ -134,7 +136,7 @@ def test_rows_outside_a_layer_that_was_given_get_the_intercept():
     ids=["words", "objects", "bools", "floats", "umlauts"],
 )
 def test_labels_of_all_types(y):
-    model = TanhClassifier(50, alpha=1.0, probability=True, random_state=0).fit(X, y[:600])
+    model = TanhClassifier(50, alpha=1.0, random_state=0).fit(X, y[:600])
     found = answers(model, X_NEW)
     expected = model.predict(X_NEW)
     assert len(np.unique(expected)) > 1
@@ -142,32 +144,31 @@ def test_labels_of_all_types(y):
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-12)
 
 
-@pytest.mark.parametrize("probability", [False, True])
+@pytest.mark.parametrize("raw_scores", [False, True])
 @pytest.mark.parametrize("columns", [(DIGITS % 3, DIGITS > 4, DIGITS), (WORDS, DIGITS)])
-def test_several_outputs(columns, probability):
+def test_several_outputs(columns, raw_scores):
     y = np.column_stack(columns)
-    model = RBFClassifier(100, random_state=0, probability=probability, **NARROW).fit(X, y[:600])
-    found = answers(model, X_NEW)
+    model = RBFClassifier(100, random_state=0, **NARROW).fit(X, y[:600])
+    found = answers(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
     np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    if probability:
-        theirs, ours = found["probabilities"], model.predict_proba(X_NEW)
-    else:
+    if raw_scores:
         theirs, ours = found["scores"], model.decision_function(X_NEW)
+    else:
+        theirs, ours = found["probabilities"], model.predict_proba(X_NEW)
     assert len(theirs) == len(columns)
     for one, other in zip(theirs, ours, strict=True):
         other = other if other.ndim == 2 else np.column_stack([-other, other])
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-@pytest.mark.parametrize("probability", [False, True])
-def test_indicators(probability):
+@pytest.mark.parametrize("raw_scores", [False, True])
+def test_indicators(raw_scores):
     y = np.column_stack([DIGITS % 2, DIGITS > 6, DIGITS == 1]).astype(int)
-    model = TanhClassifier(100, alpha=1.0, probability=probability, random_state=0)
-    model.fit(X, y[:600])
-    found = answers(model, X_NEW)
+    model = TanhClassifier(100, alpha=1.0, random_state=0).fit(X, y[:600])
+    found = answers(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
     np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    theirs = found["probabilities" if probability else "scores"]
-    ours = model.predict_proba(X_NEW) if probability else model.decision_function(X_NEW)
+    theirs = found["scores" if raw_scores else "probabilities"]
+    ours = model.decision_function(X_NEW) if raw_scores else model.predict_proba(X_NEW)
     np.testing.assert_allclose(theirs, ours, atol=1e-12)
 
 
@@ -217,12 +218,9 @@ def test_pipelines(steps, dtype):
 
 
 @pytest.mark.parametrize("y", [WORDS, DIGITS], ids=["two classes", "ten"])
-@pytest.mark.parametrize("probability", [False, True])
-def test_networks_within_classifiers_of_scikit_learn(probability, y):
+def test_networks_within_classifiers_of_scikit_learn(y):
     """They take columns of our scores and probabilities as those of scikit-learn's own."""
-    network = TanhClassifier(
-        50, feature_weights=None, alpha=1.0, probability=probability, random_state=0
-    )
+    network = TanhClassifier(50, feature_weights=None, alpha=1.0, random_state=0)
     trained = OneVsRestClassifier(network), CalibratedClassifierCV(network, cv=2)
     for model in trained:
         model.fit(X, y[:600])
@@ -245,7 +243,7 @@ def test_two_networks_of_the_same_numbers():
 def test_by_skl2onnx_itself():
     """Arrays in any case, though skl2onnx asks for dictionaries."""
     register()
-    model = make_pipeline(StandardScaler(), RBFClassifier(50, random_state=0, probability=True))
+    model = make_pipeline(StandardScaler(), RBFClassifier(50, random_state=0))
     model.fit(X, Y)
     found = run(skl2onnx.to_onnx(model, X), X_NEW)
     np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
@@ -253,7 +251,7 @@ def test_by_skl2onnx_itself():
 
 
 def test_scores_where_there_are_probabilities():
-    model = TanhClassifier(50, alpha=1.0, probability=True, random_state=0).fit(X, Y)
+    model = TanhClassifier(50, alpha=1.0, random_state=0).fit(X, Y)
     found = answers(model, X_NEW, options={"raw_scores": True})
     np.testing.assert_allclose(found["scores"], model.decision_function(X_NEW), atol=1e-12)
 

@@ -87,7 +87,7 @@ def test_rows_may_be_of_another_dtype_than_those_of_fit(fit_dtype, dtype):
     """The layer is computed in the wider one."""
     model = TanhClassifier(100, alpha=1e-6, random_state=0).fit((0.7 * X).astype(fit_dtype), Y)
     rows = (0.7 * X_NEW).astype(dtype)
-    found = answers(model, rows)
+    found = answers(model, rows, options={"raw_scores": True})
     np.testing.assert_array_equal(found["label"], model.predict(rows))
     ours = model.decision_function(rows)
     is_wide = np.float64 in (fit_dtype, dtype) or dtype == np.int64

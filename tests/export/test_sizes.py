@@ -52,7 +52,8 @@ def of_header(model, X, folder):
 
 
 def of_onnx(model, X, folder):
-    found = answers(model, X)
+    is_classifier = hasattr(model, "classes_")
+    found = answers(model, X, options={"raw_scores": True} if is_classifier else None)
     return found["scores"] if "scores" in found else found["variable"][:, 0]
 
 

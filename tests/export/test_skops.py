@@ -36,9 +36,9 @@ FIXED = {"random_state": 0, "device": "cpu"}
 FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 # name -> what makes a model, and the rows that it learns and answers.
 MAKERS = {
-    "rbf classifier": (lambda: RBFClassifier(10, probability=True, **FIXED), X),
+    "rbf classifier": (lambda: RBFClassifier(10, **FIXED), X),
     "tanh classifier": (lambda: TanhClassifier(10, **FIXED), X),
-    "patch classifier": (lambda: PatchClassifier(10, probability=True, **FIXED), X),
+    "patch classifier": (lambda: PatchClassifier(10, **FIXED), X),
     "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),
     "rbf map": (lambda: RBFRegressor(10, feature_weights=X[:4], **FIXED), X),

@@ -28,7 +28,7 @@ def models():
     X, y = X[::3].astype(np.float32), y[::3]
     words = np.array(["setosa", "versicolor", "virginica"])[y]
     fixed = {"random_state": 0, "device": "cpu"}
-    yield "rbf_classifier", RBFClassifier(6, probability=True, **fixed).fit(X, words), X
+    yield "rbf_classifier", RBFClassifier(6, **fixed).fit(X, words), X
     rows = (10 * X).astype(np.uint8)
     yield "rbf_classifier_of_bytes", RBFClassifier(6, **fixed).fit(rows, y), rows
     yield "rbf_regressor", RBFRegressor(6, uncertainty=True, **fixed).fit(X, X[:, 3]), X

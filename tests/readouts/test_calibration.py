@@ -76,7 +76,7 @@ def by_brute_force(clf, X, y, weight=None):
 def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, alpha, weighted):
     X, y = rows_of(n_classes)
     weight = np.random.default_rng(0).random(60) * 3 if weighted else None
-    clf = network.set_params(alpha=alpha, probability=True).fit(X, y, sample_weight=weight)
+    clf = network.set_params(alpha=alpha).fit(X, y, sample_weight=weight)
     brute = by_brute_force(clf, X, y, weight)
     for rows in (X, X[:30] + X[30:] / 2):
         expected = brute.predict_proba(naive.of_rows(layer_of(clf), rows))
@@ -86,7 +86,7 @@ def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, 
 
 def test_weights_of_classes_weigh_in_the_calibration(network):
     X, y = make_classification(120, 8, n_informative=6, weights=[0.8], random_state=0)
-    clf = network.set_params(probability=True)
+    clf = network
     weight = (60 / np.bincount(y))[y]
     by_class = clone(clf).set_params(class_weight="balanced").fit(X, y)
     by_row = clone(clf).fit(X, y, sample_weight=weight)
@@ -101,18 +101,18 @@ def test_weights_of_classes_weigh_in_the_calibration(network):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_temperature_changes_no_answer(network, n_classes, alpha, dtype):
     X, y = rows_of(n_classes, 300)
-    clf = network.set_params(probability=True, alpha=alpha)
+    clf = network.set_params(alpha=alpha)
     clf.fit(X[:100].astype(dtype), y[:100])
     X = X.astype(dtype)
     np.testing.assert_array_equal(clf.predict_proba(X).argmax(axis=1), clf.predict(X))
-    plain = clone(clf).set_params(probability=False).fit(X[:100], y[:100])
+    plain = clone(clf).set_params().fit(X[:100], y[:100])
     assert (plain.predict(X) == clf.predict(X)).mean() > 0.99
 
 
 def test_calibration_changes_no_decision_value(network):
     X, y = rows_of(3)
     plain = clone(network).fit(X, y)
-    clf = network.set_params(probability=True).fit(X, y)
+    clf = network.fit(X, y)
     np.testing.assert_allclose(clf.readout_coef_, plain.readout_coef_, atol=1e-10)
     np.testing.assert_allclose(clf.decision_function(X), plain.decision_function(X), atol=1e-10)
 
@@ -133,7 +133,7 @@ def test_as_good_as_five_fits_more(digits, network):
     six = CalibratedClassifierCV(clone(network), method="temperature", cv=5, ensemble=False).fit(
         X, y
     )
-    one = clone(network).set_params(probability=True).fit(X, y)
+    one = clone(network).fit(X, y)
     loss = log_loss(y_test, one.predict_proba(X_test))
     assert loss <= 1.1 * log_loss(y_test, six.predict_proba(X_test))
     assert loss < 0.2
@@ -148,7 +148,7 @@ def test_no_more_fits(network, monkeypatch):
         return fit(self, *args)
 
     monkeypatch.setattr(units, "fit", counted)
-    network.set_params(probability=True, alpha="loo").fit(*rows_of(3))
+    network.set_params(alpha="loo").fit(*rows_of(3))
     assert len(calls) == 1
 
 
@@ -156,7 +156,7 @@ def test_where_metadata_is_routed(network):
     """The weights of the rows are ours to use, whoever asks scikit-learn to route them."""
     X, y = rows_of(3)
     weight = np.random.default_rng(0).random(60)
-    clf = network.set_params(probability=True, alpha=[0.1, 1.0])
+    clf = network.set_params(alpha=[0.1, 1.0])
     expected = clone(clf).fit(X, y, sample_weight=weight).predict_proba(X)
     whole = [(np.arange(60), np.arange(60))]
     with config_context(enable_metadata_routing=True):
@@ -173,7 +173,7 @@ def test_where_metadata_is_routed(network):
 def test_weights_are_used(network):
     X, y = rows_of(3)
     weight = np.where(np.arange(60) < 30, 1.0, 0.1)
-    clf = network.set_params(probability=True)
+    clf = network
     if isinstance(clf, TanhClassifier):  # "auto" counts the rows by their weights
         clf.set_params(scale=0.5)
     plain = clone(clf).fit(X, y)
@@ -184,13 +184,12 @@ def test_weights_are_used(network):
     assert np.abs(weighted.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
 
 
-@pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0]], ids=str)
-def test_some_of_many_rows_are_enough(network, alpha, monkeypatch):
+def test_some_of_many_rows_are_enough_of_leave_one_out(network, monkeypatch):
     """Drawn from those with a weight; the readout is that of all rows."""
     for name, value in {"_SCORED": 3 * 40, "_LEAST_SCORED": 1}.items():
         monkeypatch.setattr(f"sklearn_fsvc.estimators.classes.{name}", value)
     (X, y), weight = rows_of(3), some_weights()
-    clf = network.set_params(probability=True, alpha=alpha).fit(X, y, weight)
+    clf = network.set_params(alpha=[0.1, 1.0]).fit(X, y, weight)
     rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
@@ -199,11 +198,3 @@ def test_some_of_many_rows_are_enough(network, alpha, monkeypatch):
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
     assert abs(of_all / expected - 1) > 1e-3
-
-
-@pytest.mark.parametrize("readout", ["lms", "none"])
-def test_other_readouts_leave_no_row_out(readout):
-    X, y = rows_of(2)
-    clf = RBFClassifier(20, readout=readout, probability=True)
-    with pytest.raises(ValueError, match=f"probability=True needs .*readout='{readout}'"):
-        clf.fit(X, y)

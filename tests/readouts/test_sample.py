@@ -1,42 +1,169 @@
-"""Scores of some rows without themselves, against readouts that are trained without them."""
+"""Samples of rows: what is in them, and their scores by readouts that are trained without them."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import naive
 from readouts.left_out import without_each_row
+from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.estimators.parts import layer_of
 from sklearn_fsvc.estimators.targets import ClassTargets
 from sklearn_fsvc.layers import TanhLayer
+from sklearn_fsvc.readouts import sample as module
+from sklearn_fsvc.readouts.calibration import fit_temperature
 from sklearn_fsvc.readouts.ridge import gather
-from sklearn_fsvc.readouts.sample import sample_left_out
+from sklearn_fsvc.readouts.sample import Sample, draw
+from sklearn_fsvc.readouts.statistics import RidgeStatistics
+from sklearn_fsvc.readouts.unseen import Unseen
+from sklearn_fsvc.rows.hashes import exact_hashes
 from sklearn_fsvc.rows.job import Job
 from sklearn_fsvc.rows.samples import Samples
+from sklearn_fsvc.rows.sources import SparseRows
+
+FEW = 20
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_some_rows_are_scored_without_themselves(weighted, rng):
-    X, y, rows = rng.normal(size=(60, 4)), np.arange(60) % 3, np.array([3, 17, 18, 59])
-    weight = rng.uniform(0.2, 3, 60) if weighted else None
-    layer = TanhLayer(rng.normal(size=(9, 4)), rng.normal(size=9))
-    samples = Samples(X, ClassTargets(y, 3), weight)
+@pytest.fixture
+def rows(rng):
+    """Rows, each of which comes twice, their classes and weights."""
+    X = np.repeat(rng.normal(size=(60, 4)), 2, axis=0)
+    return X, rng.integers(0, 3, 120), rng.uniform(0.2, 3, 120)
+
+
+def samples_of(X, y, weight=None, part=slice(None)):
+    weight = None if weight is None else weight[part]
+    return Samples(X[part], ClassTargets(y[part], 3), weight)
+
+
+def expected(X, y, weight, most=FEW):
+    """Hash -> weight and weighted targets of the rows of the least hashes."""
+    hashes = exact_hashes(np.asarray(X))
+    return {
+        h: (weight[hashes == h].sum(), weight[hashes == h] @ np.eye(3)[y[hashes == h]])
+        for h in np.unique(hashes)[:most]
+    }
+
+
+def check(sample, there):
+    found = sample.rows
+    assert found.hashes.tolist() == list(there)
+    np.testing.assert_array_equal(exact_hashes(found.X), found.hashes)
+    for i, (weight, sums) in enumerate(there.values()):
+        assert found.weight[i] == pytest.approx(weight)
+        np.testing.assert_allclose(found.sums[i], sums, atol=1e-12)
+
+
+def test_samples_of_parts_are_that_of_all_in_any_order(rows):
+    X, y, weight = rows
+    parts = np.array_split(np.random.default_rng(0).permutation(120), 7)
+    samples = [Sample(FEW).learn(samples_of(X, y, weight, part)) for part in parts]
+    merged = samples[0]
+    for other in samples[1:]:
+        merged = merged.merge(other)
+    in_turn = Sample(FEW)
+    for part in reversed(parts):
+        in_turn = in_turn.learn(samples_of(X, y, weight, part))
+    for sample in (merged, in_turn):
+        check(sample, expected(X, y, weight))
+
+
+def test_rows_that_go_are_gone(rows):
+    X, y, weight = rows
+    sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight, slice(50)))
+    bound = np.unique(exact_hashes(X))[FEW]
+    left = expected(X[50:], y[50:], weight[50:], 120)
+    check(sample, {h: of_row for h, of_row in left.items() if h < bound})
+    assert sample.forget(samples_of(X, y, weight, slice(50, None))).is_empty
+
+
+def test_half_of_a_weight_goes(rows):
+    X, y, weight = rows
+    sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
+    check(sample, expected(X, y, weight / 2))
+
+
+def test_what_fades_gives_way(rng):
+    """Weights are those of the sums, and nearly all rows of the sample are among the last."""
+    X, y, factor = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000), 0.98
+    sample = Sample(FEW)
+    for part in np.array_split(np.arange(2000), 40):
+        sample = sample.learn(samples_of(X, y, part=part), factor)
+    age = [1999 - int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.rows.X]
+    assert np.median(age) < 100
+    np.testing.assert_allclose(sample.rows.weight, factor ** np.array(age))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "blocks"])
+def test_a_sample_is_drawn_in_one_pass(rows, kind, monkeypatch):
+    monkeypatch.setattr(module, "ROWS", FEW)
+    monkeypatch.setattr(module, "_MORE", 1)
+    monkeypatch.setattr(module, "_SPARSE", 50)
+    if kind == "blocks":
+        monkeypatch.setattr(module, "_ON_HOST", 4 * 7)
+    X, y, weight = rows
+    weight[5] = 0
+    samples = samples_of(X, y, weight)
+    if kind == "sparse":
+        samples = replace(samples, X=SparseRows(csr_array(X)))
+    with get_engine("jit") as engine:
+        whole = draw(Job(engine), samples)
+        part = draw(Job(engine), samples, np.arange(10, 90))
+    dense = whole.rows.X.take(slice(None)) if kind == "sparse" else whole.rows.X
+    check(Sample(FEW, replace(whole.rows, X=dense)), expected(X, y, weight))
+    assert part.rows.hashes.tolist() == list(expected(X[10:90], y[10:90], weight[10:90]))
+
+
+def test_more_are_drawn_where_weights_are_unequal(rng):
+    X, weight = rng.normal(size=(6000, 2)), np.where(np.arange(6000) % 100, 1.0, 99.0)
+    with get_engine("jit") as engine:
+        sample = draw(Job(engine), samples_of(X, np.zeros(6000, int), weight))
+    assert 8 * 500 < len(sample.rows.weight) <= 8 * 512
+
+
+@pytest.mark.parametrize("by_eigenvectors", [False, True])
+def test_rows_are_scored_without_themselves_and_their_like(rows, by_eigenvectors, rng, monkeypatch):
+    if by_eigenvectors:
+        monkeypatch.setattr(RidgeStatistics, "_factor", lambda *_, **__: None)
+    (X, y, weight), n_units, alpha = rows, 9, 0.5
+    layer = TanhLayer(rng.normal(size=(n_units, 4)), rng.normal(size=n_units))
+    samples = samples_of(X, y, weight)
     with get_engine("jit") as engine:
         job = Job(engine)
-        (statistics,) = gather(job, [layer], samples)
-        found = sample_left_out(job, layer, samples, statistics, 0.5, rows)
-    expected = without_each_row(naive.hidden(layer, X), np.eye(3)[y], 0.5, weight)
-    np.testing.assert_allclose(found, expected[rows], atol=1e-10)
+        (statistics,) = gather(job, [layer], samples, dtype=float)
+        sample = draw(job, samples)
+        unseen = Unseen(job, layer, sample, statistics)
+        statistics.solve(alpha, also=unseen.take)
+        by_size = Unseen(job, layer, sample, statistics)
+        statistics.solve_leading(alpha, [4, n_units], by_size.take)
+    for found, sizes in ((unseen.found, [n_units]), (by_size.found, [4, n_units])):
+        assert list(found) == sizes
+        for size in sizes:
+            first = layer.part(slice(size))
+            for i, row in enumerate(sample.rows.X[:10]):
+                others = (row != X).any(axis=1)
+                H, Y = naive.hidden(first, X), np.eye(3)[y]
+                W, b = naive.ridge(H[others], Y[others], alpha, weight[others])
+                own = naive.hidden(first, row[None])[0]
+                np.testing.assert_allclose(found[size][0][i], W @ own + b, atol=1e-7)
 
 
-def test_equal_rows_are_left_out_together(rng):
-    X, y = np.repeat(rng.normal(size=(30, 4)), 2, axis=0), rng.integers(0, 2, 60)
-    layer = TanhLayer(rng.normal(size=(9, 4)), rng.normal(size=9))
-    samples = Samples(X, ClassTargets(y, 2))
-    with get_engine("jit") as engine:
-        job = Job(engine)
-        (statistics,) = gather(job, [layer], samples)
-        found = sample_left_out(job, layer, samples, statistics, 0.5, np.array([10]))
-    others = np.setdiff1d(np.arange(60), [10, 11])
-    H = naive.hidden(layer, X)
-    W, b = naive.ridge(H[others], np.eye(2)[y[others]], 0.5)
-    np.testing.assert_allclose(found, (H @ W.T + b)[[10]], atol=1e-10)
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
+def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
+    monkeypatch.setattr(module, "ROWS", FEW)
+    monkeypatch.setattr(module, "rows_for", lambda *_: FEW)
+    X, y = rng.normal(size=(80, 4)), rng.integers(0, 3, 80)
+    y[X[:, 0] > 0.3] = 2
+    model = make(9, feature_weights=None, alpha=0.5, random_state=0)
+    if learns:
+        monkeypatch.setattr("sklearn_fsvc.estimators.online.rows_for", lambda *_: FEW)
+        model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
+    else:
+        model.fit(X, y)
+    scores = without_each_row(naive.of_rows(layer_of(model), X), np.eye(3)[y], 0.5)
+    few = np.argsort(exact_hashes(X))[:FEW]
+    assert model.temperature_ == pytest.approx(fit_temperature(scores[few], y[few]), rel=1e-4)

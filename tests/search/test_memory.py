@@ -25,12 +25,13 @@ def rows():
     return rng.random((N, 80), np.float32) + y[:, None].astype(np.float32) / 10, y
 
 
+# Whose candidates share nothing.
+ALONE = clone(TANH).set_params(alpha=[1.0, 2.0])
+
+
 def search_of(network, grid, n_jobs=None):
     network = clone(network).set_params(max_memory=LIMIT)
     return HiddenSizeSearchCV(network, grid, cv=2, n_jobs=n_jobs, refit=False)
-
-
-ALONE = clone(TANH).set_params(probability=True)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
         assert 0.9 * LIMIT / share < limit <= LIMIT / share
     limits.clear()
     alone = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
-    alone.set_params(estimator__probability=True).fit(X, y)
+    alone.set_params(estimator__alpha=[1.0, 2.0]).fit(X, y)
     assert limits == [LIMIT // (n_jobs or 1)] * 3
 
 

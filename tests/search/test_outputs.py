@@ -207,13 +207,13 @@ def test_rows_outside_every_unit(kind):
 @both_kinds
 @both_networks
 def test_probabilities(kind, network):
-    network = clone(network).set_params(probability=True)
+    network = clone(network)
 
     def certainty(estimator, X, y):
         return np.mean([np.max(each) for each in estimator.predict_proba(X)])
 
     grid = {"n_hidden": [10, 20], "alpha": [1.0, "loo"]}
-    compare(network, grid, load_outputs(kind), alone=4 * 2, scoring=certainty)
+    compare(network, grid, load_outputs(kind), alone=2 * 2, scoring=certainty)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")

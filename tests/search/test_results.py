@@ -47,7 +47,7 @@ def test_refit_by_the_time_of_fit(wine):
 
 
 def test_predictions_of_the_search(cancer):
-    network = clone(TANH).set_params(probability=True)
+    network = clone(TANH)
     searches = [
         search(network, {"n_hidden": [10, 20]}, cv=2).fit(*cancer)
         for search in (GridSearchCV, HiddenSizeSearchCV)

@@ -93,10 +93,10 @@ def test_a_scorer_meets_the_steps_before_the_network(wine):
 
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_probabilities(wine, network):
-    network = clone(network).set_params(probability=True)
+    network = clone(network)
     how = {"scoring": ["neg_log_loss", "roc_auc_ovr", "accuracy"], "refit": "neg_log_loss"}
-    grid = {"n_hidden": [10, 20]}
-    ours = compare(network, grid, wine, alone=4, return_train_score=True, **how)
+    grid = {"n_hidden": [10, 20], "alpha": [1.0, "auto"]}
+    ours = compare(network, grid, wine, return_train_score=True, **how)
     np.testing.assert_allclose(ours.predict_proba(wine[0]).sum(axis=1), 1)
 
 
@@ -125,16 +125,17 @@ def test_a_scorer_that_raises(wine, scoring, error_score):
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_scorers_of_probabilities_that_are_not_there(scoring, in_pipeline, wine):
     """One error that says why, and nothing is fitted; where some have them, GridSearchCV's way."""
-    estimator = make_pipeline(StandardScaler(), TANH) if in_pipeline else TANH
-    prefix = "tanhclassifier__" if in_pipeline else ""
+    network = clone(RBF).set_params(readout="lms")
+    estimator = make_pipeline(StandardScaler(), network) if in_pipeline else network
+    prefix = "rbfclassifier__" if in_pipeline else ""
     how = {"scoring": scoring, "cv": 2, "refit": False}
     with (
         own_fits() as fits,
-        pytest.raises(ValueError, match=r"^scoring='.*needs predict_proba, and .*probability=True"),
+        pytest.raises(ValueError, match=r"^scoring='.*needs predict_proba, and readout='lms'"),
     ):
         HiddenSizeSearchCV(estimator, {prefix + "n_hidden": [5, 10]}, **how).fit(*wine)
     assert not fits.call_count
-    grid = {prefix + "probability": [True], prefix + "n_hidden": [5]}
+    grid = {prefix + "readout": ["ridge"], prefix + "n_hidden": [5]}
     HiddenSizeSearchCV(estimator, grid, error_score="raise", **how).fit(*wine)
 
 

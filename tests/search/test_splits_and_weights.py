@@ -112,7 +112,7 @@ def test_weights_of_rows_reach_the_score(digits, weight, network):
 
 
 def test_weights_of_rows_reach_the_score_of_networks_fitted_one_by_one(digits, weight):
-    network, fit_params = clone(TANH).set_params(probability=True), {"sample_weight": weight}
+    network, fit_params = clone(TANH).set_params(alpha=[1.0]), {"sample_weight": weight}
     compare(network, {"n_hidden": [10, 20]}, digits, alone=2 * 2, fit_params=fit_params)
 
 

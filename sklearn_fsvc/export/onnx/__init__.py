@@ -81,9 +81,9 @@ def to_onnx(model, X, *, options=None, **more):
         Its input is ``X``. Numbers that come out are float64 if X is, else float32.
 
         A classifier has the outputs ``label``, (n_samples,) or (n_samples, n_outputs), of
-        int64 or strings; and if it was fitted with ``probability=True``, ``probabilities``, as of
-        `predict_proba`, or else ``scores``, as of `decision_function`, but with two columns for
-        two classes: minus the decision value, and the decision value. Those of several outputs
+        int64 or strings; and ``probabilities``, as of `predict_proba`. Where it has none, or with
+        ``raw_scores=True``, ``scores``, as of `decision_function`, but with two columns for two
+        classes: minus the decision value, and the decision value. Those of several outputs
         are a sequence.
 
         A regressor has ``variable``, (n_samples, n_outputs), also of one output; a projector

@@ -1,0 +1,72 @@
+"""Scores of a sample of the rows by readouts that have not seen them, from a ridge's own factor.
+
+With the factor L of the normal matrix, which the ridge has anyway, the leverage of a row is
+``w (1 / n + |L^-1 (h - mean)|^2)``: one triangular solve for the sample, and no other pass over the
+rows. The formula is that of `left_out.PressScorer`.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..callbacks import UNHEARD
+from ..rows.streaming import Consumer, stream
+from .statistics import RidgeStatistics
+
+# 1 - leverage under which a row is taken to be fitted exactly.
+_LEAST = 1e-5
+
+
+class Unseen:
+    """The scores of a sample, each row without itself and all that are equal to it.
+
+    Parameters
+    ----------
+    job : Job
+    layer : object
+    sample : Sample
+    statistics : RidgeStatistics
+        Of all rows.
+
+    Attributes
+    ----------
+    found : dict
+        Number of units, of which the readout has the first -> (scores of shape (n_rows,
+        n_outputs), numbers of the rows of which H is 0).
+    """
+
+    def __init__(self, job, layer, sample, statistics):
+        self.job, self.layer, self.sample, self._statistics = job, layer, sample, statistics
+        self.found = {}
+
+    def take(self, whiten, half, sizes=()):
+        """Find them; `RidgeStatistics` calls it ``also``."""
+        s, sample, engine, m = self._statistics, self.sample, self.job.engine, len(half)
+        algebra, n_rows, sizes = s.algebra, len(sample.rows.hashes), sizes or (m,)
+        mean_h, mean_y, Y = s.mean[:m], algebra.to_host(s.y / s.n), sample.mean
+        scores = {size: np.empty(Y.shape) for size in sizes}
+        is_outside = {size: np.empty(n_rows, bool) for size in sizes}
+
+        def take(part, H):
+            H = (H if engine.algebra is algebra else engine.to_host(H))[:, :m]
+            Z = whiten((H - mean_h).T)
+            for size in sizes:
+                is_outside[size][part] = algebra.to_host(~H[:, :size].any(axis=1))
+                z = Z[:size]
+                found = algebra.to_host(algebra.cross(z, half[:size])) + mean_y
+                leverage = 1 / s.n + algebra.to_host((z * z).sum(axis=0))
+                rest = np.maximum(1 - leverage * sample.rows.weight[part], _LEAST)[:, None]
+                scores[size][part] = Y[part] - (Y[part] - found) / rest
+
+        stream(self._beside(), self.layer, sample.rows.X, Consumer(take, row_bytes=32 * m))
+        self.found |= {size: (scores[size], np.flatnonzero(is_outside[size])) for size in sizes}
+
+    def _beside(self):
+        """The job beside the factor, and the sums where they are not in its place.
+
+        Nobody hears of so few rows.
+        """
+        s, job = self._statistics, self.job
+        n_bytes = RidgeStatistics.nbytes(self.layer.n_units) * (1 + (s.gram is not None))
+        job = replace(job, task=UNHEARD, verbose=0)
+        return job if s.algebra is not job.engine.algebra else job.reserving(n_bytes)
