@@ -150,13 +150,6 @@ def test_a_member_without_use_is_dropped(rows):
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-6)
 
 
-def test_where_nothing_helps_the_best_is_alone(rng):
-    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
-    model = regressor().set_params(rbf__alpha=1e-6, tanh__alpha=1e-6).fit(X, y)
-    assert model.weights_.sum() <= 1
-    assert np.isfinite(model.predict(X)).all()
-
-
 def test_members_that_choose_by_leave_one_out(rows):
     """They keep no sums of rows, which are met once more."""
     X, y, _ = rows
