@@ -89,7 +89,11 @@ def test_weights_of_a_regressor(rows, rng):
     assert (expected > 0.1).all()
     np.testing.assert_allclose(model.weights_, expected, rtol=1e-6)
     np.testing.assert_allclose(model.intercept_, (1 - expected.sum()) * mean, rtol=1e-6)
-    errors = [np.average(((Y - s) ** 2).sum(axis=1), weights=weight) for s in scores]
+    # Rows that are equal are one, of their mean.
+    twin = np.where(np.arange(len(X)) < 90, np.arange(len(X)), 3 * np.arange(len(X)) - 270)
+    total = np.bincount(twin, weight)
+    Y = np.column_stack([np.bincount(twin, weight * own) / total for own in Y.T])
+    errors = [np.average(((Y - s[:90]) ** 2).sum(axis=1), weights=total) for s in scores]
     np.testing.assert_allclose(model.loo_errors_, errors, rtol=1e-6)
     assert model.loo_error_ < min(errors)
 
@@ -146,11 +150,12 @@ def test_a_member_without_use_is_dropped(rows):
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-6)
 
 
-def test_where_nothing_helps_the_best_is_alone(rng):
-    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
-    model = regressor().set_params(rbf__alpha=1e-6, tanh__alpha=1e-6).fit(X, y)
-    assert model.weights_.sum() <= 1
-    assert np.isfinite(model.predict(X)).all()
+def test_members_that_choose_by_leave_one_out(rows):
+    """They keep no sums of rows, which are met once more."""
+    X, y, _ = rows
+    expected = classifier().fit(X, y)
+    found = classifier().set_params(rbf__alpha=[0.5], tanh__alpha=[0.5]).fit(X, y)
+    np.testing.assert_allclose(found.weights_, expected.weights_, rtol=1e-6)
 
 
 def test_few_rows_judge_many(rows, monkeypatch):
@@ -177,7 +182,9 @@ def test_without_arguments(rows):
     for model, target in ((MixtureClassifier(), y), (MixtureRegressor(), numbers)):
         model.set_params(random_state=0).fit(X, target)
         assert model.score(X, target) > 0.6
-        assert set(model.named_estimators_) <= {"rbf", "tanh"}
+        names = [name for name, _ in model.default_estimators()]
+        assert set(model.named_estimators_) <= set(names)
+        assert len(model.loo_errors_) == len(names)
 
 
 def test_what_is_shared(rows):
@@ -188,9 +195,8 @@ def test_what_is_shared(rows):
     members[1][1].set_params(max_memory="1GB")
     model = MixtureRegressor(members, random_state=3, device="jit", max_memory="2GB").fit(X, y)
     rbf, tanh = model.named_estimators_.values()
-    assert (rbf.device, rbf.max_memory, tanh.device, tanh.max_memory) == (
-        "blas", 2 * 10**9 - 2 * 16 * len(X), "jit", "1GB"
-    )  # fmt: skip
+    assert (rbf.device, tanh.device, tanh.max_memory) == ("blas", "jit", "1GB")
+    assert 1.8e9 < rbf.max_memory < 2e9
     assert isinstance(rbf.random_state, int)
     assert tanh.random_state == 0
     assert members[0][1].random_state is None
@@ -254,8 +260,6 @@ def test_memory_is_kept(rng):
     for ours, free in ((model.fit, unlimited.fit), (model.predict, unlimited.predict)):
         rows = (X, y) if ours == model.fit else (X,)
         assert peak(ours, *rows)[1] < limit < peak(free, *rows)[1]
-    with pytest.raises(ValueError, match="scores of the members"):
-        model.set_params(max_memory=2**16).fit(X, y)
 
 
 def test_dask(rows):
@@ -290,6 +294,7 @@ def test_sparse_rows(rows):
         ([("rbf", RBFRegressor())], TypeError, "for the same task"),
         ([("rbf", RBFProjector())], TypeError, "for the same task"),
         ([("rbf", RBFClassifier(readout="softmax"))], ValueError, 'use readout="ridge"'),
+        ([("a", TanhClassifier(class_weight="balanced"))], ValueError, "to the mixture"),
         ([("a", TanhClassifier()), ("a", TanhClassifier())], ValueError, "not unique"),
         ([("device", TanhClassifier())], ValueError, "conflict"),
     ],

@@ -25,10 +25,10 @@ class MixtureClassifier(ClassifierMixin, Mixture):
     ----------
     estimators : list of (str, estimator), default=None
         Classifiers of this package with the ridge readout, each with a name; "drop" instead of
-        one leaves it out. None is two networks that see different things: ``"rbf"``,
-        `RBFClassifier` by default (distances, along each feature by itself), and ``"tanh"``,
-        ``TanhClassifier(2000, feature_weights="map")`` (smooth functions of combinations of
-        features).
+        one leaves it out. None is four that see different things: ``"manhattan"``,
+        ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(metric="euclidean")``;
+        ``"tanh"``, ``TanhClassifier(2000)``; and ``"map"``,
+        ``TanhClassifier(2000, feature_weights="map")``.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
         members and for the weights of the mixture.
@@ -131,20 +131,21 @@ class MixtureClassifier(ClassifierMixin, Mixture):
         estimators : list of (str, estimator)
         """
         return [
-            ("rbf", RBFClassifier()),
-            ("tanh", TanhClassifier(2000, feature_weights="map")),
-        ]  # fmt: skip
+            ("manhattan", RBFClassifier()),
+            ("euclidean", RBFClassifier(metric="euclidean")),
+            ("tanh", TanhClassifier(2000)),
+            ("map", TanhClassifier(2000, feature_weights="map")),
+        ]
 
     def _task(self):
-        return Classes.of(self, probability=False)
+        return Classes.of(self)
 
-    def _weighed(self, task, samples, scores):
-        sizes = [len(classes) for classes in task.labels.each]
-        return by_log_loss(scores, samples.targets.all_codes, sizes, samples.weight)
+    def _weighed(self, task, scores, Y, weight):
+        return by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)
 
-    def _calibrated(self, task, samples, scores):
-        scores, codes = task.labels.scores_of(scores), samples.targets.all_codes
-        return {"temperature_": task.labels.temperatures(scores, codes, samples.weight)}
+    def _calibrated(self, task, scores, sums):
+        labels = task.labels
+        return {"temperature_": labels.temperatures_of(labels.scores_of(scores), sums)}
 
     def fit(self, X, y=None, sample_weight=None):
         """Fit each member, and find their weights.

@@ -7,7 +7,6 @@ themselves: of stacking (D. H. Wolpert 1992, "Stacked generalization"; L. Breima
 
 from abc import abstractmethod
 from contextlib import nullcontext
-from dataclasses import replace
 from inspect import signature
 
 import numpy as np
@@ -23,24 +22,24 @@ from ..engines.host import host_memory
 from ..parameters import check_level
 from ..readouts.mixing import squared_errors
 from ..readouts.ridge import gather
-from ..readouts.sample_left_out import sample_left_out
-from ..readouts.statistics import RidgeStatistics
+from ..readouts.sample import draw
+from ..readouts.unseen import Unseen
 from ..rows.blocks import open_all
 from ..rows.fold import part_of
 from ..rows.job import Job
 from ..rows.out import write
 from ..rows.sources import Source
 from ..rows.streaming import n_synapses, row_blocks, suited
-from ..rows.tiling import check_fits, parse_memory
+from ..rows.tiling import parse_memory
 from ..rows.validation import check_rows
 from .answering import as_list
 from .network import OF_INPUT, clean, score_of
-from .parts import Part, generator, parts_of
+from .parts import Part, parts_of
 from .state import Versioned
 from .turns import changed, of_one_state, twin_of
 
-# Rows by which weights are found, at most: a few numbers need no more. Scores of them, too.
-_JUDGES, _SCORES = 2**11, 2**18
+# Rows by which weights are found, at most: a few numbers need no more. Scores of all members, too.
+_JUDGES, _SCORES = 2**11, 2**19
 # Numbers of X and scores that are answered at a time.
 _AT_A_TIME = 2**21
 # What all members have, and the mixture sets where a member leaves it as it is by default.
@@ -60,11 +59,14 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         """The `Task`, with what it has found."""
 
     @abstractmethod
-    def _weighed(self, task, samples, scores):
-        """The weights of members, by scores (n_members, n_rows, n_outputs) of the samples."""
+    def _weighed(self, task, scores, Y, weight):
+        """The weights of members, by their scores (n_members, n_rows, n_outputs)."""
 
-    def _calibrated(self, task, samples, scores):
-        """Fitted attributes made of scores (n_rows, n_outputs) of the mixture."""
+    def _calibrated(self, task, scores, sums):
+        """Fitted attributes made of scores (n_rows, n_outputs) of the mixture.
+
+        `sums` are the targets times the weights of the rows.
+        """
         return {}
 
     @property
@@ -116,14 +118,13 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
-        judges, found = self._judges(samples), []
-        n_scores = len(members) * len(judges) * samples.targets.n_outputs
+        sample = self._drawn(samples, members)
+        Y, weight, scores = sample.mean, sample.rows.weight, []
         for name, member in members:
-            self._share_memory(member, 16 * n_scores)
+            self._share_memory(member, 16 * Y.size * len(members))
             with _told(heard.part(name), member):
-                member.fit(clean_X, clean_y, samples.weight)
-            found.append(_left_out(member, clean_X, clean_y, samples.weight, judges))
-        self._keep(members, task, _judging(samples, judges), np.stack(found))
+                scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample))
+        self._keep(members, task, np.stack(scores), Y, weight)
         self._end_fit(heard, X, y, sample_weight)
 
     def _ready(self):
@@ -152,6 +153,11 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
                 "networks of this package for the same task; for others use StackingClassifier or "
                 "StackingRegressor of scikit-learn."
             )
+        if getattr(estimator, "class_weight", None) is not None:
+            raise ValueError(
+                f"estimators has {name}={estimator!r}; give class_weight to the mixture, for all "
+                "members."
+            )
         if not parts.readout.is_ridge:
             raise ValueError(
                 f"estimators has {name}={estimator!r}, whose readout has no leave-one-out scores; "
@@ -169,36 +175,29 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         return member.set_params(**own)
 
     def _share_memory(self, member, n_bytes):
-        """Leave so many bytes of `max_memory`, where there is a limit, for what is kept."""
+        """Leave so many bytes of a limit that there is, and those that a sample may take."""
         if self.max_memory is not None and member.max_memory == self.max_memory:
             limit = parse_memory(self.max_memory, host_memory()[0])
-            check_fits("the scores of the members", n_bytes, limit)
-            member.max_memory = limit - n_bytes
+            member.max_memory = max(1, limit - limit // 16 - n_bytes)
 
-    def _judges(self, samples):
-        """The rows by whose scores weights are found, ascending."""
-        present = samples.present
-        most = min(_JUDGES, max(1, _SCORES // samples.targets.n_outputs))
-        if len(present) <= most:
-            return present
-        random = generator(self.random_state)
-        return np.sort(random.choice(present, most, replace=False, shuffle=False))
+    def _drawn(self, samples, members):
+        """The `Sample` of rows by whose scores weights are found."""
+        most = min(_JUDGES, max(1, _SCORES // (len(members) * samples.targets.n_outputs)))
+        with get_engine(self.device, n_synapses(samples.X, 1)) as engine:
+            return draw(Job(engine, self.max_memory), samples, n_rows=most)
 
-    def _keep(self, members, task, samples, scores):
+    def _keep(self, members, task, scores, Y, weight):
         """Have fitted attributes, in the place of those of an earlier fit.
 
-        `samples` are those that judge, and `scores` (n_members, n_rows, n_outputs) are theirs.
+        They are found by scores (n_members, n_rows, n_outputs) of rows that members have not seen.
         """
-        weights = self._weighed(task, samples, scores)
+        weights = self._weighed(task, scores, Y, weight)
         used = [k for k in range(len(members)) if weights[k] > 0]
         mixed = np.tensordot(weights, scores, 1)
         # What scores of 0 stand for: the mean of y, which a sum has once.
-        n_outputs = samples.targets.n_outputs
-        _, origin = task.outputs(np.zeros((n_outputs, 0)), np.zeros(n_outputs), np.float64)
-        errors = squared_errors(
-            [*scores, mixed], samples.targets.matrix(), samples.weight_of(slice(None))
-        )
-        found = task.found | self._calibrated(task, samples, mixed)
+        _, origin = task.outputs(np.zeros((Y.shape[1], 0)), np.zeros(Y.shape[1]), np.float64)
+        errors = squared_errors([*scores, mixed], Y, weight)
+        found = task.found | self._calibrated(task, mixed, Y * weight[:, None])
         found["named_estimators_"] = dict(members[k] for k in used)
         found |= {"weights_": weights[used], "intercept_": (1 - weights.sum()) * origin}
         found |= {"loo_errors_": errors[:-1], "loo_error_": float(errors[-1])}
@@ -310,12 +309,6 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         return tags
 
 
-def _judging(samples, rows):
-    """Some of the samples without their X, each with a weight."""
-    some = samples.with_rows(None, rows)
-    return some if some.weight is not None else replace(some, weight=np.ones(len(rows)))
-
-
 def _is_dropped(estimator):
     return isinstance(estimator, str) and estimator == "drop"
 
@@ -325,13 +318,23 @@ def _told(task, member):
     return task.context.propagate_callback_context(member) if task.context else nullcontext()
 
 
-def _left_out(member, X, y, weight, rows):
-    """Scores (rows, n_outputs) of some rows by a member that has not seen them."""
+def _fitted(member, X, y, weight, sample):
+    """Scores (n_rows, n_outputs) of a sample by a member, as it is fitted, that has not seen it."""
+    member.sample = sample
+    member.fit(X, y, weight)
+    del member.sample
+    found = vars(member).pop("unseen_", None)
+    return _left_out(member, X, y, weight, sample) if found is None else found
+
+
+def _left_out(member, X, y, weight, sample):
+    """The same of a member that is fitted, and keeps no sums: one more pass over the rows."""
     parts = parts_of(member)
     samples, layer = parts.task.samples(X, y, weight), suited(parts.units.layer, X)
     with get_engine(member.device, n_synapses(X, layer.n_units)) as engine:
         job = Job(engine, member.max_memory, member.verbose, f"{type(member).__name__} left out")
         samples, job = samples.on_device(job)
         (statistics,) = gather(job, [layer], samples)
-        job = job.reserving(RidgeStatistics.nbytes(layer.n_units))
-        return sample_left_out(job, layer, samples, statistics, parts.readout.found["alpha_"], rows)
+        unseen = Unseen(job, layer, sample, statistics)
+        statistics.solve(member.alpha_, is_last=True, also=unseen.take)
+    return unseen.found[layer.n_units][0]

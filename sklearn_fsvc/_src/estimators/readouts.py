@@ -44,6 +44,9 @@ class Linear(Readout):
         Parameters of `RBFClassifier`. Others may have some of them.
     choices : tuple of str
         What `readout` may be; none where it is no parameter.
+    sample : Sample or None
+        Rows that are given to calibrate by. Their scores, by a ridge that has not seen them, are
+        ``unseen_`` then: a mixture wants them.
     """
 
     alpha: Any
@@ -54,6 +57,7 @@ class Linear(Readout):
     shuffle: Any = False
     random_state: Any = None
     choices: tuple[str, ...] = ()
+    sample: Any = None
 
     def check(self, units, task):
         penalties(self.alpha)
@@ -124,18 +128,19 @@ class Ridge(Linear):
         if is_chosen or is_left_out:
             statistics = None  # which take memory
             return self._left_out(training, alphas)
-        if not task.wants_scores:
+        if not (task.wants_scores or self.sample):
             solution = statistics.solve(alphas[0], is_last=True)
             return self._solved(training, solution, alpha_=alphas[0])
-        unseen = Unseen(job, layer, draw(job, samples), statistics)
+        unseen = Unseen(job, layer, self.sample or draw(job, samples), statistics)
         solution = statistics.solve(alphas[0], is_last=True, also=unseen.take)
-        calibrated = task.calibrated(unseen, layer.n_units, training.targets_of_units)
-        return self._solved(training, solution, alpha_=alphas[0], **calibrated)
+        return self._solved(
+            training, solution, alpha_=alphas[0], **self._calibrated(training, unseen)
+        )
 
     def _trained_on_few(self, training, alphas):
         """The readout by the dual equations; None where they are ill-conditioned."""
         few = gather_rows(training.job, training.layer, training.samples)
-        found = None
+        found, calibrated = None, {}
         if alphas == AUTO:
             found = search_few(few, generator(self.random_state), training.trials.first_alpha)
         alpha = alphas[0] if found is None else found.alpha
@@ -144,15 +149,18 @@ class Ridge(Linear):
             return None
         if found is not None:
             training.trials.add(training.layer, found)
-        calibrated = {}
-        if training.task.wants_scores:
+        if training.task.wants_scores or self.sample:
             job = training.job.reserving(2 * few.H.nbytes)
-            unseen = Unseen(job, training.layer, draw(job, training.samples))
+            unseen = Unseen(job, training.layer, self.sample or draw(job, training.samples))
             unseen.score(scored)
-            calibrated = training.task.calibrated(
-                unseen, training.layer.n_units, training.targets_of_units
-            )
+            calibrated = self._calibrated(training, unseen)
         return self._solved(training, solution, alpha_=alpha, **calibrated)
+
+    def _calibrated(self, training, unseen):
+        """Fitted attributes made of the scores of rows that the readout has not seen."""
+        n_units = training.layer.n_units
+        found = training.task.calibrated(unseen, n_units, training.targets_of_units)
+        return found | ({"unseen_": unseen.found[n_units][0]} if self.sample else {})
 
     def _left_out(self, training, alphas):
         """The readout with the penalty of the least leave-one-out error."""

@@ -40,7 +40,7 @@ def by_squared_error(scores, Y, weight):
     return weights
 
 
-def by_log_loss(scores, codes, sizes, weight):
+def by_log_loss(scores, Y, sizes, weight):
     """The weights with the least log-loss of a softmax of the sum of scores.
 
     Scores of a ridge are too small for rows that it is sure of. Squared errors count that, and
@@ -50,8 +50,8 @@ def by_log_loss(scores, codes, sizes, weight):
     ----------
     scores : ndarray of shape (n_members, n_rows, n_outputs)
         Each output is a class; those of the columns of y follow one another.
-    codes : ndarray of int of shape (n_rows, n_columns)
-        Numbers of the classes in each column of y.
+    Y : ndarray of shape (n_rows, n_outputs)
+        How much of each row is of each class.
     sizes : sequence of int
         How many classes each column of y has.
     weight : ndarray of shape (n_rows,)
@@ -62,18 +62,15 @@ def by_log_loss(scores, codes, sizes, weight):
     weights : ndarray of shape (n_members,)
         They add up to 1.
     """
-    share, rows = weight / weight.sum(), np.arange(len(weight))
-    ends = np.cumsum(sizes)
+    ends, share = np.cumsum(sizes), (weight / weight.sum())[:, None]
     columns = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
     def loss_and_gradient(weights, scores):
         loss, logits = 0.0, np.tensordot(weights, scores, 1)
-        for part, own in zip(columns, codes.T, strict=True):
+        for part in columns:
             log_p = log_softmax(logits[:, part], axis=1)
-            loss -= share @ log_p[rows, own]
-            residual = np.exp(log_p)
-            residual[rows, own] -= 1
-            logits[:, part] = share[:, None] * residual
+            loss -= (share * Y[:, part] * log_p).sum()
+            logits[:, part] = share * (np.exp(log_p) - Y[:, part])
         return loss, np.tensordot(scores, logits, 2)
 
     def solve(used):

@@ -148,13 +148,15 @@ def rows_for(memory_limit, n_features, n_rows=ROWS):
     return int(max(1, min(n_rows, _MEMORY * memory_limit // (8 * max(1, n_features)))))
 
 
-def draw(job, samples, rows=None):
+def draw(job, samples, rows=None, n_rows=None):
     """The `Sample` of a job's rows, or of some of them, in one pass; no layer is evaluated.
+
+    It has `n_rows` different rows, `ROWS` by default, or more where their weights differ.
 
     Where weights are unequal, the rows of large weight are few: so more are drawn (by the design
     effect of L. Kish 1965, "Survey sampling").
     """
-    weight, n_rows = samples.weight_of(slice(None) if rows is None else rows), ROWS
+    weight, n_rows = samples.weight_of(slice(None) if rows is None else rows), n_rows or ROWS
     if weight is not None:
         weight = weight[weight > 0]
         n_rows *= min(_MORE, float((weight**2).mean() / weight.mean() ** 2))

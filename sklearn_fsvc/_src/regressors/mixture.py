@@ -22,8 +22,9 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
     ----------
     estimators : list of (str, estimator), default=None
         Regressors of this package, each with a name; "drop" instead of one leaves it out. None is
-        ``"rbf"``, `RBFRegressor` by default, and ``"tanh"``,
-        ``TanhRegressor(2000, feature_weights="map")``.
+        ``"manhattan"``, ``RBFRegressor()``; ``"euclidean"``,
+        ``RBFRegressor(metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
+        ``"map"``, ``TanhRegressor(2000, feature_weights="map")``.
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
         `random_state` of its own keeps it.
@@ -73,8 +74,8 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
     >>> model = MixtureRegressor(random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.9)
     True
-    >>> model.weights_.shape
-    (2,)
+    >>> bool((model.weights_ > 0).all())
+    True
     """
 
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
@@ -97,15 +98,17 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
         estimators : list of (str, estimator)
         """
         return [
-            ("rbf", RBFRegressor()),
-            ("tanh", TanhRegressor(2000, feature_weights="map")),
-        ]  # fmt: skip
+            ("manhattan", RBFRegressor()),
+            ("euclidean", RBFRegressor(metric="euclidean")),
+            ("tanh", TanhRegressor(2000)),
+            ("map", TanhRegressor(2000, feature_weights="map")),
+        ]
 
     def _task(self):
         return Numbers.of(self, uncertainty=False)
 
-    def _weighed(self, task, samples, scores):
-        return by_squared_error(scores, samples.targets.matrix(), samples.weight)
+    def _weighed(self, task, scores, Y, weight):
+        return by_squared_error(scores, Y, weight)
 
     def fit(self, X, y=None, sample_weight=None):
         """Fit each member, and find their weights.
