@@ -53,7 +53,7 @@ def test_products_are_those_of_integers(steps, shape, dtype, way, monkeypatch):
     np.testing.assert_array_equal(np.tril(gram.full()), expected)
 
 
-@pytest.mark.parametrize("steps", [ALL_STEPS[0], ALL_STEPS[1]], ids=str)
+@each_kind
 def test_the_largest_sums_fit(steps, way):
     """All rows at the end of the range, as many as bytes take."""
     H = np.full((integers.MOST_ROWS, 3), steps.most / steps.scale, np.float32)

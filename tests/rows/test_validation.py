@@ -36,6 +36,18 @@ def test_clean_rows_are_not_looked_at_twice(fitted, asked):
     assert len(asked) == 5
 
 
+def test_clean_rows_and_targets_of_a_stream_are_not_looked_at_twice(rng, asked):
+    X, y = rng.random((30, 3)), np.arange(30) % 2
+    clf = RBFClassifier(5, alpha=1, random_state=0).partial_fit(X, y, classes=[0, 1])
+    assert len(asked) == 1
+    clf.partial_fit(X, y)
+    assert len(asked) == 1
+    for wrong in (y[:5], np.where(y, np.nan, 0.0)):
+        with pytest.raises(ValueError, match=r"inconsistent|NaN"):
+            clf.partial_fit(X, wrong)
+    assert len(asked) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -146,7 +146,7 @@ class HostAlgebra:
     def add_gram_of_bytes(blocks, H, steps):
         """Add H'H to panels of a lower triangle, exactly, in bytes; whether that was worth it."""
         is_large = len(H) * H.shape[1] ** 2 >= _MANY_BYTES
-        is_taken = is_large and steps.bits == 8 and len(H) <= MOST_ROWS and has_bytes()
+        is_taken = is_large and len(H) <= MOST_ROWS and has_bytes()
         if is_taken:
             add_gram(blocks, H, steps)
         return is_taken

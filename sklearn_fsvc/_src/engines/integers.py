@@ -1,11 +1,11 @@
 """Exact sums of products of activations that are rounded to steps.
 
 Activations in steps of 2^-8 are integers of 8 bits times a number that changes no digit. Sums of
-their products are exact: in bytes, by an instruction for them; in floats, for as many rows as
-the digits of the float can hold.
+their products are exact: in bytes, by an instruction for them (those of 15 bits are two bytes); in
+floats, for as many rows as the digits of the float can hold.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -54,20 +54,28 @@ def add_gram(blocks, H, steps):
         Panels as those of `readouts.panels`: number of the first column, which is a multiple
         of 64, and the panel in float64.
     H : ndarray of shape (rows, units)
-        `MOST_ROWS` at most, rounded to 8 bits by `steps`.
+        `MOST_ROWS` at most, rounded to 8 or 15 bits by `steps`.
     steps : Steps
     """
-    from .kernels.integers import add_products
+    from .kernels import integers
 
-    words, totals = _packed(H, steps)
-    # One side is read less 128: see `kernels.integers`.
-    lost, none = 128.0 * totals, np.zeros(len(totals))
-    of_units, of_columns = (-lost, none) if steps.is_signed else (none, lost)
+    if steps.bits == 8:
+        (words,), (totals,) = _packed(H, steps, integers, "pack", 1)
+        # One side is read less 128: see `kernels.integers`.
+        lost, none = 128.0 * totals, np.zeros(len(totals))
+        more = (-lost, none) if steps.is_signed else (none, lost)
+        multiply = partial(integers.add_products, words)
+    else:
+        (high, low), (of_high, of_low) = _packed(H, steps, integers, "split", 2)
+        # Sums of the products of q, made of those of q + zero.
+        less = -steps.zero * (128 * of_high + of_low)
+        lost = 128 * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
+        more, multiply = (less, less + lost), partial(integers.add_split_products, high, low)
 
     def add(part):
         begin, first, block = part
         end = min(begin + _COLUMNS, first + block.shape[1])
-        add_products(words, first, begin, end, of_units, of_columns, steps.scale**-2, block.T)
+        multiply(first, begin, end, *more, steps.scale**-2, block.T)
 
     parts = [
         (begin, first, block)
@@ -77,19 +85,17 @@ def add_gram(blocks, H, steps):
     share(add, parts, n_threads())
 
 
-def _packed(H, steps):
-    """(words, sums of the units): see `kernels.integers`."""
-    from .kernels import integers
-
+def _packed(H, steps, integers, how, n):
+    """(`n` arrays of words, sums of the units of each): see `kernels.integers`."""
     n_rows, n_units = H.shape
     n_groups = -(-n_units // integers.GROUP)
-    packed = np.empty((n_groups, -(-n_rows // 4), integers.GROUP, 4), np.uint8)
-    totals = np.zeros(n_units)
-    pack = getattr(integers, f"pack_{H.dtype}")
+    shape = n_groups, -(-n_rows // 4), integers.GROUP, 4
+    packed, totals = [np.empty(shape, np.uint8) for _ in range(n)], np.zeros((n, n_units))
+    pack, sums = getattr(integers, f"{how}_{H.dtype}"), totals[0] if n == 1 else totals
 
     def fill(begin):
         end = min(begin + _PACKED, n_groups)
-        pack(H, H.dtype.type(steps.scale), steps.zero, begin, end, packed, totals)
+        pack(H, H.dtype.type(steps.scale), steps.zero, begin, end, *packed, sums)
 
     share(fill, range(0, n_groups, _PACKED), n_threads())
-    return packed.view(np.int32)[..., 0], totals
+    return [words.view(np.int32)[..., 0] for words in packed], totals

@@ -23,6 +23,8 @@ def validated(estimator, X, *y, **checks):
     are few, else as they are read. A sparse matrix becomes `SparseRows`, where the estimator
     takes one.
     """
+    if not checks.get("reset", True) and _is_plain(estimator, X) and _are_plain(y, len(X)):
+        return X, *y
     name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
     if issparse(X) and not takes_sparse:
         raise TypeError(
@@ -128,6 +130,17 @@ def _is_plain(estimator, X):
         and X.shape[1] == estimator.n_features_in_
         and not hasattr(estimator, "feature_names_in_")
         and (X.dtype.kind != "f" or bool(np.isfinite(X).all()))
+    )
+
+
+def _are_plain(targets, n_rows):
+    """The same of targets: some, of one column each."""
+    return bool(targets) and all(
+        type(y) is np.ndarray
+        and y.shape == (n_rows,)
+        and y.dtype.kind in "biuf"
+        and (y.dtype.kind != "f" or bool(np.isfinite(y).all()))
+        for y in targets
     )
 
 

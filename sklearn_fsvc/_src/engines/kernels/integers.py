@@ -8,6 +8,9 @@ up in one step, in integers of 32 bits:
 
 The instruction takes bytes without a sign times bytes with one. Ours have none, so that one side
 is read less 128. What this takes away is put back from the sums of the units.
+
+Activations of 15 bits are two bytes, 128 times the high one and the low one of 7 bits, each packed
+for itself: four products of bytes.
 """
 
 from itertools import product
@@ -38,28 +41,29 @@ _SIGNS = -(2**31) + 0x808080
 class _Products:
     """The sums of a group of units times some columns, while the code is emitted."""
 
-    def __init__(self, b, words, group, other, first):
-        self.b, self.words = b, words
+    def __init__(self, b, words, group, columns, other, first):
+        self.b, self.words, self.columns = b, words, columns
         self.group, self.other, self.first = group, other, first
         self.n_words = b.extract_value(words.shape, 1)
         self.vector = ir.VectorType(I32, LANES)
 
-    def _word(self, group, k, unit):
+    def _word(self, words, group, k, unit):
         """Pointer to the word of a unit."""
         b = self.b
         step = b.add(b.mul(group, self.n_words), k)
-        return b.gep(self.words.data, [b.add(b.mul(step, I64(GROUP)), unit)])
+        return b.gep(words.data, [b.add(b.mul(step, I64(GROUP)), unit)])
 
     def _units(self, k, v):
         """The bytes of a vector of units, less 128."""
-        b, pointer = self.b, self._word(self.group, k, I64(v * LANES))
+        b, pointer = self.b, self._word(self.words, self.group, k, I64(v * LANES))
         vector = b.load(b.bitcast(pointer, self.vector.as_pointer()), align=4)
         return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES))
 
     def _column(self, k, c):
         """The bytes of a column, in all lanes."""
         b, column = self.b, self.b.add(self.first, I64(c))
-        return terms.splat(b, self.vector, b.load(self._word(self.other, k, column)))
+        word = self._word(self.columns, self.other, k, column)
+        return terms.splat(b, self.vector, b.load(word))
 
     def into(self, out):
         """Put them into an array (columns, units) of 32-bit integers."""
@@ -81,16 +85,16 @@ class _Products:
 
 
 @intrinsic
-def _products(context, words, group, other, first, out):
+def _products(context, words, group, columns, other, first, out):
     """Sums over all rows of the bytes of a group, less 128, times those of columns of another."""
-    signature = types.void(words, group, other, first, out)
+    signature = types.void(words, group, columns, other, first, out)
 
     def codegen(context, b, signature, args):
         arrays = [
             make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, args, strict=True)
         ]
-        _Products(b, *arrays[:4]).into(arrays[4])
+        _Products(b, *arrays[:5]).into(arrays[5])
         return context.get_dummy_value()
 
     return signature, codegen
@@ -109,12 +113,35 @@ def add_products(words, origin, begin, end, of_units, of_columns, scale, out):
         for j in range(begin, end, COLUMNS):
             other = j // GROUP
             for i in range(max(low, other), min(low + _BLOCK, words.shape[0])):
-                _products(words, i, other, j % GROUP, sums)
+                _products(words, i, words, other, j % GROUP, sums)
                 first = i * GROUP
                 for c in range(min(COLUMNS, end - j)):
                     more = of_columns[j + c]
                     for u in range(min(GROUP, n_units - first)):
                         total = np.float64(sums[c, u]) + of_units[first + u] + more
+                        out[j + c - origin, first + u - origin] += scale * total
+
+
+@jit
+def add_split_products(high, low, origin, begin, end, of_units, of_columns, scale, out):
+    """`add_products` of words in two slices: 128 times the high one, and the low one."""
+    n_units = origin + out.shape[1]
+    top, cross, across, rest = np.empty((4, COLUMNS, GROUP), np.int32)
+    for start in range(begin // GROUP, high.shape[0], _BLOCK // 2):
+        for j in range(begin, end, COLUMNS):
+            other, at = j // GROUP, j % GROUP
+            for i in range(max(start, other), min(start + _BLOCK // 2, high.shape[0])):
+                _products(high, i, high, other, at, top)
+                _products(high, i, low, other, at, cross)
+                _products(low, i, high, other, at, across)
+                _products(low, i, low, other, at, rest)
+                first = i * GROUP
+                for c in range(min(COLUMNS, end - j)):
+                    more = of_columns[j + c]
+                    for u in range(min(GROUP, n_units - first)):
+                        middle = np.float64(cross[c, u]) + np.float64(across[c, u])
+                        total = 16384.0 * top[c, u] + 128.0 * middle + rest[c, u]
+                        total += of_units[first + u] + more
                         out[j + c - origin, first + u - origin] += scale * total
 
 
@@ -149,3 +176,33 @@ def _pack(H, steps, zero, begin, end, words, totals):
 
 
 pack_float32, pack_float64 = (jit(named(_pack, f"pack_{t}")) for t in FLOATS)
+
+
+def _split(H, steps, zero, begin, end, high, low, totals):
+    """`_pack` for numbers ``H * steps + zero`` of 15 bits: their high 8 and their low 7.
+
+    Rows and units that are missing are all 0. `totals` (2, units) are sums of both.
+    """
+    n_rows, n_units = H.shape
+    for g in range(begin, end):
+        first = g * GROUP
+        n = min(GROUP, n_units - first)
+        sums = np.zeros((2, GROUP), np.int32)
+        for k in range(high.shape[1]):
+            m = min(4, n_rows - 4 * k)
+            if n < GROUP or m < 4:
+                high[g, k] = 0
+                low[g, k] = 0
+            for u in range(n):
+                for r in range(m):
+                    q = np.int32(H[4 * k + r, first + u] * steps) + zero
+                    high[g, k, u, r] = np.uint8(q >> 7)
+                    low[g, k, u, r] = np.uint8(q & 127)
+                    sums[0, u] += q >> 7
+                    sums[1, u] += q & 127
+        for u in range(n):
+            totals[0, first + u] += sums[0, u]
+            totals[1, first + u] += sums[1, u]
+
+
+split_float32, split_float64 = (jit(named(_split, f"split_{t}")) for t in FLOATS)
