@@ -107,12 +107,15 @@ def test_what_is_searched_beside_what_is_given(wine):
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
     ours = same_fits(ALL_AUTO, grid, wine)
-    n_tried = {
-        (network.kernel, network.radius): len(set(network.trials_[["kernel", "radius"]].tolist()))
+    tried = {
+        (network.kernel, network.radius): set(network.trials_[["kernel", "radius"]].tolist())
         for network in ours
         if network.alpha == 1.0
     }
-    assert n_tried["auto", "auto"] > n_tried["gaussian", "auto"] > n_tried["gaussian", 4.0] > 0
+    kernels = {how: {kernel for kernel, _ in each} for how, each in tried.items()}
+    assert kernels["auto", "auto"] == {"laplacian", "triangular"}
+    assert kernels["gaussian", "auto"] == kernels["gaussian", 4.0] == {"gaussian"}
+    assert len(tried["gaussian", "auto"]) > len(tried["gaussian", 4.0]) > 0
 
 
 @pytest.mark.parametrize("selection_radius", [None, 3.0])
