@@ -113,8 +113,9 @@ def test_what_is_searched_beside_what_is_given(wine):
         if network.alpha == 1.0
     }
     kernels = {how: {kernel for kernel, _ in each} for how, each in tried.items()}
-    assert kernels["auto", "auto"] == {"laplacian", "triangular"}
-    assert kernels["gaussian", "auto"] == kernels["gaussian", 4.0] == {"gaussian"}
+    assert kernels["auto", "auto"] >= {"laplacian", "triangular"}
+    assert all("gaussian" in kernels["gaussian", radius] for radius in ("auto", 4.0))
+    assert "triangular" not in kernels["gaussian", "auto"]
     assert len(tried["gaussian", "auto"]) > len(tried["gaussian", 4.0]) > 0
 
 
