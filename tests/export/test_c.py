@@ -54,6 +54,7 @@ class Root(Step):
 
 CLASSIFIERS = {
     "8 bits": (RBFClassifier(100, precision=8, **FIXED), "f4"),
+    "softmax": (TanhClassifier(100, readout="softmax", **GIVEN), "f4"),
     "8 bits, tanh": (TanhClassifier(100, precision=8, **FIXED), "f4"),
     "15 bits, doubles": (TanhClassifier(100, precision=15, **FIXED), "f8"),
     "chosen": (RBFClassifier(100, **FIXED), "u1"),

@@ -61,9 +61,10 @@ def test_activations_of_few_bits(make, bits):
         RBFClassifier(150, random_state=0, feature_weights=MAP, metric="euclidean", alpha=0.1),
         RBFClassifier(150, random_state=0, **NARROW),
         RBFClassifier(150, random_state=0, readout="lms"),
+        TanhClassifier(80, random_state=0, readout="softmax", alpha=1.0, feature_weights=None),
         TanhClassifier(150, random_state=0),
     ],
-    ids=["chosen", "weights", "map", "narrow", "lms", "tanh"],
+    ids=["chosen", "weights", "map", "narrow", "lms", "softmax", "tanh"],
 )
 def test_classifiers_answer_as_they_do(model, dtype):
     model.fit(X.astype(dtype), Y)

@@ -38,6 +38,7 @@ FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 MAKERS = {
     "rbf classifier": (lambda: RBFClassifier(10, **FIXED), X),
     "tanh classifier": (lambda: TanhClassifier(10, **FIXED), X),
+    "softmax": (lambda: TanhClassifier(10, readout="softmax", alpha=1.0, **FIXED), X),
     "patch classifier": (lambda: PatchClassifier(10, **FIXED), X),
     "patch regressor": (lambda: PatchRegressor(10, uncertainty=True, **FIXED), X),
     "patch projector": (lambda: PatchProjector(10, kernel="laplacian", **FIXED), X),

@@ -8,17 +8,20 @@ from sklearn.linear_model import LogisticRegression
 
 import naive
 from allocated import peak
+from readouts.left_out import without_each_row
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.team import Team
 from sklearn_fsvc._src.estimators.targets import ClassTargets, SeveralTargets
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import softmax, softmax_penalty
+from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.log_loss import LogLoss
 from sklearn_fsvc._src.readouts.newton import History
 from sklearn_fsvc._src.readouts.softmax import sampled, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
 from sklearn_fsvc._src.readouts.solution import warn_of
 from sklearn_fsvc._src.rows.blocks import open_all
+from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from teams import Half
@@ -307,7 +310,7 @@ def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
     X, y = table(3)
     seen = []
 
-    def told(self, job, layer, samples, held):
+    def told(self, job, layer, samples, held, ridge_alpha):
         seen.append(len(samples))
         self.log_loss = lambda alpha: abs(np.log(alpha) - 1)
 
@@ -318,3 +321,27 @@ def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
         )
     assert set(seen) == {4 * M}
     np.testing.assert_allclose(found.alpha, 10**0.5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_may_be_drawn_to_the_ridge(n_classes):
+    """By a large penalty W is the ridge's, calibrated; by a small one, hardly at all."""
+    X, y = table(n_classes)
+    H, layer = naive.hidden(tanh_layer(), X), tanh_layer()
+    with get_engine("jit") as engine:
+        job = Job(engine)
+        far, near = (
+            train_softmax(job, layer, samples_of(X, y), alpha, tol=1e-6, ridge_alpha=1.0)
+            for alpha in (1e8, 1e-3)
+        )
+        free = train_softmax(job, layer, samples_of(X, y), 1e-3, tol=1e-6)
+    W, _ = naive.ridge(H, np.eye(n_classes)[y], 1.0)
+    scores = without_each_row(H, np.eye(n_classes)[y], 1.0)
+    scores = np.diff(scores, axis=1) if n_classes == 2 else scores
+    few = np.argsort(exact_hashes(X))[:512]
+    T = fit_temperature(scores[few], y[few])
+    centred = (W - W.mean(axis=0)) / T
+    found = far.solution.W
+    np.testing.assert_allclose(found - found.mean(axis=0), centred, atol=1e-5 * abs(centred).max())
+    assert near.loss < far.loss
+    np.testing.assert_allclose(near.loss, free.loss, rtol=0.05)

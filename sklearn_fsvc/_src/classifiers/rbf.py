@@ -85,7 +85,8 @@ default="auto"
         from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
         downhill from a first guess.
         With "softmax" it is a number above 0, or "auto", which minimises the log-loss of rows
-        that are held out.
+        that are held out, and draws W to the ridge's solution, calibrated, instead of to 0: the
+        penalty is ``alpha / 2 |W - W_ridge|^2``.
     forgetting : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.

@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 from ..rows.streaming import Consumer, stream
 from .log_loss import LogLoss
 from .newton import Coordinates, History, Kept, Model
+from .prior import calibrated_ridge
 from .ridge import gather
 from .solution import Solution
 from .statistics import RidgeStatistics
@@ -67,7 +68,9 @@ class Found(NamedTuple):
     n_passes: int
 
 
-def train_softmax(job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None):
+def train_softmax(
+    job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None, ridge_alpha=None
+):
     """A readout that minimises ``sum w log-loss + alpha / 2 |W|^2``.
 
     Of two classes W is one vector, as it is in scikit-learn's `LogisticRegression`; several
@@ -87,13 +90,16 @@ def train_softmax(job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics
         Steps at most, each of which is a pass over the rows.
     statistics : RidgeStatistics, optional
         Of the samples, where they are known.
+    ridge_alpha : float, optional
+        Where it is given, W is drawn to the ridge's solution at that penalty, calibrated, and not
+        to 0: the penalty is ``alpha / 2 |W - W_ridge|^2``.
 
     Returns
     -------
     Found
         With a `Solution.problem` where it did not converge.
     """
-    return Training(job, layer, samples, statistics).run(alpha, tol, max_iter)
+    return Training(job, layer, samples, statistics, ridge_alpha).run(alpha, tol, max_iter)
 
 
 def sampled(spread, n, random):
@@ -122,7 +128,7 @@ class Training:
 
     Parameters
     ----------
-    job, layer, samples, statistics
+    job, layer, samples, statistics, ridge_alpha
         As of `train_softmax`.
 
     Attributes
@@ -131,7 +137,7 @@ class Training:
         The readout so far, from which the next penalty begins; None to begin with.
     """
 
-    def __init__(self, job, layer, samples, statistics=None):
+    def __init__(self, job, layer, samples, statistics=None, ridge_alpha=None):
         self.n_passes, self.layer, self.samples, self.point = 0, layer, samples, None
         self.log_loss = LogLoss.of(samples.targets)
         self._weights = len(samples) if samples.weight is None else float(samples.weight.sum())
@@ -141,6 +147,11 @@ class Training:
         self.statistics, self.algebra = statistics, job.engine.algebra
         self._take_memory(job.named(f"{job.what}, softmax"))
         self._coordinates, self._random = None, np.random.default_rng(0)
+        self._prior = None
+        if ridge_alpha is not None:
+            self._prior = calibrated_ridge(
+                self.job, layer, samples, self.statistics, ridge_alpha, self.log_loss
+            )
 
     def _take_memory(self, job):
         """Reserve what is there beside each pass: two matrices, kept rows, and readouts."""
@@ -164,7 +175,7 @@ class Training:
     def run(self, alpha, tol, max_iter):
         """`Found` for a penalty."""
         self.alpha = alpha
-        T = self._first_point() if self.point is None else self.point
+        T = self._begin() if self.point is None else self.point
         loss, G, spread = self._at([T])[0]
         history, problem, n_iter = History(_MEMORY), "", 0
         while True:
@@ -191,14 +202,17 @@ class Training:
         self.point = T
         return Found(self._solution(T, problem), loss, gap / loss, n_iter, self.n_passes)
 
-    def _first_point(self):
-        """The ridge's solution, as long as the log-loss of some rows wants it."""
+    def _begin(self):
         rows = self.samples.present
         if self.n_kept < len(rows):
             n = min(self.n_kept, _FIRST_ROWS)
             rows = np.sort(self._random.choice(rows, n, replace=False))
         self._keep(rows)
         self._set_coordinates(_CURVATURE)
+        return self._first_point(rows) if self._prior is None else self._prior
+
+    def _first_point(self, rows):
+        """The ridge's solution, as long as the log-loss of some rows wants it."""
         c, xp = self._coordinates, self.algebra.xp
         right = xp.concatenate([self.statistics.right, xp.zeros((1, len(self.statistics.y)))])
         z = c.gradient(right)
@@ -262,9 +276,10 @@ class Training:
         return sums.found()
 
     def _with_penalty(self, T, loss, gradient, spread):
-        G = self.algebra.here(gradient).copy()
-        G[:-1] += self.alpha * T[:-1]
-        return float(loss) + self.alpha / 2 * float((T[:-1] ** 2).sum()), G, spread
+        G, W = self.algebra.here(gradient).copy(), T[:-1]
+        W = W if self._prior is None else W - self._prior[:-1]
+        G[:-1] += self.alpha * W
+        return float(loss) + self.alpha / 2 * float((W**2).sum()), G, spread
 
     def _direction(self, T, G, spread, history):
         """Where to go, and by how much the objective should fall on the way."""

@@ -16,7 +16,7 @@ _PER_UNIT, _NUMBERS = 4, 2**24
 _TOL, _MAX_ITER = 1e-3, 30
 
 
-def search_softmax_penalty(job, layer, samples, random):
+def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
     """The penalty with the least log-loss on held-out rows.
 
     Downhill from 1 on, by steps of STEP; each readout begins where its neighbour ended. Of many
@@ -29,6 +29,8 @@ def search_softmax_penalty(job, layer, samples, random):
     layer : RBFLayer or TanhLayer
     samples : Samples
     random : numpy.random.Generator
+    ridge_alpha : float, optional
+        As of `train_softmax`.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def search_softmax_penalty(job, layer, samples, random):
     rows = _sample(samples.present, layer.n_units, random)
     some = replace(samples, X=samples.X) if len(rows) == len(samples) else samples.taken(rows)
     parts = that_judge(parts_to_hold_out(np.arange(len(some)), random), layer.n_units)
-    folds = [_Fold(job, layer, some, held) for held in parts]
+    folds = [_Fold(job, layer, some, held, ridge_alpha) for held in parts]
     tried = {}
 
     def error_at(power):
@@ -61,10 +63,11 @@ def _sample(rows, n_units, random):
 class _Fold:
     """Rows that are trained on and rows that are held out."""
 
-    def __init__(self, job, layer, samples, held):
+    def __init__(self, job, layer, samples, held, ridge_alpha):
         kept = np.setdiff1d(np.arange(len(samples)), held)
         self._held = samples.taken(held)
-        self._training = Training(job.named(f"{job.what}, held out"), layer, samples.taken(kept))
+        job = job.named(f"{job.what}, held out")
+        self._training = Training(job, layer, samples.taken(kept), None, ridge_alpha)
         self._job, self._layer = self._training.job, layer
 
     def log_loss(self, alpha):

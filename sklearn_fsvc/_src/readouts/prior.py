@@ -1,0 +1,34 @@
+"""Where a softmax readout is drawn to: the ridge's solution, as long as unseen rows want it."""
+
+import numpy as np
+
+from .calibration import fit_temperature
+from .sample import draw
+from .unseen import Unseen
+
+
+def calibrated_ridge(job, layer, samples, statistics, alpha, log_loss):
+    """The readout (n_units + 1, n_scores) of a ridge, each output divided by its temperature.
+
+    Parameters
+    ----------
+    job, layer, samples
+        As of `train_softmax`.
+    statistics : RidgeStatistics
+        Of the samples; they stay.
+    alpha : float
+        The ridge penalty.
+    log_loss : LogLoss
+    """
+    unseen = Unseen(job, layer, draw(job, samples), statistics)
+    solution, xp = statistics.solve(alpha, also=unseen.take), statistics.xp
+    scores, _ = unseen.found[layer.n_units]
+    T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
+    lengths, ends = [], np.cumsum(log_loss.sizes)
+    for size, end in zip(log_loss.sizes, ends, strict=True):
+        own, sums = (each[:, end - size : end] for each in (scores, unseen.sample.rows.sums))
+        own = np.diff(own, axis=1) if size == 2 else own
+        rows, codes = np.nonzero(sums)
+        inverse = 1 / fit_temperature(own[rows], codes, sums[rows, codes])
+        lengths += [inverse] * (1 if size == 2 else size)
+    return xp.stack(log_loss.of_scores(T)).T * xp.asarray(lengths)
