@@ -19,7 +19,7 @@ from .ridge import refuse
 from .solution import Solution
 
 # Rows for each unit up to which the dual takes less time, and rows at most.
-_PART, _MOST = 0.7, 4096
+_PART, _MOST = 0.45, 4096
 # Numbers of a row that are there for each other row: products, a part of them, and a factor.
 _COPIES = 4
 
