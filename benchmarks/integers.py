@@ -19,7 +19,7 @@ from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.engines.host import HostStopwatch
 from sklearn_fsvc._src.formulas import Steps
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.timing import medians
 
 PRECISIONS = "float", 8, 15, "auto"
@@ -28,7 +28,7 @@ PRECISIONS = "float", 8, 15, "auto"
 def product(args, n_units):
     """Each way to make H'H of so many units, and its rate beside that of OpenBLAS."""
     H = np.random.default_rng(0).random((args.rows, n_units), np.float32)
-    gram, work = Panels(n_units, HOST), {"ssyrk": partial(ssyrk, 1.0, H.T)}
+    gram, work = PackedSymmetric(n_units, HOST), {"ssyrk": partial(ssyrk, 1.0, H.T)}
     work["ours, float32"] = partial(gram.add_gram, H)
     for bits in (8, 15):
         steps = Steps(bits, is_signed=False)

@@ -22,7 +22,7 @@ from _report import arguments, report
 from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.timing import medians
 
 FEATURES = 64
@@ -32,7 +32,7 @@ CLASSES = 10
 def factorisations(args, engine, order):
     """Seconds by panels, and by one call."""
     algebra, xp = engine.algebra, engine.xp
-    panels = Panels(order, algebra)
+    panels = PackedSymmetric(order, algebra)
     panels.add_gram(xp.asarray(np.random.default_rng(0).normal(size=(64, order))))
     panels.add_to_diagonal(float(order))
     full = panels.full()

@@ -18,7 +18,7 @@ from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
 CLASSES = 10
 
@@ -70,20 +70,20 @@ def compare(args, name, model, X, y):
 
 
 def panels_of(engine, order):
-    """A matrix that has a factor, dealt over the team of the engine if it has one."""
+    """A matrix that has a factor, sharded over the team of the engine if it has one."""
 
     def some(member, number, stop=None):
-        own = Panels.some(order, member.algebra, number, n)
+        own = PackedSymmetric.some(order, member.algebra, number, n)
         own.add_gram(member.xp.asarray(np.random.default_rng(0).normal(size=(64, order))))
         own.add_to_diagonal(float(order))
         return own.blocks
 
     n = 1 if engine.team is None else len(engine.team.members)
     if n == 1:
-        return Panels(order, engine.algebra, some(engine, 0))
+        return PackedSymmetric(order, engine.algebra, some(engine, 0))
     parts = engine.team.each(some, list(range(n)))
     blocks = [parts[i % n][i] for i in range(len(parts[0]))]
-    return Panels(order, engine.algebra, blocks, engine.team)
+    return PackedSymmetric(order, engine.algebra, blocks, engine.team)
 
 
 def factorisations(args, order):

@@ -18,7 +18,7 @@ GROUPS = {
     "Selection of centres": ("selection", "selection_radius", "overlap", "shuffle"),
     "Readout": (
         "alpha", "readout", "learning_rate", "max_iter", "class_weight",
-        "uncertainty", "forgetting", "target_transform",
+        "uncertainty", "forgetting_factor", "target_transform",
     ),
     "Where and how": ("device", "max_memory", "random_state", "verbose"),
 }  # fmt: skip

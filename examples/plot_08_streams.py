@@ -33,8 +33,8 @@ def rows_of(day):
 # what changes is the readout.
 
 keeps, window, fades = (
-    TanhClassifier(100, alpha=1.0, forgetting=forgetting, random_state=0)
-    for forgetting in (1.0, 1.0, 0.999)
+    TanhClassifier(100, alpha=1.0, forgetting_factor=factor, random_state=0)
+    for factor in (1.0, 1.0, 0.999)
 )
 scores = {"keeps all days": [], f"window of {WINDOW} days": [], "memory that fades": []}
 held = deque()

@@ -6,7 +6,7 @@ import pytest
 from sklearn_fsvc._src.engines import algebra, integers
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Steps
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
 ALL_STEPS = [Steps(bits, is_signed) for bits in (8, 15) for is_signed in (False, True)]
 each_kind = pytest.mark.parametrize("steps", ALL_STEPS, ids=str)
@@ -44,9 +44,9 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("shape", [(1, 1), (3, 70), (1003, 33), (2500, 130)], ids=str)
 @each_kind
 def test_products_are_those_of_integers(steps, shape, dtype, way, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.panels.WIDTH", 64)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 64)
     H, q = rounded(steps, *shape, dtype)
-    gram = Panels(shape[1], HOST)
+    gram = PackedSymmetric(shape[1], HOST)
     for _ in range(2):
         gram.add_gram(H, steps)
     expected = np.tril(2 * (q.T @ q)) / steps.scale**2
@@ -58,7 +58,7 @@ def test_the_largest_sums_fit(steps, way):
     """All rows at the end of the range, as many as bytes take."""
     H = np.full((integers.MOST_ROWS, 3), steps.most / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1
-    gram = Panels(3, HOST)
+    gram = PackedSymmetric(3, HOST)
     gram.add_gram(H, steps)
     q = np.round(H.astype(np.float64) * steps.scale)
     np.testing.assert_array_equal(np.tril(gram.full()), np.tril(q.T @ q) / steps.scale**2)

@@ -72,14 +72,14 @@ class Fourier(Units):
 
 class FourierClassifier(NetworkClassifier):
     def __init__(
-        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting=1.0,
+        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting_factor=1.0,
         class_weight=None, random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
-        self.n_hidden, self.radius, self.alpha, self.forgetting = (
+        self.n_hidden, self.radius, self.alpha, self.forgetting_factor = (
             n_hidden,
             radius,
             alpha,
-            forgetting,
+            forgetting_factor,
         )
         self.class_weight = class_weight
         self.random_state, self.device = random_state, device
@@ -91,14 +91,14 @@ class FourierClassifier(NetworkClassifier):
 
 class FourierRegressor(NetworkRegressor):
     def __init__(
-        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting=1.0, uncertainty=False,
+        self, n_hidden=100, *, radius=1.0, alpha="auto", forgetting_factor=1.0, uncertainty=False,
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
-        self.n_hidden, self.radius, self.alpha, self.forgetting = (
+        self.n_hidden, self.radius, self.alpha, self.forgetting_factor = (
             n_hidden,
             radius,
             alpha,
-            forgetting,
+            forgetting_factor,
         )
         self.uncertainty, self.random_state = uncertainty, random_state
         self.device, self.max_memory, self.verbose = device, max_memory, verbose

@@ -115,8 +115,8 @@ def test_a_row_outside_every_unit_is_explained_by_the_nearest(model):
 
 
 def test_of_a_given_layer_the_rows_are_not_known():
-    lender = RBFClassifier(20, **GIVEN).fit(IRIS, WORDS)
-    model = RBFClassifier(layer=FrozenEstimator(lender), alpha=0.1).fit(IRIS, WORDS)
+    pretrained = RBFClassifier(20, **GIVEN).fit(IRIS, WORDS)
+    model = RBFClassifier(layer=FrozenEstimator(pretrained), alpha=0.1).fit(IRIS, WORDS)
     found = model.explain(IRIS[:2])
     assert found.support is None
     assert found.targets is None

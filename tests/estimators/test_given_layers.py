@@ -1,4 +1,4 @@
-"""Layers that are given: the same network as their lender's, and no selection."""
+"""Layers that are given: the same network as their pretrained's, and no selection."""
 
 import numpy as np
 import pytest
@@ -33,15 +33,15 @@ PAIRS = [
 
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize(
-    ("lender", "cls", "y"), PAIRS, ids=lambda value: getattr(value, "__name__", "")
+    ("pretrained", "cls", "y"), PAIRS, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_the_layer_is_the_lender_s(lender, cls, y, frozen, monkeypatch):
-    lender.fit(X[:100], Z[:100] if is_regressor(lender) else Y[:100])
+def test_the_layer_is_the_lender_s(pretrained, cls, y, frozen, monkeypatch):
+    pretrained.fit(X[:100], Z[:100] if is_regressor(pretrained) else Y[:100])
     for family in ("rbf", "tanh"):  # nothing is chosen
         monkeypatch.setattr(f"sklearn_fsvc._src.estimators.{family}.fit_layer", None)
-    layer = FrozenEstimator(lender) if frozen else lender
+    layer = FrozenEstimator(pretrained) if frozen else pretrained
     model = cls(3, layer=layer, alpha=1.0, random_state=0).fit(X, y)
-    theirs, ours = layer_of(lender), layer_of(model)
+    theirs, ours = layer_of(pretrained), layer_of(model)
     np.testing.assert_array_equal(theirs.units, ours.units)
     assert theirs.traits == ours.traits
     assert theirs.kind == ours.kind
@@ -73,9 +73,9 @@ def test_centres_are_given():
 def test_what_is_automatic_is_found_for_given_centres():
     model = RBFClassifier(layer=X[:30], feature_weights=None, random_state=0).fit(X, Y)
     assert model.centers_.shape == (30, 4)
-    assert set(model.trials_["kernel"]) == {"laplacian", "triangular"}
-    assert len(set(model.trials_["radius"])) > 2
-    assert model.trials_["n_units"].max() <= 30
+    assert set(model.search_results_["kernel"]) == {"laplacian", "triangular"}
+    assert len(set(model.search_results_["radius"])) > 2
+    assert model.search_results_["n_units"].max() <= 30
     assert model.score(X, Y) > 0.85
 
 
@@ -84,9 +84,9 @@ def test_dtypes(dtype):
     rows = np.abs(50 * X).astype(dtype)
     model = RBFClassifier(layer=rows[:20].astype(float), radius=100.0, alpha=1.0).fit(rows, Y)
     assert model.centers_.dtype == (np.float64 if dtype == np.uint8 else dtype)
-    lender = RBFProjector(20, radius=100.0).fit(np.abs(50 * X).astype(np.uint8))
-    model = RBFClassifier(layer=lender, alpha=1.0).fit(rows, Y)
-    again = RBFClassifier(layer=lender, alpha=1.0).fit(rows.astype(float), Y)
+    pretrained = RBFProjector(20, radius=100.0).fit(np.abs(50 * X).astype(np.uint8))
+    model = RBFClassifier(layer=pretrained, alpha=1.0).fit(rows, Y)
+    again = RBFClassifier(layer=pretrained, alpha=1.0).fit(rows.astype(float), Y)
     assert model.readout_coef_.dtype == (np.float64 if dtype == np.float64 else np.float32)
     assert (model.predict(rows) == again.predict(rows)).mean() > 0.95
 

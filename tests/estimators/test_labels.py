@@ -257,7 +257,7 @@ def test_what_is_automatic_finds_one_layer_for_all(X):
     Y = labels(X)
     for network in (RBFClassifier(60, random_state=0), TanhClassifier(60, random_state=0)):
         clf = network.fit(X, Y)
-        assert clf.alpha_ in clf.trials_["alpha"]
+        assert clf.alpha_ in clf.search_results_["alpha"]
         assert (clf.predict(X) == Y).mean() > 0.9
 
 

@@ -90,9 +90,9 @@ def test_weights_of_a_regressor(rows, rng):
     np.testing.assert_allclose(model.weights_, expected, rtol=1e-6)
     np.testing.assert_allclose(model.intercept_, (1 - expected.sum()) * mean, rtol=1e-6)
     # Rows that are equal are one, of their mean.
-    twin = np.where(np.arange(len(X)) < 90, np.arange(len(X)), 3 * np.arange(len(X)) - 270)
-    total = np.bincount(twin, weight)
-    Y = np.column_stack([np.bincount(twin, weight * own) / total for own in Y.T])
+    copied = np.where(np.arange(len(X)) < 90, np.arange(len(X)), 3 * np.arange(len(X)) - 270)
+    total = np.bincount(copied, weight)
+    Y = np.column_stack([np.bincount(copied, weight * own) / total for own in Y.T])
     errors = [np.average(((Y - s[:90]) ** 2).sum(axis=1), weights=total) for s in scores]
     np.testing.assert_allclose(model.loo_errors_, errors, rtol=1e-6)
     assert model.loo_error_ < min(errors)

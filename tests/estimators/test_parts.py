@@ -60,7 +60,7 @@ def test_rows_that_come_after_a_fit_leave_its_layer_alone():
     with pytest.warns(UserWarning, match="was trained by fit"):
         model.set_params(uncertainty=False).partial_fit(X[:50], X[:50, 0])
     gone = {"readout_coef_", "readout_intercept_", "alpha_", "alphas_", "loo_errors_", "posterior_"}
-    assert before.keys() - vars(model).keys() == gone | {"trials_"}
+    assert before.keys() - vars(model).keys() == gone | {"search_results_"}
     for name in ("centers_", "support_", "radius_", "center_targets_", "target_mean_"):
         assert getattr(model, name) is before[name]
 

@@ -67,12 +67,14 @@ def test_the_readout_is_that_of_rounded_activations(make, bits, device):
 
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
 def test_the_same_bits_in_every_order_of_rows(make, device):
-    lender = FrozenEstimator(make(80, device=device, precision=8, **GIVEN).fit(X[TRAIN], Y[TRAIN]))
-    once = make(layer=lender, device=device, alpha=1.0).fit(X[TRAIN], Y[TRAIN])
+    pretrained = FrozenEstimator(
+        make(80, device=device, precision=8, **GIVEN).fit(X[TRAIN], Y[TRAIN])
+    )
+    once = make(layer=pretrained, device=device, alpha=1.0).fit(X[TRAIN], Y[TRAIN])
     assert once.precision_ == 8
     order = np.random.default_rng(0).permutation(1000)
-    again = make(layer=lender, device=device, alpha=1.0).fit(X[order], Y[order])
-    parts = make(layer=lender, device=device, alpha=1.0)
+    again = make(layer=pretrained, device=device, alpha=1.0).fit(X[order], Y[order])
+    parts = make(layer=pretrained, device=device, alpha=1.0)
     for rows in np.array_split(order, 7):
         parts.partial_fit(X[rows], Y[rows], classes=range(10))
     for model in (again, parts.solve()):

@@ -113,10 +113,10 @@ def test_bytes_have_the_map_of_floats(directed):
 
 
 def test_a_lent_layer_comes_with_its_map(X, y):
-    lender = RBFProjector(20, feature_weights=MAPS["low rank"], **GIVEN).fit(X)
-    model = RBFClassifier(layer=lender, alpha=1.0).fit(X, y)
+    pretrained = RBFProjector(20, feature_weights=MAPS["low rank"], **GIVEN).fit(X)
+    model = RBFClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_map_, MAPS["low rank"])
-    mapped = clone(lender).set_params(feature_weights=None).fit(X @ MAPS["low rank"])
+    mapped = clone(pretrained).set_params(feature_weights=None).fit(X @ MAPS["low rank"])
     other = RBFClassifier(layer=mapped, alpha=1.0).fit(X @ MAPS["low rank"], y)
     expected = other.decision_function(X @ MAPS["low rank"])
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-7)

@@ -239,7 +239,7 @@ def test_automatic_penalties(regressor, X, alpha):
     model = regressor.set_params(alpha=alpha).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), expected(model, X, Y, model.alpha_), rtol=1e-6)
     tried, errors = (
-        (model.trials_["alpha"], model.trials_["error"]) if alpha == "auto"
+        (model.search_results_["alpha"], model.search_results_["error"]) if alpha == "auto"
         else (model.alphas_, model.loo_errors_)
     )  # fmt: skip
     assert model.alpha_ == tried[errors.argmin()]

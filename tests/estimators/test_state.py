@@ -120,8 +120,8 @@ def test_no_warning_within_a_minor_version(version, monkeypatch):
 def test_parameters_that_an_older_version_did_not_have(monkeypatch):
     model = RBFClassifier(5, overlap=0.5, random_state=0).fit(X, X[:, 0] > 0.5)
     expected = model.predict(X)
-    del model.forgetting, model.layer
+    del model.forgetting_factor, model.layer
     loaded = saved(model, monkeypatch, VERSION)()
-    assert (loaded.forgetting, loaded.layer, loaded.overlap) == (1.0, None, 0.5)
+    assert (loaded.forgetting_factor, loaded.layer, loaded.overlap) == (1.0, None, 0.5)
     np.testing.assert_array_equal(loaded.predict(X), expected)
     loaded.fit(X, X[:, 0] > 0.5)

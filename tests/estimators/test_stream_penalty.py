@@ -109,7 +109,9 @@ def test_of_many_rows_one_part_judges():
 
 
 def test_they_fade_together():
-    model = learnt(np.arange(500), clone(MODEL).set_params(forgetting=0.99), n_calls=5).solve()
+    model = learnt(
+        np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5
+    ).solve()
     held = sum(part.n for part in model._learning.stream.held)
     assert model._learning.stream.total.n == pytest.approx(held)
     assert held == pytest.approx((1 - 0.99**500) / 0.01)
@@ -138,7 +140,7 @@ def test_it_travels():
     model = learnt(np.arange(500))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other.solve().alpha_ == copy.copy(model).solve().alpha_
-        assert other.trials_.dtype.names[-2:] == ("alpha", "error")
+        assert tuple(other.search_results_)[-2:] == ("alpha", "error")
 
 
 def test_models_with_and_without_parts_that_are_held_out():

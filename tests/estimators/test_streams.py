@@ -182,7 +182,7 @@ def test_the_first_rows_choose_what_fit_would(case):
     model, fitted = clone(chosen).partial_fit(X, case.y, **case.known), chosen.fit(X, case.y)
     np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
     # The parts of the rows that judge the penalty are others, six of equal size nearly.
-    least = [each.trials_["error"].min() for each in (model.solve(), fitted)]
+    least = [each.search_results_["error"].min() for each in (model.solve(), fitted)]
     np.testing.assert_allclose(*least, rtol=0.1)
     refitted = clone(chosen).set_params(layer=FrozenEstimator(model), alpha=model.alpha_)
     assert_same(model, refitted.fit(X, case.y))
@@ -222,10 +222,12 @@ def test_what_needs_all_rows_again_has_no_partial_fit(model, reason):
         raise error.value
 
 
-@pytest.mark.parametrize("forgetting", [0, -0.5, 1.5, np.nan, "0.5"])
-def test_no_other_memory(forgetting):
-    with pytest.raises((ValueError, TypeError), match="forgetting="):
-        TanhClassifier(forgetting=forgetting).partial_fit(X, CLASSES, classes=list("abc"))
+@pytest.mark.parametrize("forgetting_factor", [0, -0.5, 1.5, np.nan, "0.5"])
+def test_no_other_memory(forgetting_factor):
+    with pytest.raises((ValueError, TypeError), match="forgetting_factor="):
+        TanhClassifier(forgetting_factor=forgetting_factor).partial_fit(
+            X, CLASSES, classes=list("abc")
+        )
 
 
 @pytest.mark.parametrize("step", [1, 7, N])
@@ -234,7 +236,7 @@ def test_rows_fade(step, monkeypatch):
     monkeypatch.setattr(online, "_LEAST_ROWS", 50)
     present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
     age = present[::-1].cumsum()[::-1] - 1
-    model = TanhClassifier(*TANH, forgetting=0.97, **PLAIN)
+    model = TanhClassifier(*TANH, forgetting_factor=0.97, **PLAIN)
     for start in range(0, N, step):
         part = slice(start, start + step)
         if present[part].any():
@@ -242,7 +244,7 @@ def test_rows_fade(step, monkeypatch):
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
     assert_same(pickle.loads(pickle.dumps(model)), fitted)
-    with pytest.raises(ValueError, match=r"forgetting=0.97.*forgetting=1"):
+    with pytest.raises(ValueError, match=r"forgetting_factor=0.97.*forgetting_factor=1"):
         model.forget(X[:5], CLASSES[:5])
 
 
@@ -250,7 +252,7 @@ def test_the_memory_may_change():
     model = TanhClassifier(*TANH, **PLAIN)
     parts, weight = np.array_split(np.arange(N), 4), np.ones(N)
     for part, factor in zip(parts, (0.95, 1.0, 0.9, 1.0), strict=True):
-        model.set_params(forgetting=factor).partial_fit(X[part], CLASSES[part], list("abc"))
+        model.set_params(forgetting_factor=factor).partial_fit(X[part], CLASSES[part], list("abc"))
         weight[: part[0]] *= factor ** len(part)
         weight[part] = factor ** np.arange(len(part))[::-1]
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
@@ -267,7 +269,7 @@ def test_an_ill_conditioned_stream_warns():
 
 def test_a_memory_that_is_short_forgets_the_past():
     """Weights far under the smallest float: neither NaN nor a warning."""
-    model = TanhClassifier(*TANH, forgetting=0.3, **PLAIN)
+    model = TanhClassifier(*TANH, forgetting_factor=0.3, **PLAIN)
     model.partial_fit(X, CLASSES, classes=list("abc")).predict(X)
     for _ in range(20):
         model.partial_fit(X, CLASSES).predict(X)

@@ -137,16 +137,16 @@ def test_a_map_of_sparse_rows_labels_and_bytes(X, y):
 
 
 def test_a_lent_layer_comes_with_its_map(X, y):
-    lender = TanhProjector(20, feature_weights=MAPS[1]).fit(X, y)
-    model = TanhClassifier(layer=lender, alpha=1.0).fit(X, y)
+    pretrained = TanhProjector(20, feature_weights=MAPS[1]).fit(X, y)
+    model = TanhClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_map_, MAPS[1])
 
 
 def test_a_lent_layer_comes_with_its_weights(X, y):
-    lender = TanhProjector(20, feature_weights="learned", random_state=0).fit(X, y)
-    model = TanhClassifier(layer=lender, alpha=1.0).fit(X, y)
-    np.testing.assert_array_equal(model.feature_weights_, lender.feature_weights_)
-    np.testing.assert_array_equal(model.components_, lender.components_)
+    pretrained = TanhProjector(20, feature_weights="learned", random_state=0).fit(X, y)
+    model = TanhClassifier(layer=pretrained, alpha=1.0).fit(X, y)
+    np.testing.assert_array_equal(model.feature_weights_, pretrained.feature_weights_)
+    np.testing.assert_array_equal(model.components_, pretrained.components_)
 
 
 @pytest.mark.parametrize("cls", [TanhClassifier, TanhProjector])

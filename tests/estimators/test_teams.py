@@ -153,10 +153,10 @@ def test_small_networks_are_the_leads_alone(rows, monkeypatch):
     monkeypatch.setattr(rbf, "choose", within)
     X, y = rows
     model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
-    assert len(model.trials_) > 10
+    assert len(model.search_results_["alpha"]) > 10
     at = calls.index("choice")
     assert calls[at + 1] == "chosen"
-    # Rows are dealt before; then there are the sums of all rows, and of those held out.
+    # Rows are sharded before; then there are the sums of all rows, and of those held out.
     assert calls[:at] == ["each"]
     assert set(calls[at + 2 :]) == {"each"}
 

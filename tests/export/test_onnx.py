@@ -115,8 +115,8 @@ def test_rows_outside_every_unit_get_the_nearest_centre(kernel):
 
 
 def test_rows_outside_a_layer_that_was_given_get_the_intercept():
-    lender = RBFProjector(100, kernel="triangular", radius=45.0, random_state=0).fit(X)
-    model = RBFClassifier(layer=lender, alpha=0.1).fit(X, Y)
+    pretrained = RBFProjector(100, kernel="triangular", radius=45.0, random_state=0).fit(X)
+    model = RBFClassifier(layer=pretrained, alpha=0.1).fit(X, Y)
     scores = answers(model, X_NEW, options={"raw_scores": True})["scores"]
     is_outside = outside(model, X_NEW)
     assert is_outside.any()

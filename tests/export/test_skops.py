@@ -51,7 +51,7 @@ MAKERS = {
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
     "classifiers": (lambda: MixtureClassifier([("a", TanhClassifier(10, **FIXED))]), X),
     "regressors": (lambda: MixtureRegressor([("a", TanhRegressor(10, **FIXED))]), X),
-    "lent": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
+    "pretrained": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)
     for kernel in KERNELS.values()
@@ -77,7 +77,7 @@ def test_it_is_the_same_model(name):
 
 @pytest.mark.parametrize("is_solved", [True, False])
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
-@pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "lent layer"])
+@pytest.mark.parametrize("layer", [None, FROZEN], ids=["own layer", "pretrained layer"])
 def test_sums_go_on(layer, form, is_solved):
     model = TanhClassifier(10, layer=layer, **FIXED)
     model.partial_fit(form(X[:100]), Y[:100], classes=range(3))

@@ -7,7 +7,7 @@ import naive
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.readouts import panels
+from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.held_out import (
     Trials,
     folds_of,
@@ -49,7 +49,9 @@ def statistics_of(engine, H, Y, weight=None):
 @pytest.mark.parametrize("width", [1024, 7])
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_error_is_that_of_the_rows(engine, monkeypatch, rng, width, is_weighted):
-    monkeypatch.setattr(panels, "WIDTH", width)  # units in one piece, and in ragged pieces
+    monkeypatch.setattr(
+        packed_symmetric, "WIDTH", width
+    )  # units in one piece, and in ragged pieces
     H, Y = rng.normal(size=(60, 20)) + 5, rng.normal(size=(60, 3))
     weight = rng.random(60) if is_weighted else None
     solution = statistics_of(engine, H[:40], Y[:40]).solve(0.3)

@@ -77,7 +77,7 @@ def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monke
     weight = some_weights() if weighted else None
     if rows is not None:
         monkeypatch.setattr("sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda *_: rows)
-        monkeypatch.setattr("sklearn_fsvc._src.readouts.twins._NUMBERS", rows)
+        monkeypatch.setattr("sklearn_fsvc._src.readouts.duplicates._NUMBERS", rows)
     clf = network.fit(X, y, sample_weight=weight)
     found = press_of(clf, X, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]

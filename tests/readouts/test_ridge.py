@@ -10,7 +10,7 @@ from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
@@ -59,7 +59,7 @@ def test_statistics_of_several_layers(layers, rng, weighted, some):
 def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, weighted, most):
     layers, X, y = layers
     weight = some_weights() if weighted else None
-    calls, add_gram = [0], Panels.add_gram
+    calls, add_gram = [0], PackedSymmetric.add_gram
 
     def short(panels, H, steps):
         calls[0] += 1
@@ -67,7 +67,7 @@ def test_out_of_memory_in_a_product_counts_each_row_once(layers, monkeypatch, we
             raise MemoryError
         add_gram(panels, H, steps)
 
-    monkeypatch.setattr(Panels, "add_gram", short)
+    monkeypatch.setattr(PackedSymmetric, "add_gram", short)
     for of_layer, layer in zip(statistics_of(layers, X, y, weight), layers, strict=True):
         assert_statistics(of_layer, layer, X, y, weight)
     assert calls[0] > 2

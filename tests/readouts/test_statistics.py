@@ -7,8 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 import naive
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.readouts import panels
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts import packed_symmetric
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.solution import warn_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
@@ -18,7 +18,7 @@ JIT = get_engine("jit")
 @pytest.fixture(autouse=True, params=[2048, 4], ids=lambda width: f"panels of {width}")
 def width(request, monkeypatch):
     """One panel as a rule, here several too."""
-    monkeypatch.setattr(panels, "WIDTH", request.param)
+    monkeypatch.setattr(packed_symmetric, "WIDTH", request.param)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_no_memory_for_a_tile_adds_nothing_of_it(engine, data, weighted, monkeyp
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Panels, "add_gram", fail)
+        patch.setattr(PackedSymmetric, "add_gram", fail)
         with pytest.raises(MemoryError):
             s.update(engine.to_device(H.copy()), engine.to_device(Y), weight)
     once = statistics(H, Y, weight, engine=engine)

@@ -1,6 +1,6 @@
 """Candidates that are "auto" beside candidates with numbers and names.
 
-Each network is compared with what its own fit would have left, its `trials_` too: what is
+Each network is compared with what its own fit would have left, its `search_results_` too: what is
 searched must begin where it would have begun, and meet the rows that it would have met.
 """
 
@@ -108,7 +108,9 @@ def test_what_is_searched_beside_what_is_given(wine):
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
     ours = same_fits(ALL_AUTO, grid, wine)
     tried = {
-        (network.kernel, network.radius): set(network.trials_[["kernel", "radius"]].tolist())
+        (network.kernel, network.radius): set(
+            zip(*(network.search_results_[name] for name in ("kernel", "radius")), strict=True)
+        )
         for network in ours
         if network.alpha == 1.0
     }

@@ -16,7 +16,7 @@ from sklearn_fsvc._src.readouts.held_out import Trials
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units import choice, feature_weights
-from sklearn_fsvc._src.units.choice import Wishes, choose, weighted
+from sklearn_fsvc._src.units.choice import SearchSpace, choose, weighted
 from sklearn_fsvc._src.units.request import RBFRequest
 
 JIT = get_engine("jit")
@@ -42,21 +42,21 @@ def request(**how):
     return RBFRequest(**options | how)
 
 
-def chosen(samples, wishes, engine=JIT, seed=0, max_memory=None, **how):
+def chosen(samples, space, engine=JIT, seed=0, max_memory=None, **how):
     trials = Trials(0.1)
     job, random = Job(engine, max_memory), np.random.default_rng(seed)
-    found = choose(job, samples, request(**how), wishes, random, trials)
+    found = choose(job, samples, request(**how), space, random, trials)
     return *found, trials
 
 
 def test_what_is_given_is_not_tried():
-    kernel, radius, weights, trials = chosen(made(), Wishes((LAPLACIAN,), 3.0, False))
+    kernel, radius, weights, trials = chosen(made(), SearchSpace((LAPLACIAN,), 3.0, False))
     assert (kernel, radius, weights, trials.rows) == (LAPLACIAN, 3.0, None, [])
 
 
 def test_the_least_error_is_taken(engine):
     kernels = TRIANGULAR, LAPLACIAN
-    kernel, radius, weights, trials = chosen(made(), Wishes(kernels, None, False), engine)
+    kernel, radius, weights, trials = chosen(made(), SearchSpace(kernels, None, False), engine)
     best = min(trials.rows, key=lambda row: row["error"])
     assert (kernel.name, radius) == (best["kernel"], best["radius"])
     assert weights is None
@@ -70,7 +70,7 @@ def test_widths_go_on_downhill(bends, is_narrow):
     """Beyond those that are tried at first: here none of them is the best one."""
     X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
     samples = samples_of(X, (np.sin(2 * np.pi * bends * X[:, 0]) > 0).astype(int))
-    _, radius, _, trials = chosen(samples, Wishes((LAPLACIAN,), None, False), n_units=600)
+    _, radius, _, trials = chosen(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
     first = list(dict.fromkeys(row["radius"] for row in trials.rows))[:3]
     assert (radius < min(first)) == is_narrow
     (at_best,) = {min(trials.rows, key=lambda row: row["error"])["radius"]}
@@ -80,7 +80,7 @@ def test_widths_go_on_downhill(bends, is_narrow):
 def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
     def n_penalties(factor):
         monkeypatch.setattr(choice, "_HOPELESS", factor)
-        *_, trials = chosen(made(), Wishes((LAPLACIAN,), None, False))
+        *_, trials = chosen(made(), SearchSpace((LAPLACIAN,), None, False))
         radii = [row["radius"] for row in trials.rows]
         return [radii.count(radius) for radius in dict.fromkeys(radii)]
 
@@ -90,7 +90,7 @@ def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
 
 def test_widths_are_parts_of_the_median_distance():
     samples = made()
-    *_, trials = chosen(samples, Wishes((LAPLACIAN,), None, False))
+    *_, trials = chosen(samples, SearchSpace((LAPLACIAN,), None, False))
     d = naive.distances(samples.X, samples.X, "manhattan")
     median = np.median(d[np.triu_indices(600, 1)])
     radii = sorted({row["radius"] for row in trials.rows})
@@ -101,14 +101,16 @@ def test_errors_are_those_of_rows_that_nobody_has_seen():
     """Labels by chance: no network is better than the shares of the classes."""
     X = np.random.default_rng(0).normal(size=(600, 3))
     samples = samples_of(X, np.random.default_rng(1).integers(0, 2, 600))
-    *_, trials = chosen(samples, Wishes((LAPLACIAN,), None, True))
+    *_, trials = chosen(samples, SearchSpace((LAPLACIAN,), None, True))
     assert min(row["error"] for row in trials.rows) > 0.48
 
 
 @pytest.mark.parametrize("selection", ["random", "global", "per_class"])
 def test_learned_weights_are_taken_where_they_help(selection):
     samples = made(n_useless=10)
-    *_, weights, trials = chosen(samples, Wishes((LAPLACIAN,), None, True), selection=selection)
+    *_, weights, trials = chosen(
+        samples, SearchSpace((LAPLACIAN,), None, True), selection=selection
+    )
     assert weights.argsort()[-2:].tolist() in ([0, 1], [1, 0])
     assert {row["weighted"] for row in trials.rows} == {False, True}
 
@@ -118,9 +120,9 @@ def test_learned_weights_are_left_where_they_harm(monkeypatch):
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
     monkeypatch.setattr(choice, "learn", lambda *_: (np.ones(4), wrong))
     samples = made(n_useless=2)
-    assert chosen(samples, Wishes((LAPLACIAN,), None, True))[2] is None
+    assert chosen(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
-    *_, weights, _ = chosen(samples, Wishes((LAPLACIAN,), None, True), weights=given)
+    *_, weights, _ = chosen(samples, SearchSpace((LAPLACIAN,), None, True), weights=given)
     assert weights is given
 
 
@@ -133,7 +135,7 @@ def test_equal_spread_is_taken_where_it_helps(monkeypatch):
     monkeypatch.setattr(choice, "learn", learn)
     samples = made(n_useless=2)
     samples.X[:, :2] /= 1000
-    weights = chosen(samples, Wishes((LAPLACIAN,), None, True))[2]
+    weights = chosen(samples, SearchSpace((LAPLACIAN,), None, True))[2]
     np.testing.assert_allclose(weights, [1, 1, 1e-3, 1e-3], rtol=0.5)
 
 
@@ -145,15 +147,15 @@ def test_weights_are_learned_from_rows_that_are_not_held_out(monkeypatch):
         return np.ones(2), np.ones(2)
 
     monkeypatch.setattr(choice, "learn", learn)
-    chosen(made(), Wishes((LAPLACIAN,), None, True))
+    chosen(made(), SearchSpace((LAPLACIAN,), None, True))
     assert len(seen[0]) == 500
 
 
 @pytest.mark.parametrize("selection", ["per_class", "random"])
 def test_more_units_than_the_small_network_change_no_choice(selection):
-    wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
     few, many = (
-        chosen(made(n_useless=3), wishes, n_units=n, selection_radius=radius, selection=selection)
+        chosen(made(n_useless=3), space, n_units=n, selection_radius=radius, selection=selection)
         for n, radius in ((150, None), (400, 0.3))
     )
     assert few[:2] == many[:2]
@@ -161,13 +163,13 @@ def test_more_units_than_the_small_network_change_no_choice(selection):
 
 
 def test_few_units_are_judged_as_few():
-    *_, trials = chosen(made(), Wishes((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
+    *_, trials = chosen(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
     assert {row["n_units"] for row in trials.rows} == {5}
 
 
 def test_every_device_chooses_the_same(engine):
-    wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
-    here, there = (chosen(made(n_useless=3), wishes, e) for e in (engine, JIT))
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    here, there = (chosen(made(n_useless=3), space, e) for e in (engine, JIT))
     assert here[0] == there[0]
     # Small networks are trained on sums in float32.
     assert here[1] == pytest.approx(there[1], rel=1e-5)
@@ -179,17 +181,17 @@ def test_rows_of_weight_0_are_as_good_as_absent(rng):
     lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
     with_lies = replace(samples, targets=lies, weight=keep.astype(float))
     without = samples_of(samples.X[keep], samples.targets.codes[keep])
-    wishes = Wishes((TRIANGULAR, LAPLACIAN), None, True)
-    here, there = chosen(with_lies, wishes), chosen(without, wishes)
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    here, there = chosen(with_lies, space), chosen(without, space)
     assert here[0] == there[0]
     assert here[1] == pytest.approx(there[1], rel=1e-9)
 
 
 def test_little_memory_changes_no_choice_and_is_kept():
-    samples, wishes = made(3000, n_useless=20), Wishes((TRIANGULAR, LAPLACIAN), None, False)
-    chosen(samples, wishes)  # compiled
-    free = chosen(samples, wishes)
-    tight, taken = peak(partial(chosen, max_memory=20 * MIB), samples, wishes)
+    samples, space = made(3000, n_useless=20), SearchSpace((TRIANGULAR, LAPLACIAN), None, False)
+    chosen(samples, space)  # compiled
+    free = chosen(samples, space)
+    tight, taken = peak(partial(chosen, max_memory=20 * MIB), samples, space)
     assert tight[0] == free[0]
     assert tight[1] == pytest.approx(free[1])
     assert taken <= 20 * MIB + 3000 * 100
@@ -206,9 +208,9 @@ def test_networks_see_rows_in_float32_where_these_do(monkeypatch, far, dtype):
 
     monkeypatch.setattr(choice, "gather", choice.gather_coarse, raising=False)
     monkeypatch.setattr(choice, "gather_coarse", recorded)
-    kernel, *_ = chosen(samples, Wishes((TRIANGULAR, LAPLACIAN), None, False))
+    kernel, *_ = chosen(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))
     assert set(seen) == {np.dtype(dtype)}
-    assert kernel == chosen(near, Wishes((TRIANGULAR, LAPLACIAN), None, False))[0]
+    assert kernel == chosen(near, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))[0]
 
 
 def test_weighted_centres_are_at_distance_0_from_their_rows():

@@ -65,7 +65,7 @@ class PatchClassifier(NetworkClassifier):
         several numbers, the one with the least leave-one-out error is taken. "loo" chooses
         from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
         downhill from a first guess.
-    forgetting : float, default=1.0
+    forgetting_factor : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
     class_weight : dict, "balanced" or None, default=None
@@ -99,7 +99,7 @@ class PatchClassifier(NetworkClassifier):
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
     temperature_ : float or ndarray of shape (n_outputs,)
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
         As for `RBFClassifier`.
     device_ : str
     n_features_in_ : int
@@ -138,7 +138,7 @@ class PatchClassifier(NetworkClassifier):
         self, n_hidden=N_PATCHES, *, image_shape=None, patch_size=None, stride=1, pool=4,
         kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
         contrast="auto", whitening=0.3, selection="random", readout="ridge", alpha="auto",
-        forgetting=1.0, class_weight=None, random_state=None, device="auto",
+        forgetting_factor=1.0, class_weight=None, random_state=None, device="auto",
         max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
@@ -155,7 +155,7 @@ class PatchClassifier(NetworkClassifier):
         self.selection = selection
         self.readout = readout
         self.alpha = alpha
-        self.forgetting = forgetting
+        self.forgetting_factor = forgetting_factor
         self.class_weight = class_weight
         self.random_state = random_state
         self.device = device

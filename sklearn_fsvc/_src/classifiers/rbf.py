@@ -87,7 +87,7 @@ default="auto"
         With "softmax" it is a number above 0, or "auto", which minimises the log-loss of rows
         that are held out, and draws W to the ridge's solution, calibrated, instead of to 0: the
         penalty is ``alpha / 2 |W - W_ridge|^2``.
-    forgetting : float, default=1.0
+    forgetting_factor : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
     learning_rate : float or "auto", default="auto"
@@ -145,11 +145,11 @@ default="auto"
     feature_map_ : ndarray of shape (n_features, n_inputs) or None
         The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
         eigenvalues are the combinations of features that count most. A learned map is square.
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
         What was tried for "auto", a row for each readout: ``kernel``, ``radius``,
         ``weighted`` (by feature weights), ``n_units``, ``alpha`` and the held-out
         ``error``, the mean over rows of ``|y - score|^2``. Only where something was;
-        ``pandas.DataFrame(trials_)`` is a table of them.
+        ``pandas.DataFrame(search_results_)`` is a table of them.
     readout_coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
     readout_intercept_ : ndarray of shape (n_classes,) or (1,)
         One row for two classes; the rows of several outputs follow one another.
@@ -217,7 +217,7 @@ default="auto"
 
     What was tried:
 
-    >>> clf.trials_.dtype.names
+    >>> tuple(clf.search_results_)
     ('kernel', 'radius', 'weighted', 'n_units', 'alpha', 'error')
     """
 
@@ -226,7 +226,7 @@ default="auto"
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="per_class", metric="manhattan", kernel="auto", feature_weights="auto",
-        layer=None, readout="ridge", alpha="auto", forgetting=1.0,
+        layer=None, readout="ridge", alpha="auto", forgetting_factor=1.0,
         learning_rate="auto", max_iter=10, class_weight=None, shuffle=True, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
@@ -241,7 +241,7 @@ default="auto"
         self.layer = layer
         self.readout = readout
         self.alpha = alpha
-        self.forgetting = forgetting
+        self.forgetting_factor = forgetting_factor
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.class_weight = class_weight

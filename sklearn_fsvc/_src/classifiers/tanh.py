@@ -59,7 +59,7 @@ class TanhClassifier(NetworkClassifier):
         several numbers, the one with the least leave-one-out error is taken. "loo" chooses
         from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
         downhill from a first guess.
-    forgetting : float, default=1.0
+    forgetting_factor : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
     class_weight : dict, "balanced" or None, default=None
@@ -110,7 +110,7 @@ class TanhClassifier(NetworkClassifier):
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
     temperature_ : float or ndarray of shape (n_outputs,)
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
         As for `RBFClassifier`.
     precision_ : {8, 15} or None
         Bits of an activation; None for floats.
@@ -162,7 +162,7 @@ class TanhClassifier(NetworkClassifier):
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, readout="ridge",
-        alpha="auto", forgetting=1.0, class_weight=None, precision="auto",
+        alpha="auto", forgetting_factor=1.0, class_weight=None, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
@@ -175,7 +175,7 @@ class TanhClassifier(NetworkClassifier):
         self.layer = layer
         self.readout = readout
         self.alpha = alpha
-        self.forgetting = forgetting
+        self.forgetting_factor = forgetting_factor
         self.class_weight = class_weight
         self.precision = precision
         self.random_state = random_state

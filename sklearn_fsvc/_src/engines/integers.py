@@ -51,8 +51,8 @@ def add_gram(blocks, H, steps):
     Parameters
     ----------
     blocks : list of (int, ndarray)
-        Panels as those of `readouts.panels`: number of the first column, which is a multiple
-        of 64, and the panel in float64.
+        As those of `PackedSymmetric`: number of the first column, which is a multiple of 64,
+        and the panel in float64.
     H : ndarray of shape (rows, units)
         `MOST_ROWS` at most, rounded to 8 or 15 bits by `steps`.
     steps : Steps

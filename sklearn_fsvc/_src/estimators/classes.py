@@ -55,7 +55,7 @@ class Classes(Task):
             _check_classes(labels, codes, samples.weight)
         return task, samples
 
-    def begin(self, X, y, sample_weight, classes, lent):
+    def begin(self, X, y, sample_weight, classes, pretrained):
         return self._of(Labels.known(classes, y))
 
     def samples(self, X, y, sample_weight):

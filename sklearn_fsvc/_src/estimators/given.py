@@ -13,7 +13,7 @@ from ..parameters import feature_weights, is_word
 from .parts import Units, parts_of
 
 
-def lender_of(layer: Any, kind: type[Units], lenders: str) -> Any:
+def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
     """The fitted estimator that lends its layer; None where `layer` is an array of centres.
 
     Parameters
@@ -21,27 +21,27 @@ def lender_of(layer: Any, kind: type[Units], lenders: str) -> Any:
     layer : estimator, FrozenEstimator or array-like
     kind : type
         The `Units` that the estimator must have.
-    lenders : str
+    names : str
         The names of the estimators that have them, for people to read.
     """
     if not isinstance(layer, FrozenEstimator) and not hasattr(layer, "fit"):
         return None
-    lender = layer.estimator if isinstance(layer, FrozenEstimator) else layer
-    parts = parts_of(lender)
+    pretrained = layer.estimator if isinstance(layer, FrozenEstimator) else layer
+    parts = parts_of(pretrained)
     if parts is None or not isinstance(parts.units, kind):
         raise TypeError(
-            f"layer={lender!r} has no units of this kind; give one of {lenders}, fitted."
+            f"layer={pretrained!r} has no units of this kind; give one of {names}, fitted."
         )
     try:
-        check_is_fitted(lender)
+        check_is_fitted(pretrained)
     except NotFittedError as error:
         raise ValueError(
-            f"layer={lender!r} is not fitted, and has no hidden layer to give. Fit it first. "
+            f"layer={pretrained!r} is not fitted, and has no hidden layer to give. Fit it first. "
             "Where scikit-learn clones estimators, as in a search, the clone of a fitted one is "
-            f"not fitted: give layer=FrozenEstimator({type(lender).__name__}(...).fit(X)), of "
+            f"not fitted: give layer=FrozenEstimator({type(pretrained).__name__}(...).fit(X)), of "
             "sklearn.frozen."
         ) from error
-    return lender
+    return pretrained
 
 
 def centers_of(layer, X):

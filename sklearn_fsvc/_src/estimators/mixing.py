@@ -36,7 +36,7 @@ from .answering import as_list
 from .network import OF_INPUT, clean, score_of
 from .parts import Part, parts_of
 from .state import Versioned
-from .turns import changed, of_one_state, twin_of
+from .turns import changed, copy_of, of_one_state
 
 # Rows by which weights are found, at most: a few numbers need no more. Scores of all members, too.
 _JUDGES, _SCORES = 2**11, 2**19
@@ -207,7 +207,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         vars(self).update(found)
 
     def _as_it_stands(self):
-        return twin_of(self)
+        return copy_of(self)
 
     def _nothing(self, method, dtype=None, **options):
         """What a method says of no rows."""

@@ -26,7 +26,7 @@ from .answering import Question
 from .parts import Parts, Training
 from .state import Versioned
 from .targets import class_targets
-from .turns import changed, twin_of
+from .turns import changed, copy_of
 
 # Set by scikit-learn as it looks at X.
 OF_INPUT = {"n_features_in_", "feature_names_in_"}
@@ -65,7 +65,9 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         if task is not None:
             units = with_rows(units, task, samples)
             readout = parts.readout.train(Training(job, samples, units, task, trials))
-        self._keep(Parts(units, task, readout), trials_=trials.table, device_=job.engine.name)
+        self._keep(
+            Parts(units, task, readout), search_results_=trials.table, device_=job.engine.name
+        )
 
     def _keep(self, parts, **more):
         """Have what parts have found, and more that is not None; nobody else sets attributes.
@@ -99,7 +101,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
 
     def _as_it_stands(self):
         """This estimator at this moment, whatever other threads make of it."""
-        return twin_of(self)
+        return copy_of(self)
 
     @contextmanager
     def _asked(self, X, phase):

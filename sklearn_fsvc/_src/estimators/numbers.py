@@ -56,10 +56,10 @@ class Numbers(Task):
         caution_of_tails(self.owner, targets, weight)
         return self._of(targets, y.shape[1:]), Samples(X, targets, weight)
 
-    def begin(self, X, y, sample_weight, classes, lent):
+    def begin(self, X, y, sample_weight, classes, pretrained):
         y = as_numbers(y)
-        if isinstance(lent, Numbers) and lent.mean.shape == y.shape[1:]:
-            return self.knowing(**lent.found)
+        if isinstance(pretrained, Numbers) and pretrained.mean.shape == y.shape[1:]:
+            return self.knowing(**pretrained.found)
         targets = NumberTargets.of(y.reshape(len(y), -1), row_weights(X, sample_weight))
         return self._of(targets, y.shape[1:])
 

@@ -32,7 +32,7 @@ from ..rows.validation import to_host, validated
 from .network import with_rows
 from .parts import Parts, parts_of
 from .solved import Solved
-from .turns import changed, twin_of
+from .turns import changed, copy_of
 
 # The part of the memory that rows may take which wait.
 _WAITING = 1 / 8
@@ -147,7 +147,7 @@ class Learning:
             "give a number."
         )
 
-    def judged(self, layer, forgetting):
+    def judged(self, layer, forgetting_factor):
         """With the penalty of the least error on rows that are held out, found now and then.
 
         Returns
@@ -158,8 +158,8 @@ class Learning:
         """
         stream = self.stream
         n_moved, n_there = stream.n_came + stream.n_gone, stream.n_came - stream.n_gone
-        if forgetting < 1:
-            n_there = min(n_there, 1 / (1 - forgetting))
+        if forgetting_factor < 1:
+            n_there = min(n_there, 1 / (1 - forgetting_factor))
         is_old = self.found_at is None or n_moved - self.found_at >= _GROWTH * n_there
         folds = stream.sums.folds() if is_old else []
         if not folds:
@@ -252,7 +252,7 @@ class Online:
         else:
             parts, samples = self._begin(parts, X, y, sample_weight, classes)
         sums_of = _Summing(self, parts.units)
-        learning = self._learning.learn(_with_weight(samples), self.forgetting, sums_of)
+        learning = self._learning.learn(_with_weight(samples), self.forgetting_factor, sums_of)
         self._go_on(parts, learning, sums_of)
 
     def _begin(self, parts, X, y, sample_weight, classes):
@@ -268,13 +268,13 @@ class Online:
         with get_engine(self.device, n_synapses(X, units.width)) as engine:
             task, samples = self._arriving(parts, X, y, sample_weight, classes, is_new)
             job = self._job(engine, "partial_fit")
-            if is_new or units.lender is not None:
+            if is_new or units.pretrained is not None:
                 there, job = units.present(samples).on_device(job)
                 units = with_rows(units.fit(job, there, trials), task, there)
                 self._warn_of_one_class(units, samples)
             learning = Learning.begin(units, task, self.alpha, job.memory_limit, trials)
             parts = Parts(units, task, parts.readout.knowing())
-            more = {"device_": engine.name, "trials_": trials.table}
+            more = {"device_": engine.name, "search_results_": trials.table}
             self._keep(parts, _learning=learning, **more)
         return parts, samples
 
@@ -287,8 +287,8 @@ class Online:
         X, y = validated(self, to_host(X), to_host(y), multi_output=True, reset=is_first)
         task = parts.task
         if is_first:
-            lent = parts_of(parts.units.lender)
-            task = task.begin(X, y, sample_weight, classes, lent and lent.task)
+            pretrained = parts_of(parts.units.pretrained)
+            task = task.begin(X, y, sample_weight, classes, pretrained and pretrained.task)
         else:
             task.check_classes(y, classes)
         return task, task.samples(X, y, sample_weight)
@@ -323,7 +323,7 @@ class Online:
         if learning.solved_for is None:
             parts = Parts(parts.units, parts.task, parts.readout.knowing())
         more = {"device_": sums_of.device or self.device_}
-        more["trials_"] = vars(self).get("trials_") if trials is None else trials
+        more["search_results_"] = vars(self).get("search_results_") if trials is None else trials
         self._keep(parts, _learning=learning, **more)
 
     def forget(self, X, y, sample_weight=None):
@@ -370,10 +370,11 @@ class Online:
         parts = self._parts()
         self._check_learning(parts)
         learning, sums_of = self._learning, _Summing(self, parts.units)
-        if self.forgetting < 1 or learning.stream.memory < 0:
+        if self.forgetting_factor < 1 or learning.stream.memory < 0:
             raise ValueError(
-                f"forgetting={self.forgetting!r}: rows fade, and what is left of them depends "
-                "on when they came; forget takes them out only with forgetting=1."
+                f"forgetting_factor={self.forgetting_factor!r}: rows fade, and what is left of "
+                "them depends on when they came; forget takes them out only with "
+                "forgetting_factor=1."
             )
         _, samples = self._arriving(parts, X, y, sample_weight)
         try:
@@ -434,7 +435,7 @@ class Online:
 
     def _mergeable(self, parts, model, name):
         """What another model has learnt, if it may be merged with this one."""
-        other = twin_of(model)  # whatever it learns meanwhile
+        other = copy_of(model)  # whatever it learns meanwhile
         if type(other) is not type(self):
             raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
         their = other._parts()
@@ -487,8 +488,8 @@ class Online:
         return self
 
     def _as_it_stands(self):
-        """A twin whose readout is solved, as this model's is then, too."""
-        model = twin_of(self)
+        """A copy whose readout is solved, as this model's is then, too."""
+        model = copy_of(self)
         if "_learning" in vars(model) and not model._is_settled:
             del model  # in two steps, and nobody holds the sums that were before
             changed(self, Online._flush)
@@ -521,7 +522,7 @@ class Online:
         alpha, layer = self._penalty(parts), parts.units.layer
         learning = replace(learning, solved_for=alpha)
         if alpha == "auto":
-            learning, table = learning.judged(layer, self.forgetting)
+            learning, table = learning.judged(layer, self.forgetting_factor)
             alpha = learning.best_alpha
         sums_of = _Summing(self, parts.units)
         solution, found = sums_of.solved(learning, parts, alpha)

@@ -176,7 +176,7 @@ class Units(Part, ABC):
         return samples
 
     @property
-    def lender(self) -> Any:
+    def pretrained(self) -> Any:
         """The estimator that lends its layer, if one does."""
         return None
 
@@ -226,10 +226,12 @@ class Task(Part, ABC):
         """The task that knows what y is made of, and the `Samples` of clean rows."""
 
     @abstractmethod
-    def begin(self, X: Any, y: Any, sample_weight: Any, classes: Any, lent: "Task | None") -> Self:
+    def begin(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "Task | None"
+    ) -> Self:
         """The task that knows what y is made of by the first rows of many.
 
-        `lent` is that of the estimator that lends its layer.
+        `pretrained` is that of the estimator that lends its layer.
         """
 
     @abstractmethod

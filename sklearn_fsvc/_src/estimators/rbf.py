@@ -8,15 +8,22 @@ from ..kernels import KERNELS, LAPLACIAN, TRIANGULAR, Kernel, check_kernel, kern
 from ..layers import RBFLayer, rounded
 from ..parameters import check_choice, check_precision, is_word
 from ..units.automatic import PART_OF_NATURAL
-from ..units.choice import UNITS, Wishes, choose, weighted
+from ..units.choice import UNITS, SearchSpace, choose, weighted
 from ..units.rbf import fit_layer, presentation_order
 from ..units.request import SELECTIONS, RBFRequest
-from .given import apart, centers_of, check_features, given_weights, learns_weights, lender_of
+from .given import apart, centers_of, check_features, given_weights, learns_weights, pretrained_of
 from .parts import Sharing, Units, generator
 
-_LENDERS = "RBFClassifier, RBFProjector, RBFRegressor"
-# Fitted attributes that a lender gives.
-_LENT = ("centers_", "kernel_", "radius_", "feature_weights_", "feature_map_", "precision_")
+_PRETRAINED = "RBFClassifier, RBFProjector, RBFRegressor"
+# Fitted attributes that a pretrained estimator gives.
+_OF_PRETRAINED = (
+    "centers_",
+    "kernel_",
+    "radius_",
+    "feature_weights_",
+    "feature_map_",
+    "precision_",
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,18 +111,18 @@ class RBF(Units):
                 f"precision={self.precision} rounds activations between 0 and 1, and those of "
                 f'kernel={self.kernel!r} may be any number; use precision="float".'
             )
-        request, lender = self.request, self.lender
+        request, pretrained = self.request, self.pretrained
         (request if self.given is None else replace(request, selection="global")).check()
         given_weights(self.feature_weights, self.has_readout)
-        if lender is not None and lender.metric != self.metric:
+        if pretrained is not None and pretrained.metric != self.metric:
             raise ValueError(
-                f"metric={self.metric!r}, and the units of layer measure {lender.metric!r} "
-                f"distances; set metric={lender.metric!r}."
+                f"metric={self.metric!r}, and the units of layer measure {pretrained.metric!r} "
+                f"distances; set metric={pretrained.metric!r}."
             )
 
     @property
-    def lender(self):
-        return None if self.given is None else lender_of(self.given, RBF, _LENDERS)
+    def pretrained(self):
+        return None if self.given is None else pretrained_of(self.given, RBF, _PRETRAINED)
 
     def why_classes(self):
         if self.selection == "per_class":
@@ -126,10 +133,10 @@ class RBF(Units):
         return samples.in_order(presentation_order(samples, self.shuffle, self.random_state))
 
     def fit(self, job, samples, trials):
-        lender = self.lender
-        if lender is not None:
-            check_features(lender.centers_, samples.X)
-            return self.knowing(**{name: vars(lender).get(name) for name in _LENT})
+        pretrained = self.pretrained
+        if pretrained is not None:
+            check_features(pretrained.centers_, samples.X)
+            return self.knowing(**{name: vars(pretrained).get(name) for name in _OF_PRETRAINED})
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
         request = replace(self.request, weights=weights)
         choose_centers = self._selected if self.given is None else self._given
@@ -137,9 +144,9 @@ class RBF(Units):
         if self.is_tried:
             radius = None if request.is_auto else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
-            wishes = Wishes(self.kernels, radius, learns, maps=self.learned == "map")
+            space = SearchSpace(self.kernels, radius, learns, maps=self.learned == "map")
             random = generator(self.random_state)
-            kernel, radius, weights = choose(job, samples, request, wishes, random, trials)
+            kernel, radius, weights = choose(job, samples, request, space, random, trials)
             found["radius_"] = radius
         return self.knowing(**found, kernel_=named(kernel), **apart(weights), precision_=self.bits)
 

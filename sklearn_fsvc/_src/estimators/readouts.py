@@ -40,7 +40,7 @@ class Linear(Readout):
 
     Attributes
     ----------
-    alpha, forgetting, readout, learning_rate, max_iter, shuffle, random_state
+    alpha, forgetting_factor, readout, learning_rate, max_iter, shuffle, random_state
         Parameters of `RBFClassifier`. Others may have some of them.
     choices : tuple of str
         What `readout` may be; none where it is no parameter.
@@ -50,7 +50,7 @@ class Linear(Readout):
     """
 
     alpha: Any
-    forgetting: Any
+    forgetting_factor: Any
     readout: Any = "ridge"
     learning_rate: Any = "auto"
     max_iter: Any = 1
@@ -61,9 +61,10 @@ class Linear(Readout):
 
     def check(self, units, task):
         penalties(self.alpha)
-        if check_positive("forgetting", self.forgetting) > 1:
+        if check_positive("forgetting_factor", self.forgetting_factor) > 1:
             raise ValueError(
-                f"forgetting={self.forgetting!r} must be at most 1, with which no row fades."
+                f"forgetting_factor={self.forgetting_factor!r} must be at most 1, with which "
+                "no row fades."
             )
         if self.choices:
             check_choice("readout", self.readout, self.choices)
@@ -289,7 +290,7 @@ def gains_by_bytes(training):
     """Whether activations of 8 bits make a fit faster: a large one, where bytes are multiplied."""
     layer, job, n_rows = training.layer, training.job, len(training.samples)
     return (
-        training.units.lender is None  # whose layer stays what it is
+        training.units.pretrained is None  # whose layer stays what it is
         and n_rows * layer.n_units**2 >= _LARGE
         and layer.hidden_dtype == np.float32
         and training.samples.weight is None

@@ -12,10 +12,10 @@ from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from ..units.choice import better_weights
 from ..units.linear_map import learn as learn_map
 from ..units.tanh import WEIGHTS, TanhRequest, fit_layer
-from .given import apart, check_features, given_weights, learns_weights, lender_of
+from .given import apart, check_features, given_weights, learns_weights, pretrained_of
 from .parts import Sharing, Units, generator
 
-_LENDERS = "TanhClassifier, TanhProjector, TanhRegressor"
+_PRETRAINED = "TanhClassifier, TanhProjector, TanhRegressor"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,7 +71,7 @@ class Tanh(Units):
                 f"feature_weights={self.feature_weights!r} does not go with "
                 f'weights={self.weights!r}, which are made of rows; use None, or "gaussian".'
             )
-        if self.given is not None and self.lender is None:
+        if self.given is not None and self.pretrained is None:
             raise TypeError(
                 "layer is an array, which tanh units are not made of; give a fitted estimator."
             )
@@ -88,14 +88,14 @@ class Tanh(Units):
         return (f'feature_weights="{way}"', "None") if is_learned else None
 
     @property
-    def lender(self):
-        return None if self.given is None else lender_of(self.given, Tanh, _LENDERS)
+    def pretrained(self):
+        return None if self.given is None else pretrained_of(self.given, Tanh, _PRETRAINED)
 
     def fit(self, job, samples, trials):
-        lender = self.lender
-        if lender is not None:
-            check_features(lender.components_, samples.X)
-            return self.knowing(**{name: vars(lender).get(name) for name in self.attributes})
+        pretrained = self.pretrained
+        if pretrained is not None:
+            check_features(pretrained.components_, samples.X)
+            return self.knowing(**{name: vars(pretrained).get(name) for name in self.attributes})
         needs_classes = self.request.needs_classes
         codes = samples.targets.groups if needs_classes else None
         if needs_classes and codes is None:

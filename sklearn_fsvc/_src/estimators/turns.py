@@ -1,7 +1,7 @@
 """One model in several threads: who changes it waits for a turn, who asks has it as it stood.
 
-All that a model has learnt lies in its attributes. Whatever changes it works on a twin, and the
-attributes of the twin take the place of its own in one step. So there is no moment at which
+All that a model has learnt lies in its attributes. Whatever changes it works on a copy, and the
+attributes of the copied take the place of its own in one step. So there is no moment at which
 a model is half of one thing and half of another: not for another thread, not for a copy, and
 not for a child process that is forked meanwhile.
 """
@@ -34,27 +34,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_TURNS.reset)
 
 
-def twin_of(model):
+def copy_of(model):
     """Another model with the same attributes, whatever becomes of those of the first."""
-    twin = object.__new__(type(model))
-    twin.__dict__ = vars(model).copy()
-    return twin
+    copied = object.__new__(type(model))
+    copied.__dict__ = vars(model).copy()
+    return copied
 
 
 def changed(model, work):
-    """Have work done on a twin; if nothing is raised, the model then has the twin's attributes.
+    """Have work done on a copy; if nothing is raised, the model then has the copied's attributes.
 
     Others who would change the model wait. A parameter that is set meanwhile stays set.
 
     Returns
     -------
-    twin
+    copied
         What the model became, whatever becomes of it later.
     """
     # No context manager of ours: one that is interrupted as it begins would keep the lock.
     with _TURNS.of(model):
-        start, before, twin = vars(model), dict(vars(model)), twin_of(model)
-        work(twin)
+        start, before, copied = vars(model), dict(vars(model)), copy_of(model)
+        work(copied)
         if vars(model) is not start:
             raise RuntimeError(
                 f"This {type(model).__name__} was changed by the thread in which it is learning, "
@@ -62,8 +62,8 @@ def changed(model, work):
                 "lost; learn first, and change it afterwards."
             )
         since = {k: v for k, v in start.items() if before.get(k, _MISSING) is not v}
-        model.__dict__ = vars(twin) | since
-    return twin
+        model.__dict__ = vars(copied) | since
+    return copied
 
 
 def of_one_state(method):

@@ -17,7 +17,7 @@ TRUSTED = (
     "sklearn_fsvc._src.pipelines._columns",
     "sklearn_fsvc._src.pipelines._with_one_missing",
     "sklearn_fsvc._src.pipelines.BoundedQuantileTransformer",
-    "sklearn_fsvc._src.readouts.panels.Panels",
+    "sklearn_fsvc._src.readouts.packed_symmetric.PackedSymmetric",
     "sklearn_fsvc._src.readouts.posterior.Posterior",
     "sklearn_fsvc._src.readouts.sample.Sample",
     "sklearn_fsvc._src.readouts.sample._Rows",

@@ -76,7 +76,7 @@ default="triangular"
         None where rows are compared as they are, and where there is a map.
     feature_map_ : ndarray of shape (n_features, n_inputs) or None
         The linear map A, if there is one.
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
         As of `RBFClassifier`.
     precision_ : {8, 15} or None
         Bits of an activation; None for floats.

@@ -81,12 +81,10 @@ class Trials:
 
     @property
     def table(self):
-        """What is in ``trials_``: a structured array with a row for each readout, None for none."""
+        """What is in ``search_results_``: name -> a value for each readout. None for none."""
         if not self.rows:
             return None
-        kinds = [(name, np.array(value).dtype) for name, value in self.rows[0].items()]
-        kinds = [(name, "U32" if kind.kind == "U" else kind) for name, kind in kinds]
-        return np.array([tuple(row.values()) for row in self.rows], kinds)
+        return {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
 
 
 def hold_out(rows, random):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engines.algebra import HOST
 from ..engines.blas_threads import at_most
-from .panels import WIDTH
+from .packed_symmetric import WIDTH
 from .posterior import Posterior
 from .statistics import RidgeStatistics
 

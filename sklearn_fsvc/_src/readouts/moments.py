@@ -7,7 +7,7 @@ import numpy as np
 
 from ..engines.algebra import HOST
 from ..engines.integers import exact_sums
-from .panels import Panels
+from .packed_symmetric import PackedSymmetric
 
 # Rows of H whose mean is its origin.
 ORIGIN_ROWS = 1024
@@ -33,7 +33,7 @@ class Moments:
         In which H, less its origin, is multiplied with itself; by default H's own.
     origin : array of shape (n_units,), optional
         By default that of the first rows that are added.
-    gram : Panels, optional
+    gram : PackedSymmetric, optional
         All 0; some of the panels will do.
     steps : Steps, optional
         To which H is rounded. Then sums of rows without weights are exact: the same bits in
@@ -42,7 +42,7 @@ class Moments:
 
     Attributes
     ----------
-    gram : Panels of order n_units
+    gram : PackedSymmetric of order n_units
     origin : (n_units,)
         What was taken from H: about its mean over the first rows that were added.
     rounding : float
@@ -65,7 +65,7 @@ class Moments:
         self.origin = algebra.here(origin).copy() if self._has_origin else xp.zeros(n_units)
         self.h = xp.zeros(n_units)
         self.y, self.yy = xp.zeros(n_outputs), xp.zeros(n_outputs)
-        self.gram = gram or Panels(n_units, algebra)
+        self.gram = gram or PackedSymmetric(n_units, algebra)
         self.hy = xp.zeros((n_units, n_outputs))
 
     @property
@@ -76,7 +76,7 @@ class Moments:
     @staticmethod
     def nbytes(n_units):
         """Bytes of the moments."""
-        return Panels.nbytes(n_units)
+        return PackedSymmetric.nbytes(n_units)
 
     def update(self, H, Y, weight=None):
         """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.

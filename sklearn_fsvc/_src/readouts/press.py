@@ -12,12 +12,12 @@ import numpy as np
 from ..rows.fold import fold
 from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
+from .duplicates import find_duplicates
 from .held_out import folds_of, hold_out, n_judges, search_penalty
 from .left_out import PressScorer
 from .posterior import Posterior
 from .ridge import gather
 from .statistics import FEW, RidgeStatistics
-from .twins import find_twins
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000
@@ -203,9 +203,9 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
     kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
     keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
     if keep_scores:
-        twins = find_twins(job, samples, rows)
-        needed += kept_bytes + (0 if twins is None else twins.mean.nbytes)
-        samples = replace(samples, twins=twins)
+        duplicates = find_duplicates(job, samples, rows)
+        needed += kept_bytes + (0 if duplicates is None else duplicates.mean.nbytes)
+        samples = replace(samples, duplicates=duplicates)
     found = fold(job, samples, _LeaveOut(layer, scorer, keep_scores, needed), rows)
     scorer.take_in(found)
     scores, outside = (found.scores, found.outside) if keep_scores else (None, np.empty(0, np.intp))
@@ -244,7 +244,7 @@ class _LeaveOut:
             part = at if rows is None else rows[at]
             is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
             Y = samples.targets.matrix(part, engine.xp)
-            together = samples.twins and samples.twins.of(part, engine.xp)
+            together = samples.duplicates and samples.duplicates.of(part, engine.xp)
             scores = scorer.scores(H, Y, samples.weight_of(part), together)
             if keep_scores:
                 kept.add(at, scores, is_outside)

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
-from ..rows.dealt import Dealt
 from ..rows.fold import fold
 from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
+from ..rows.sharded import Sharded
 from ..rows.streaming import Consumer, row_blocks, stream, stream_all
 from .moments import ORIGIN_ROWS
-from .panels import Panels
+from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
 
 # Elements of a tile, so that offsets in it stay in the range of 32 bits.
 _MOST_ELEMENTS = 2**31 - 1
 # Sums take memory to be faster where there is so many times what they need.
 _PLENTY = 8
-# Statistics that take more than this part of the memory of one engine are dealt to its team.
+# Statistics that take more than this part of the memory of one engine are sharded to its team.
 _MOST_OF_ONE = 0.8
 # Numbers that are searched at a time for what has overflown.
 _LOOKED_AT = 2**20
@@ -46,7 +46,7 @@ def gather(job, layers, samples, rows=None, dtype=None):
     n_bytes = len(layers) * RidgeStatistics.nbytes(layers[0].n_units)
     team = job.engine.team
     if team is not None and len(layers) == 1 and n_bytes > _MOST_OF_ONE * job.memory_limit:
-        return [gather_dealt(job, layers[0], samples, rows, dtype)]
+        return [gather_sharded(job, layers[0], samples, rows, dtype)]
     found = fold(job, samples, Gather(layers, dtype), rows)
     algebra = job.engine.algebra
     found = [each if each.algebra is algebra else each.on(algebra) for each in found]
@@ -64,12 +64,12 @@ def gather_coarse(job, layers, samples, rows=None):
     return gather(job, layers, samples, rows, np.float32 if is_wide else None)
 
 
-def gather_dealt(job, layer, samples, rows, dtype):
+def gather_sharded(job, layer, samples, rows, dtype):
     """Statistics that no engine of a team could hold alone: each has some of the panels.
 
     All evaluate the layer on all rows, and multiply for their own panels. Nothing travels.
     """
-    if isinstance(samples.X, Dealt):
+    if isinstance(samples.X, Sharded):
         samples = replace(samples, X=samples.X.whole)
     team, is_there = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
     n, m = len(team.members), layer.n_units
@@ -83,8 +83,8 @@ def gather_dealt(job, layer, samples, rows, dtype):
     found = team.each(work, list(range(n)))
     statistics = found[0]
     blocks = [found[i % n].gram.blocks[i] for i in range(len(statistics.gram.blocks))]
-    statistics.gram = Panels(m, job.engine.algebra, blocks, team)
-    statistics.room = job.memory_limit - Panels.nbytes(m, n)
+    statistics.gram = PackedSymmetric(m, job.engine.algebra, blocks, team)
+    statistics.room = job.memory_limit - PackedSymmetric.nbytes(m, n)
     return statistics
 
 
@@ -130,14 +130,16 @@ class Gather:
         layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
         dtype = np.dtype(self.dtype or job.engine.statistics_dtype(layers[0]))
         algebra, statistics = job.engine.algebra, []
-        strip = Panels.strip_for(m, dtype, job.memory_limit)
-        fixed = len(layers) * Panels.nbytes(m, self.share[1]) + Panels.gram_bytes(m, dtype, strip)
-        room = Panels.room_bytes(m, dtype, algebra)
+        strip = PackedSymmetric.strip_for(m, dtype, job.memory_limit)
+        fixed = len(layers) * PackedSymmetric.nbytes(m, self.share[1]) + PackedSymmetric.gram_bytes(
+            m, dtype, strip
+        )
+        room = PackedSymmetric.room_bytes(m, dtype, algebra)
         has_room = _PLENTY * (fixed + room) <= job.memory_limit
 
         def add(i, part, H):
             if i == len(statistics):  # not before it is known that there is room
-                gram = Panels.some(m, algebra, *self.share)
+                gram = PackedSymmetric.some(m, algebra, *self.share)
                 gram.has_room, gram.strip = has_room, strip
                 new = RidgeStatistics(
                     m, n_outputs, algebra, dtype, self.origin, gram, layers[0].steps

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..rows.tiling import format_bytes
 from .moments import Moments
-from .panels import Panels
+from .packed_symmetric import PackedSymmetric
 from .solution import Solution, Whitening
 
 # Penalties whose factors, one each, take less time than eigenvectors for all.
@@ -165,7 +165,7 @@ class RidgeStatistics(Moments):
     @staticmethod
     def whitening_bytes(n_units, algebra):
         """Bytes that `whiten` takes, with those of the statistics."""
-        return Panels.nbytes(n_units) + algebra.n_matrices * n_units**2 * 8
+        return PackedSymmetric.nbytes(n_units) + algebra.n_matrices * n_units**2 * 8
 
     def _solution(self, W, problem=""):
         W = W.T

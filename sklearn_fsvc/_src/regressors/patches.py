@@ -62,7 +62,7 @@ class PatchRegressor(NetworkRegressor):
         several numbers, the one with the least leave-one-out error is taken. "loo" chooses
         from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
         downhill from a first guess.
-    forgetting : float, default=1.0
+    forgetting_factor : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
     uncertainty : bool, default=False
@@ -93,7 +93,7 @@ class PatchRegressor(NetworkRegressor):
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
     posterior_ : tuple (root, mean, n, noise)
         As of `RBFRegressor`.
     device_ : str
@@ -123,7 +123,7 @@ class PatchRegressor(NetworkRegressor):
         self, n_hidden=N_PATCHES, *, image_shape=None, patch_size=None, stride=1, pool=4,
         kernel="soft_threshold", metric="euclidean", radius="auto", threshold=0.5,
         contrast="auto", whitening=0.3, selection="random", alpha="auto",
-        forgetting=1.0, uncertainty=False, random_state=None, device="auto", max_memory=None,
+        forgetting_factor=1.0, uncertainty=False, random_state=None, device="auto", max_memory=None,
         verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
@@ -139,7 +139,7 @@ class PatchRegressor(NetworkRegressor):
         self.whitening = whitening
         self.selection = selection
         self.alpha = alpha
-        self.forgetting = forgetting
+        self.forgetting_factor = forgetting_factor
         self.uncertainty = uncertainty
         self.random_state = random_state
         self.device = device

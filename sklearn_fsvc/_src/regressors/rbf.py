@@ -60,7 +60,7 @@ default="auto"
         several numbers, the one with the least leave-one-out error is taken. "loo" chooses
         from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
         downhill from a first guess.
-    forgetting : float, default=1.0
+    forgetting_factor : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
     uncertainty : bool, default=False
@@ -116,7 +116,7 @@ default="auto"
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
         The penalties and their leave-one-out errors, the mean over rows of
         ``|(y - prediction) / target_scale_|^2``; only where they were needed.
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
         As for `RBFClassifier`; the error is that of y divided by `target_scale_`.
     posterior_ : tuple (root, mean, n, noise)
         Of the readout, see Notes; only with ``uncertainty=True``. Of shapes (n_units,
@@ -171,7 +171,7 @@ default="auto"
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="global", metric="manhattan", kernel="auto", feature_weights="auto",
-        layer=None, alpha="auto", forgetting=1.0, uncertainty=False, shuffle=True,
+        layer=None, alpha="auto", forgetting_factor=1.0, uncertainty=False, shuffle=True,
         precision="auto", random_state=None, device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
@@ -184,7 +184,7 @@ default="auto"
         self.feature_weights = feature_weights
         self.layer = layer
         self.alpha = alpha
-        self.forgetting = forgetting
+        self.forgetting_factor = forgetting_factor
         self.uncertainty = uncertainty
         self.shuffle = shuffle
         self.precision = precision

@@ -56,7 +56,7 @@ class TanhRegressor(NetworkRegressor):
         several numbers, the one with the least leave-one-out error is taken. "loo" chooses
         from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
         downhill from a first guess.
-    forgetting : float, default=1.0
+    forgetting_factor : float, default=1.0
         Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
         weights of all earlier rows by it. 1 forgets nothing.
     uncertainty : bool, default=False
@@ -103,7 +103,7 @@ class TanhRegressor(NetworkRegressor):
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
     alpha_ : float
     alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    trials_ : structured ndarray of shape (n_trials,)
+    search_results_ : dict of str to ndarray of shape (n_trials,)
     posterior_ : tuple (root, mean, n, noise)
         As of `RBFRegressor`.
     precision_ : {8, 15} or None
@@ -153,8 +153,8 @@ class TanhRegressor(NetworkRegressor):
     def __init__(
         self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
-        forgetting=1.0, uncertainty=False, precision="auto", random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        forgetting_factor=1.0, uncertainty=False, precision="auto", random_state=None,
+        device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.n_hidden = n_hidden
         self.scale = scale
@@ -165,7 +165,7 @@ class TanhRegressor(NetworkRegressor):
         self.feature_weights = feature_weights
         self.layer = layer
         self.alpha = alpha
-        self.forgetting = forgetting
+        self.forgetting_factor = forgetting_factor
         self.uncertainty = uncertainty
         self.precision = precision
         self.random_state = random_state

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .dealt import Dealt
+from .sharded import Sharded
 from .sources import Source, some_rows
 
 
@@ -63,8 +63,8 @@ def side_by_side(job, shares, work):
 
 
 def part_of(X, share):
-    """A slice of the rows of an array or a source, or a share that was dealt: not copied."""
-    if isinstance(X, Dealt):
+    """A slice of the rows of an array or a source, or a share that was sharded: not copied."""
+    if isinstance(X, Sharded):
         return X.part(share)
     if isinstance(X, Source):
         return some_rows(X, np.arange(share.start, share.stop))

@@ -9,8 +9,8 @@ import numpy as np
 from ..callbacks import UNHEARD, FitTask
 from ..engines.base import Engine
 from ..engines.team import Stopped
-from .dealt import Dealt
 from .progress import Pass, Progress
+from .sharded import Sharded
 from .sources import Anticipated, Source
 from .tiling import check_fits, parse_memory
 
@@ -58,7 +58,7 @@ class Job:
     def algebra_of(self, X):
         """The algebra for rows that were taken from X: where they lie."""
         engine = self.engine
-        return engine.algebra if isinstance(X, Dealt) else engine.algebra_of(X)
+        return engine.algebra if isinstance(X, Sharded) else engine.algebra_of(X)
 
     def named(self, what):
         """The same job at other work."""

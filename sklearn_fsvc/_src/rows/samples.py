@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .dealt import Dealt
 from .fold import part_of, shares_of, side_by_side
+from .sharded import Sharded
 from .sources import Source
 from .streaming import take_rows
 
@@ -18,7 +18,7 @@ class Samples:
     Parameters
     ----------
     X : array-like of shape (n_rows, n_features)
-        An array of the host or of an engine's namespace, a `Source`, or `Dealt` rows.
+        An array of the host or of an engine's namespace, a `Source`, or `Sharded` rows.
     targets : object, optional
         What the rows should be answered with: ``targets.n_outputs``,
         ``targets.matrix(rows, xp)``, an array of `xp` of shape (rows, n_outputs) in float64,
@@ -27,7 +27,7 @@ class Samples:
         On the host. Rows of weight 0 are as good as absent.
     order : ndarray of int, optional
         Row numbers in the order in which they are presented, where there is one.
-    twins : Twins, optional
+    duplicates : Duplicates, optional
         Which rows are equal, where that is known.
     """
 
@@ -35,7 +35,7 @@ class Samples:
     targets: Any = None
     weight: np.ndarray | None = None
     order: np.ndarray | None = None
-    twins: Any = None
+    duplicates: Any = None
 
     def __len__(self):
         return len(self.X)
@@ -59,8 +59,10 @@ class Samples:
 
     def with_rows(self, X, rows):
         """Some of the samples alone, where X is their rows."""
-        targets, twins = (each and each.taken(rows) for each in (self.targets, self.twins))
-        return Samples(X, targets, self.weight_of(rows), twins=twins)
+        targets, duplicates = (
+            each and each.taken(rows) for each in (self.targets, self.duplicates)
+        )
+        return Samples(X, targets, self.weight_of(rows), duplicates=duplicates)
 
     def share(self, share):
         """A slice of the samples, not copied."""
@@ -69,7 +71,7 @@ class Samples:
     def on_device(self, job):
         """The samples with their rows where the job computes, and the job that is left.
 
-        See `Job.with_rows_on_device`. To engines that share the work they are `Dealt`.
+        See `Job.with_rows_on_device`. To engines that share the work they are `Sharded`.
         """
         shares = shares_of(job.engine.team, len(self))
         if len(shares) == 1:
@@ -86,5 +88,5 @@ class Samples:
         parts = {share.start: X for share, (X, _) in zip(shares, found, strict=True)}
         if any(isinstance(part, Source) for part in parts.values()):
             return self, replace(job, reserved=reserved)
-        dealt = Dealt(self.X, parts, job.engine.algebra)
-        return replace(self, X=dealt), replace(job, reserved=reserved)
+        sharded = Sharded(self.X, parts, job.engine.algebra)
+        return replace(self, X=sharded), replace(job, reserved=reserved)

@@ -11,9 +11,9 @@ from scipy.sparse import issparse
 
 from ..engines.patches import IMAGES, place_of
 from ..layers import PatchLayer
-from .dealt import Dealt
 from .distances import OfDistances, TileIsLost
 from .job import Job
+from .sharded import Sharded
 from .sink import ConsumerSink, hand_over
 from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
@@ -51,9 +51,9 @@ def take_rows(X, rows, dtype=None):
     """Rows of X (a slice or an index array) as a C-ordered, aligned array of `dtype`.
 
     X may be an array of the host or of an engine's namespace; so is what comes back. Of a
-    source it is one of the host, gathered slice by slice, and of `Dealt` rows one of the engine.
+    source it is one of the host, gathered slice by slice, and of `Sharded` rows one of the engine.
     """
-    if isinstance(X, Dealt):
+    if isinstance(X, Sharded):
         return X.take(rows, dtype)
     if isinstance(X, Source):
         return X.take(np.arange(*rows.indices(len(X))) if isinstance(rows, slice) else rows, dtype)
@@ -374,7 +374,7 @@ class _Flow:
             yield from zip(parts, blocks, strict=True)
             return
         with closing(row_blocks(X, self.rows, parts)) as picked:
-            are_there = isinstance(X, (engine.xp.ndarray, Dealt))
+            are_there = isinstance(X, (engine.xp.ndarray, Sharded))
             blocks = picked if are_there else engine.uploads(picked)
             for part, block in zip(parts, blocks, strict=True):
                 yield part, arriving(engine, self.layer, block)

@@ -144,7 +144,7 @@ class Common:
         model = copy(self.network)
         vars(model).update(parameters)
         parts = Parts(units, self.task, readout)
-        model._keep(parts, trials_=trials.table, device_=self.engine.name)
+        model._keep(parts, search_results_=trials.table, device_=self.engine.name)
         return model
 
 

@@ -15,10 +15,10 @@ from ..kernels import LAPLACIAN
 from ..readouts.held_out import Trials, hold_out, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
-from ..rows.dealt import Dealt
 from ..rows.job import Job
 from ..rows.narrow import is_wide, keeps_distances
 from ..rows.samples import Samples
+from ..rows.sharded import Sharded
 from ..rows.sources import Source
 from ..rows.tiling import check_fits
 from .feature_weights import learn
@@ -47,7 +47,7 @@ _AT_A_TIME = 8
 
 
 @dataclass(frozen=True)
-class Wishes:
+class SearchSpace:
     """What is given, and what is to be chosen.
 
     Parameters
@@ -75,7 +75,7 @@ class Wishes:
         return len(self.kernels) == 1 and self.radius is not None and not is_learned
 
 
-def choose(job, samples, request, wishes, random, trials):
+def choose(job, samples, request, space, random, trials):
     """Kernel, radius and feature weights, as they were wished.
 
     Parameters
@@ -85,7 +85,7 @@ def choose(job, samples, request, wishes, random, trials):
         With targets.
     request : RBFRequest
         Says how centres are selected.
-    wishes : Wishes
+    space : SearchSpace
     random : numpy.random.Generator
     trials : Trials
         Takes in what is tried.
@@ -97,14 +97,14 @@ def choose(job, samples, request, wishes, random, trials):
     weights : ndarray of shape (n_features,) or None
         Or a linear map, of shape (n_features, n_features).
     """
-    if wishes.are_none:
-        return wishes.kernels[0], wishes.radius, request.weights
+    if space.are_none:
+        return space.kernels[0], space.radius, request.weights
     probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, trials)
     weights = request.weights
-    if wishes.learns or wishes.maps:
+    if space.learns or space.maps:
         seed = int(random.integers(2**31))
-        weights = probe.better_weights(request, seed, wishes.learns, wishes.maps)
-    best = probe.best(replace(request, weights=weights), wishes)
+        weights = probe.better_weights(request, seed, space.learns, space.maps)
+    best = probe.best(replace(request, weights=weights), space)
     return best.kernel, best.radius, weights
 
 
@@ -159,7 +159,7 @@ class _Probe:
         job, X = job.alone(), samples.X
         is_read = isinstance(X, Source) and not X.is_in_memory
         dtype = _dtype(X, len(kept) + len(held), job.memory_limit)
-        if is_read or isinstance(X, Dealt) or dtype:  # rows are met dozens of times: taken once
+        if is_read or isinstance(X, Sharded) or dtype:  # rows are met dozens of times: taken once
             rows = np.sort(np.concatenate([kept, held]))
             samples = samples.taken(rows, dtype)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
@@ -189,18 +189,18 @@ class _Probe:
             errors += self._errors([layer], min(errors, default=np.inf))
         return candidates[int(np.argmin(errors))]
 
-    def best(self, request, wishes):
+    def best(self, request, space):
         """The layer with the least error, of each kernel at each width."""
         layer = self._centers(request, request.n_units)
         layer, distance = self._weighted(layer, request.weights)
-        widths = {kernel: _radii(kernel, distance, wishes.radius) for kernel in wishes.kernels}
+        widths = {kernel: _radii(kernel, distance, space.radius) for kernel in space.kernels}
         layers = [replace(layer, kernel=kernel, radius=all_[0]) for kernel, all_ in widths.items()]
         if len(layers) == len(widths[layers[0].kernel]) == 1:
             return layers[0]
         errors = self._errors(layers)
         # The kernel that is best at its first width is best at all (26 of 26 tables).
         best = layers[int(np.argmin(errors))]
-        if wishes.radius is not None:
+        if space.radius is not None:
             return best
         others = [replace(best, radius=radius) for radius in widths[best.kernel][1:]]
         layers, errors = [best, *others], [min(errors), *self._errors(others, min(errors))]

@@ -16,10 +16,10 @@ import numpy as np
 from ..engines.base import Engine
 from ..kernels import Kernel
 from ..layers import RBFLayer
-from ..rows.dealt import Dealt
+from ..rows.sharded import Sharded
 from ..rows.sources import Source
 from ..rows.streaming import take_in_any_order, weigh
-from .elsewhere import LivingBlocks
+from .distributed import LivingBlocks
 from .living import Living, living_bytes
 from .team import LivingTeam
 
@@ -168,7 +168,7 @@ def _worker(shown, rule, block_rows):
     """All living rows: of this engine, of several that share the rows, or of blocks elsewhere."""
     if isinstance(shown.X, Source) and shown.X.is_remote:
         return LivingBlocks(shown, rule)
-    if isinstance(shown.X, Dealt) and len(shown) * shown.X.shape[1] >= _SHARED:
+    if isinstance(shown.X, Sharded) and len(shown) * shown.X.shape[1] >= _SHARED:
         return LivingTeam(shown, rule, block_rows)
     return Living(shown, rule, np.arange(len(shown)), block_rows)
 

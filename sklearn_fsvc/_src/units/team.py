@@ -14,7 +14,7 @@ class LivingTeam:
     Parameters
     ----------
     shown : Presentation
-        With shares that were dealt.
+        With shares that were sharded.
     rule, block_rows
         As of `Living`.
     """

@@ -33,7 +33,7 @@ class CudaEngine(Engine):
     ----------
     index : int or None
         Which one. None is the first, and in workers of joblib each worker's own: GPUs are
-        dealt in turn.
+        sharded in turn.
     """
 
     name = "cuda"

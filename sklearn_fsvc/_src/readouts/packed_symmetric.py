@@ -7,7 +7,7 @@ at which OpenBLAS crashes as it factorises (14,336 with version 0.3.30 and two t
 import numpy as np
 
 from ..engines.integers import exact_products
-from .together import Factorisation
+from .distributed import Factorisation
 
 # Columns of a panel.
 WIDTH = 2048
@@ -22,7 +22,7 @@ def _shapes(order):
     return [(order - first, min(WIDTH, order - first)) for first in range(0, order, WIDTH)]
 
 
-class Panels:
+class PackedSymmetric:
     """The lower triangle of a symmetric matrix in float64, all 0 at first.
 
     Parameters
@@ -79,17 +79,17 @@ class Panels:
 
     def copy(self):
         blocks = [block.copy(order="F") for _, block in self._each()]
-        return Panels(self.order, self.algebra, blocks, self.team)
+        return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
     def on(self, algebra):
         """The same matrix where another algebra has its arrays."""
         there = [algebra.xp.asarray(self.algebra.to_host(b), order="F") for b in self.blocks]
-        return Panels(self.order, algebra, there)
+        return PackedSymmetric(self.order, algebra, there)
 
     def leading(self, order):
         """The leading part, as views."""
         blocks = [block[: order - first, : order - first] for first, block in self if first < order]
-        return Panels(order, self.algebra, blocks, self.team)
+        return PackedSymmetric(order, self.algebra, blocks, self.team)
 
     def diagonal(self):
         here = self.algebra.here

@@ -12,7 +12,7 @@ from ..rows.streaming import row_blocks
 _NUMBERS = 2**16
 
 
-class Twins(NamedTuple):
+class Duplicates(NamedTuple):
     """Groups of equal rows.
 
     Attributes
@@ -32,7 +32,7 @@ class Twins(NamedTuple):
     def taken(self, rows):
         """Those of some rows alone."""
         used, group = np.unique(self.group[rows], return_inverse=True)
-        return Twins(group, self.weight[used], self.mean[used])
+        return Duplicates(group, self.weight[used], self.mean[used])
 
     def of(self, part, xp):
         """Weights (rows,) and mean targets (rows, n_outputs) of the groups of some rows."""
@@ -40,8 +40,8 @@ class Twins(NamedTuple):
         return xp.asarray(self.weight[group]), xp.asarray(self.mean[group])
 
 
-def find_twins(job, samples, rows=None):
-    """The `Twins` among the samples; None where all rows differ.
+def find_duplicates(job, samples, rows=None):
+    """The `Duplicates` among the samples; None where all rows differ.
 
     With the numbers of some rows, of these: all that none of them is equal to are one group.
     """
@@ -61,7 +61,7 @@ def find_twins(job, samples, rows=None):
         targets = samples.targets.matrix(part, np)
         np.add.at(sums, group[part], weight[part, None] * targets)
     sums /= np.where(weights > 0, weights, 1)[:, None]
-    return Twins(group, weights, sums)
+    return Duplicates(group, weights, sums)
 
 
 class _Digest:

@@ -1,4 +1,4 @@
-"""Panels that are dealt to several engines: the same sums, the same factor, the same model."""
+"""Panels that are sharded to several engines: the same sums, the same factor, the same model."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,15 @@ import pytest
 from sklearn_fsvc import TanhClassifier, TanhRegressor
 from sklearn_fsvc._src.engines import ENGINES, get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.readouts import panels, ridge
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts import packed_symmetric, ridge
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from teams import Half
 
 
 @pytest.fixture(autouse=True)
 def halves_with_narrow_panels(monkeypatch):
     monkeypatch.setitem(ENGINES, Half.name, Half)
-    monkeypatch.setattr(panels, "WIDTH", 16)
+    monkeypatch.setattr(packed_symmetric, "WIDTH", 16)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def team():
 
 
 def panels_of(A, team=None):
-    matrix = Panels(len(A), HOST, team=team)
+    matrix = PackedSymmetric(len(A), HOST, team=team)
     for first, block in matrix:
         block[...] = A[first:, first : first + block.shape[1]]
     return matrix
@@ -77,14 +77,14 @@ def test_the_model_is_that_of_one(rng, monkeypatch, model, dtype, alpha):
     weight = rng.integers(0, 3, 300).astype(float)
     expected = model.set_params(device="half:0").fit(X, y, weight).readout_coef_
     calls = []
-    dealt = ridge.gather_dealt
+    sharded = ridge.gather_sharded
 
     def noted(*args):
-        statistics = dealt(*args)
+        statistics = sharded(*args)
         calls.append([block.size for block in statistics.gram.blocks])
         return statistics
 
-    monkeypatch.setattr(ridge, "gather_dealt", noted)
+    monkeypatch.setattr(ridge, "gather_sharded", noted)
     monkeypatch.setattr(ridge, "_MOST_OF_ONE", 0.0)
     found = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
     assert [len(sizes) for sizes in calls][:1] == [6]
@@ -93,14 +93,14 @@ def test_the_model_is_that_of_one(rng, monkeypatch, model, dtype, alpha):
 
 def test_each_holds_its_own(team, rng, monkeypatch):
     held = []
-    some = Panels.some.__func__
+    some = PackedSymmetric.some.__func__
 
     def noted(cls, order, algebra, number, n):
         matrix = some(cls, order, algebra, number, n)
         held.append((number, [i for i, b in enumerate(matrix.blocks) if b is not None]))
         return matrix
 
-    monkeypatch.setattr(Panels, "some", classmethod(noted))
+    monkeypatch.setattr(PackedSymmetric, "some", classmethod(noted))
     monkeypatch.setattr(ridge, "_MOST_OF_ONE", 0.0)
     X = rng.random((60, 5))
     TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)

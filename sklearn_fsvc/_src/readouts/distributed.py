@@ -9,14 +9,14 @@ _LOOK = 0.1
 
 
 class Factorisation:
-    """`Panels.factorise` of panels that are dealt in turn: panel j is on device j modulo n.
+    """`PackedSymmetric.factorise` of panels on several devices: panel j is on device j modulo n.
 
     Each device rids its own panels of the parts of those before. Who has the next panel does
     that one first and factorises it, so that nobody waits long for it.
 
     Parameters
     ----------
-    panels : Panels
+    panels : PackedSymmetric
         With a team.
     """
 

@@ -1,9 +1,9 @@
-"""Rows that are dealt to the engines of a team."""
+"""Rows that are sharded to the engines of a team."""
 
 import numpy as np
 
 
-class Dealt:
+class Sharded:
     """Rows of which each engine of a team has a share.
 
     Whoever takes some rows gets them on the device of the thread that asks: work that is not
@@ -33,7 +33,7 @@ class Dealt:
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def part(self, share):
-        """The rows of a share that was dealt."""
+        """The rows of a share that was sharded."""
         return self._parts[share.start]
 
     def take(self, rows, dtype=None):

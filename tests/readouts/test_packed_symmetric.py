@@ -10,22 +10,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.readouts import panels
-from sklearn_fsvc._src.readouts.panels import Panels
+from sklearn_fsvc._src.readouts import packed_symmetric
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
 
 @contextmanager
 def panels_of(width):
-    before, panels.WIDTH = panels.WIDTH, width
+    before, packed_symmetric.WIDTH = packed_symmetric.WIDTH, width
     try:
         yield
     finally:
-        panels.WIDTH = before
+        packed_symmetric.WIDTH = before
 
 
 def of_matrix(A, algebra):
-    """Panels with the lower triangle of A, and nonsense above the diagonal."""
-    found = Panels(len(A), algebra)
+    """PackedSymmetric with the lower triangle of A, and nonsense above the diagonal."""
+    found = PackedSymmetric(len(A), algebra)
     nonsense = np.tril(A) + np.triu(np.full(A.shape, 7.0), 1)
     for first, block in found:
         block[:] = algebra.xp.asarray(nonsense[first:, first : first + block.shape[1]])
@@ -115,9 +115,12 @@ def test_the_smallest_eigenvalue_is_found(engine, width):
 
 
 def test_half_of_a_square_is_stored():
-    assert Panels.nbytes(20 * panels.WIDTH) < 0.53 * 8 * (20 * panels.WIDTH) ** 2
-    found = Panels(5000, HOST)
-    assert sum(block.nbytes for block in found.blocks) == Panels.nbytes(5000)
+    assert (
+        PackedSymmetric.nbytes(20 * packed_symmetric.WIDTH)
+        < 0.53 * 8 * (20 * packed_symmetric.WIDTH) ** 2
+    )
+    found = PackedSymmetric(5000, HOST)
+    assert sum(block.nbytes for block in found.blocks) == PackedSymmetric.nbytes(5000)
 
 
 def test_no_memory_for_a_product_adds_nothing(monkeypatch):
