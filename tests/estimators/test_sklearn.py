@@ -88,9 +88,13 @@ def variants(**params):
     yield RBFClassifier(10, readout="lms", **params)
     yield RBFClassifier(10, readout="none", **params)
     yield RBFClassifier(10, metric="euclidean", kernel="gaussian", feature_weights=None, **params)
-    yield RBFClassifier(10, alpha=[0.1, 1.0], feature_weights=None, random_state=0, **params)
+    yield RBFClassifier(
+        10, alpha=[0.1, 1.0], kernel="laplacian", feature_weights=None, random_state=0, **params
+    )
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
-    yield RBFClassifier(10, readout="softmax", feature_weights=None, random_state=0, **params)
+    yield RBFClassifier(
+        10, readout="softmax", kernel="laplacian", feature_weights=None, random_state=0, **params
+    )
     yield TanhClassifier(
         30, readout="softmax", alpha=1.0, feature_weights=None, random_state=0, **params
     )
@@ -193,7 +197,7 @@ def test_sklearn_on_variants(estimator, check):
     passes(check, estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @checks(variants(), lambda e, check: check in OF_INPUT or is_slow(e, check))
 def test_sklearn_on_variants_before_there_is_a_layer(estimator, check):
     passes(check, estimator)

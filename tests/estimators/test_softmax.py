@@ -1,5 +1,7 @@
 """Classifiers with the softmax readout: what they answer, and where they go."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import expit, log_softmax, softmax
@@ -148,3 +150,15 @@ def test_where_classes_are_apart_it_is_as_right_as_the_ridge():
     plain = clone(model).set_params(alpha=0.1).fit(X, y)
     losses = [log_loss(y_test, each.predict_proba(X_test)) for each in (model, plain)]
     assert losses[0] < 0.9 * losses[1]
+
+
+def test_rows_that_are_predicted_surely_have_no_curvature():
+    """Nothing but the penalty is left in the coordinates, which must be finite."""
+    X = np.repeat([[1.0, 3.0], [2.0, 1.0], [3.0, 3.0], [4.0, 1.0]], 4, axis=0)
+    y = np.repeat([1, 2, 1, 2], 4)
+    model = RBFClassifier(10, readout="softmax", feature_weights=None, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # fewer rows differ than there are units
+        model.fit(X, y)
+    assert model.score(X, y) == 1
+    assert np.isfinite(model.predict_proba(X)).all()

@@ -39,6 +39,8 @@ _LEAST_SPREAD = 0.02
 _OF_OTHERS = 0.01
 # The mean curvature that the first coordinates are made for, and how far from the truth it may be.
 _CURVATURE, _FAR = 1 / 16, 4.0
+# Below this mean curvature, as of rows that are all predicted surely, the penalty is all there is.
+_FLAT = 1e-12
 # Readouts that are in memory at a time: steps, gradients, points of a line, conjugate gradients.
 _N_POINTS = 2 * _MEMORY + 4 * len(_STEPS) + 8
 
@@ -166,7 +168,7 @@ class Training:
 
     def _set_coordinates(self, curvature):
         """Coordinates that suit rows of this mean curvature, if the present ones are too far."""
-        penalty = self.alpha / max(curvature, np.finfo(float).tiny)
+        penalty = self.alpha / max(curvature, _FLAT)
         now = self._coordinates and self._coordinates.penalty
         if now is None or not 1 / _FAR < penalty / now < _FAR:
             self._coordinates = None  # before there is another one
@@ -183,7 +185,7 @@ class Training:
                 self._keep_the_unsure(spread)
             D, gap = self._direction(T, G, spread, history)
             is_enough = gap <= tol * loss
-            if gap <= tol * loss * (_WHERE_KEPT if self._keeps_all else 1):
+            if gap <= tol * loss * (_WHERE_KEPT if self._keeps_all else 1) or loss == 0:
                 break
             if n_iter == max_iter:
                 problem = "" if is_enough else _not_converged(max_iter, tol, gap / loss)
@@ -200,7 +202,8 @@ class Training:
             history.add(new - T, slope - G)
             T, G, n_iter = new, slope, n_iter + 1
         self.point = T
-        return Found(self._solution(T, problem), loss, gap / loss, n_iter, self.n_passes)
+        part = gap / loss if loss > 0 else 0.0
+        return Found(self._solution(T, problem), loss, part, n_iter, self.n_passes)
 
     def _begin(self):
         rows = self.samples.present
