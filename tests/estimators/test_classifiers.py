@@ -318,8 +318,10 @@ def test_pickle(digits, classifier):
     clf = classifier.fit(X, y)
     copy = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(copy.decision_function(X_test), clf.decision_function(X_test))
+    # The results of the search are a dict of arrays, as of GridSearchCV.
     assert all(isinstance(v, np.ndarray) or np.isscalar(v) or v is None
-               for k, v in vars(copy).items() if k.endswith("_"))  # fmt: skip
+               for k, v in (vars(copy) | copy.search_results_).items()
+               if k.endswith("_") and k != "search_results_")  # fmt: skip
 
 
 def test_ill_conditioned_ridge_warns_and_predicts():
@@ -386,4 +388,4 @@ def test_the_readout_tells_nothing_of_features(selector, classifier):
     assert fitted.readout_coef_.shape == (3, len(layer_of(fitted).units))
     state = {name for name, value in vars(fitted).items() if name.endswith("_")
              and not isinstance(value, (np.ndarray, int, float, str, type(None)))}  # fmt: skip
-    assert not state  # a model is arrays, numbers and strings
+    assert state == {"search_results_"}  # a model is arrays, numbers and strings

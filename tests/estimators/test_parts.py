@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.estimators.network import Network
+from sklearn_fsvc._src.estimators.network import Network, with_rows
 from sklearn_fsvc._src.estimators.parts import Readout, Task, Training, Units, layer_of, parts_of
 from sklearn_fsvc._src.readouts.held_out import Trials
 from sklearn_fsvc._src.rows.job import Job
@@ -76,7 +76,8 @@ def test_what_fits_a_part_returns_another(model):
         task, samples = parts.task.read(X, Y, None)
         samples = parts.units.present(samples)
         units = parts.units.fit(job, samples, trials)
-        readout = parts.readout.train(Training(job, samples, units, task, trials))
+        known = with_rows(units, task, samples)
+        readout = parts.readout.train(Training(job, samples, known, task, trials))
     assert (parts.task.found, parts.units.found, parts.readout.found) == ({}, {}, {})
     assert not any(name.endswith("_") for name in vars(model))
     fitted = model.fit(X, Y)

@@ -69,6 +69,8 @@ def assert_same(found, expected):
     for name, value in expected.items():
         if name == "posterior_":
             assert_same(found[name]._asdict(), value._asdict())
+        elif isinstance(value, dict):
+            assert_same(found[name], value)
         else:
             np.testing.assert_array_equal(found[name], value, err_msg=name)
 

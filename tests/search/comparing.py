@@ -176,6 +176,11 @@ def same_value(name, here, there):
         for i, (mine, other) in enumerate(zip(here, there, strict=True)):
             same_value(f"{name}[{i}]", mine, other)
         return
+    if isinstance(there, dict):
+        assert list(here) == list(there), name
+        for key in there:
+            same_value(f"{name}[{key!r}]", here[key], there[key])
+        return
     if name == "temperature_":  # which is searched, by sums that are rounded
         np.testing.assert_allclose(here, there, rtol=1e-6, err_msg=name)
         return
@@ -184,13 +189,10 @@ def same_value(name, here, there):
         return
     assert here.dtype == there.dtype, name
     assert here.shape == there.shape, name
-    for field in there.dtype.names or [...]:
-        if there[field].dtype.kind == "f":
-            np.testing.assert_allclose(
-                here[field], there[field], rtol=1e-7, atol=1e-9, err_msg=f"{name} {field}"
-            )
-        else:
-            np.testing.assert_array_equal(here[field], there[field], err_msg=name)
+    if there.dtype.kind == "f":
+        np.testing.assert_allclose(here, there, rtol=1e-7, atol=1e-9, err_msg=name)
+    else:
+        np.testing.assert_array_equal(here, there, err_msg=name)
 
 
 def weighted_accuracy(estimator, X, y, sample_weight=None, *, factor=1):

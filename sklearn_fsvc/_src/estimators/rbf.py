@@ -106,7 +106,7 @@ class RBF(Units):
             check_kernel(self.kernel)
         check_precision(self.precision, self.has_readout)
         known = tuple(map(type, KERNELS.values()))
-        if self.bits and isinstance(self.kernel, Kernel) and not isinstance(self.kernel, known):
+        if self.bits and isinstance(self.kernel, Kernel) and type(self.kernel) not in known:
             raise ValueError(
                 f"precision={self.precision} rounds activations between 0 and 1, and those of "
                 f'kernel={self.kernel!r} may be any number; use precision="float".'
