@@ -82,6 +82,8 @@ class Manhattan(CudaLayer):
     def __init__(self, engine, layer):
         super().__init__(engine, layer)
         self.item, self.tile = item_of(layer), _tile(engine, layer)
+        if self.item == np.float64 and self.exponent != 1:
+            self.exponent = 0.0  # which the kernel does not take
         units = engine.to_device(layer.units)
         self.units = pack_rows(engine, units, self.item, self.tile.units, self.tile.step)
 

@@ -9,6 +9,7 @@ next features travel to shared memory while these are summed.
 Every output is the sum of its features in their order, whatever the tile.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -141,7 +142,14 @@ def manhattan(item, tile):
             for j in range(TN):
                 sums[i, j] = add(x[i], c[j], sums[i, j])
 
-    exponential = exponential_of(hidden)
+    if item == np.float64:
+        # Other exponents than 1 would spill registers: the layer has them applied afterwards.
+        @device
+        def exponential(h, exponent):
+            return h if exponent == 0 else math.exp(h)
+
+    else:
+        exponential = exponential_of(hidden)
 
     @jit(N_THREADS, tile.blocks)
     def kernel(X, C, H, first_tile, begin, end, scale, offset, floor, exponent):
