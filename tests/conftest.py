@@ -1,6 +1,7 @@
 """Options and fixtures: every engine of the registry, and the data sets of the authors."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,23 @@ from threadpoolctl import threadpool_limits
 from sklearn_fsvc._src.engines import ENGINES
 
 pytest.register_assert_rewrite("search.comparing")
+
+# Modules that cannot be imported without a package.
+NEEDS = {
+    "skl2onnx": (
+        "export/converted.py", "export/test_onnx.py", "export/test_onnx_errors.py",
+        "export/test_onnx_layers.py", "export/test_sizes.py",
+    ),
+    "numpydoc": ("test_documentation.py",),
+}  # fmt: skip
+MISSING = [package for package in NEEDS if find_spec(package) is None]
+collect_ignore = [path for package in MISSING for path in NEEDS[package]]
+
+
+def pytest_report_header():
+    return [
+        f"{package} is not installed: without {', '.join(NEEDS[package])}" for package in MISSING
+    ]
 
 
 def pytest_addoption(parser):

@@ -82,16 +82,21 @@ def check_steps(engine, shape, dtype):
         if layer.formula.endswith("distance"):
             continue
         X = engine.to_device(X)
-        plain = engine.to_host(engine.hidden(engine.prepare(layer), X)).copy()
+        plain = _in_parts(engine, layer, X)
         for bits in (8, 15):
             steps = Steps(bits, is_signed=layer.accumulation == "product")
-            rounded = engine.prepare(replace(layer, steps=steps))
-            H = engine.xp.full(plain.shape, 0.3, plain.dtype)
-            first = min(256, layer.n_units)
-            for units in (slice(0, first), slice(first, layer.n_units)):
-                if units.start < units.stop:
-                    engine.hidden(rounded, X, out=H, units=units)
-            np.testing.assert_array_equal(engine.to_host(H), steps.apply(plain.copy(), np))
+            H = _in_parts(engine, replace(layer, steps=steps), X)
+            np.testing.assert_array_equal(H, steps.apply(plain.copy(), np))
+
+
+def _in_parts(engine, layer, X):
+    """H of two calls, one for the first units and one for the others."""
+    prepared, first = engine.prepare(layer), min(256, layer.n_units)
+    H = engine.xp.full((len(X), layer.n_units), 0.3, layer.hidden_dtype)
+    for units in (slice(0, first), slice(first, layer.n_units)):
+        if units.start < units.stop:
+            engine.hidden(prepared, X, out=H, units=units)
+    return engine.to_host(H)
 
 
 def check_far_from_zero(engine, dtype):

@@ -21,8 +21,8 @@ def install(extra):
     Examples
     --------
     >>> from sklearn_fsvc._src.extras import install
-    >>> install("skops")
-    "pip install 'skops>=0.16'"
+    >>> print(install("skops"))
+    pip install '...skops...'
     """
     try:
         needed = requires("sklearn-fsvc") or ()

@@ -94,8 +94,14 @@ def assert_same(model, rows, folder):
     scores, classes = in_c(model, rows, folder)
     np.testing.assert_array_equal(classes, model.predict(rows))
     expected = model.decision_function(rows)
+    error = np.abs(scores - expected)
     atol = (1e-9 if scores.dtype == np.float64 else 1e-3) * np.abs(expected).max()
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=atol)
+    if getattr(model, "precision", None) == 8:
+        # Of activations that lie between two steps, one in thousands becomes the other one.
+        step = np.abs(model.readout_coef_).max() / 256
+        assert np.mean(error > atol) < 0.01
+        atol += step
+    assert error.max() <= atol
     return scores
 
 

@@ -173,7 +173,7 @@ def test_every_device_chooses_the_same(engine):
     assert here[0] == there[0]
     # Small networks are trained on sums in float32.
     assert here[1] == pytest.approx(there[1], rel=1e-5)
-    np.testing.assert_allclose(here[2], there[2], rtol=1e-5)
+    np.testing.assert_allclose(here[2], there[2], rtol=1e-4)
 
 
 def test_rows_of_weight_0_are_as_good_as_absent(rng):

@@ -40,8 +40,11 @@ class ProductEngine(HostEngine):
         """out = X W' for C-ordered float32 or float64 arrays."""
 
     def prepared_bytes(self, layer):
-        # Beside units and norms, what each thread compares and recomputes where products cancel.
-        per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
+        # Beside units and norms, what each thread computes with; of differences more, for it
+        # compares and recomputes where products cancel.
+        per_thread = 8 * _FINISH
+        if layer.accumulation != "product":
+            per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
         return layer.units.nbytes + layer.n_units * 8 + n_threads() * per_thread
 
     def knobs(self, layer):
