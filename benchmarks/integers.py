@@ -1,10 +1,11 @@
 """Activations of 8 and 15 bits: their products against OpenBLAS, and fits against those of floats.
 
-python benchmarks/integers.py [--units N ...] [--rows N] [--data DIR] [--repeats 5] [--json FILE]
+python benchmarks/integers.py [--device cuda] [--units N ...] [--rows N] [--data DIR] [--repeats 5]
+    [--json FILE]
 
-A product is H'H of some rows in float32 (ssyrk, as SciPy calls it, with all threads that it takes),
-against the same of activations that are rounded, from floats to sums in float64. With `--data`,
-the folder of MNIST: fits and accuracy with each precision. In turn, medians.
+A product is H'H of some rows in float32 (ssyrk, as SciPy or CuPy calls it, with all threads that it
+takes), against the same of activations that are rounded, from floats to sums in float64. With
+`--data`, the folder of MNIST: fits and accuracy with each precision. In turn, medians.
 """
 
 import time
@@ -12,12 +13,12 @@ from functools import partial
 
 import numpy as np
 from scipy.linalg.blas import ssyrk
+from sklearn.base import clone
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
-from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.engines.host import HostStopwatch
+from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.timing import medians
@@ -25,35 +26,57 @@ from sklearn_fsvc._src.timing import medians
 PRECISIONS = "float", 8, 15, "auto"
 
 
-def product(args, n_units):
-    """Each way to make H'H of so many units, and its rate beside that of OpenBLAS."""
+def product(args, engine, n_units):
+    """Each way to make H'H of so many units, and its rate beside that of the library."""
     H = np.random.default_rng(0).random((args.rows, n_units), np.float32)
-    gram, work = PackedSymmetric(n_units, HOST), {"ssyrk": partial(ssyrk, 1.0, H.T)}
-    work["ours, float32"] = partial(gram.add_gram, H)
-    for bits in (8, 15):
-        steps = Steps(bits, is_signed=False)
-        work[f"{bits} bits"] = partial(gram.add_gram, steps.apply(H.copy(), np), steps)
-    times = medians(work, args.repeats, 300, HostStopwatch)
+    rounded = {bits: Steps(bits, is_signed=False) for bits in (8, 15)}
+    rounded = {bits: (steps.apply(H.copy(), np), steps) for bits, steps in rounded.items()}
+    H, gram = engine.to_device(H), PackedSymmetric(n_units, engine.algebra)
+    work = {"ssyrk": _peer(engine, H), "ours, float32": partial(gram.add_gram, H)}
+    for bits, (of_steps, steps) in rounded.items():
+        work[f"{bits} bits"] = partial(gram.add_gram, engine.to_device(of_steps), steps)
+    times = medians(work, args.repeats, 300, engine.stopwatch)
     yield from ((f"{n_units} units, {name}, ms", 1e3 * t) for name, t in times.items())
     for name in ("8 bits", "15 bits"):
         yield f"{n_units} units: ssyrk / {name}", times["ssyrk"] / times[name]
 
 
-def models():
-    shared = {"random_state": 0, "device": "cpu"}
+def _peer(engine, H):
+    if engine.xp is np:
+        return partial(ssyrk, 1.0, H.T)
+    from cupy import cublas
+
+    return partial(cublas.syrk, "T", H)
+
+
+def models(args):
+    """(name, model, whether its rows are floats)."""
+    sizes = (4096, 16_384) if args.device == "cuda" else (4096, None)
     for precision in PRECISIONS:
-        how = {"precision": precision, **shared}
-        yield f'TanhClassifier(4096, precision="{precision}")', TanhClassifier(4096, **how), True
-        yield f'RBFClassifier(precision="{precision}")', RBFClassifier(**how), False
+        how = {"precision": precision, "random_state": 0, "device": args.device}
+        for n in sizes:
+            yield from _models(how, f', precision="{precision}")', n)
+
+
+def _models(how, end, n):
+    if n is None:
+        yield f"RBFClassifier({end.removeprefix(', ')}", RBFClassifier(**how), False
+        return
+    yield f"TanhClassifier({n}{end}", TanhClassifier(n, **how), True
+    if how["device"] == "cuda":
+        informed = TanhClassifier(n, weights="class_informed", **how)
+        yield f'TanhClassifier({n}, weights="class_informed"{end}', informed, True
+        yield f"RBFClassifier({n}{end}", RBFClassifier(n, **how), False
 
 
 def fits(args):
     X, y, X_test, y_test, _ = load_images(args.data)
     floats, floats_test = X / np.float32(255), X_test / np.float32(255)
-    TanhClassifier(100, precision=8, device="cpu").fit(floats[:9000], y[:9000])  # compile
+    for _, model, is_float in models(args):  # compile
+        clone(model).set_params(n_hidden=100).fit((floats if is_float else X)[:9000], y[:9000])
     times = {}
     for _ in range(args.repeats):
-        for name, model, is_float in models():
+        for name, model, is_float in models(args):
             start = time.perf_counter()
             model.fit(floats if is_float else X, y)
             times.setdefault(name, []).append(time.perf_counter() - start)
@@ -64,13 +87,12 @@ def fits(args):
 
 
 def main(args):
-    report(
-        args,
-        f"H'H of {args.rows} rows of rounded activations",
-        [row for n in args.units for row in product(args, n)],
-    )
+    with get_engine("cuda" if args.device == "cuda" else "jit") as engine:
+        where = {} if engine.xp is np else {"gpu": engine.identity()["device"]}
+        products = [row for n in args.units for row in product(args, engine, n)]
+        report(args, f"H'H of {args.rows} rows of rounded activations", products, **where)
     if args.data:
-        report(args, "MNIST with each precision", list(fits(args)))
+        report(args, "MNIST with each precision", list(fits(args)), **where)
 
 
 if __name__ == "__main__":
@@ -78,6 +100,7 @@ if __name__ == "__main__":
         arguments(
             units={"type": int, "nargs": "+", "default": [2048, 4096, 8192]},
             rows={"type": int, "default": 4096}, data={},
+            device={"choices": ["cpu", "cuda"], "default": "cpu"},
             repeats={"type": int, "default": 5},
         )
     )  # fmt: skip

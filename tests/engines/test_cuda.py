@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
+from engines.test_integers import each_kind, rounded
 from sklearn_fsvc import (
     RBFClassifier,
     RBFProjector,
@@ -20,10 +21,76 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.engines.cuda import CudaEngine
+from sklearn_fsvc._src.engines.cuda.integers import round_columns
+from sklearn_fsvc._src.engines.integers import MOST_ROWS
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.layers import rounded as rounded_layer
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
+from sklearn_fsvc._src.readouts.ridge import gather
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.rows.samples import Samples
 
 PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0)]
+
+
+@each_kind
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (1003, 33), (70_000, 130), (300, 2100)], ids=str)
+def test_products_of_bytes(cupy, steps, shape, dtype):
+    """Of more rows than 32 bits add up, of units in more than one panel."""
+    H, q = rounded(steps, *shape, dtype)
+    gram = PackedSymmetric(shape[1], CudaEngine.algebra)
+    for _ in range(2):
+        gram.add_gram(cupy.asarray(H), steps)
+    expected = np.tril(2 * (q.T.astype(float) @ q)) / steps.scale**2
+    np.testing.assert_array_equal(np.tril(gram.full().get()), expected)
+
+
+@each_kind
+def test_the_largest_sums_of_bytes_fit(cupy, steps):
+    H = np.full((MOST_ROWS, 3), steps.most / steps.scale, np.float32)
+    H[:, 1] *= -1 if steps.is_signed else 1
+    gram = PackedSymmetric(3, CudaEngine.algebra)
+    gram.add_gram(cupy.asarray(H), steps)
+    q = np.round(H.astype(np.float64) * steps.scale)
+    np.testing.assert_array_equal(np.tril(gram.full().get()), np.tril(q.T @ q) / steps.scale**2)
+
+
+@each_kind
+def test_activations_become_the_nearest_steps(cupy, steps):
+    with get_engine("cuda") as engine:
+        for dtype in (np.float32, np.float64):
+            ends = [0.0, 1.0, -1.0, 2.0, -np.inf, np.inf, np.nan]
+            near = np.random.default_rng(0).uniform(-1.5, 1.5, (70, 9)).astype(dtype)
+            near[:7, 3] = ends
+            near[7:, 4] = (np.arange(63) + 0.5) / steps.scale  # halfway
+            H = cupy.asarray(near)
+            round_columns(engine, H, slice(2, 9), steps)
+            expected = np.maximum(steps.apply(near.copy(), np), -steps.most / steps.scale)
+            expected[:, :2] = near[:, :2]
+            np.testing.assert_array_equal(H.get(), expected)
+
+
+@pytest.mark.parametrize("bits", [8, 15])
+def test_statistics_are_those_of_the_host_to_the_last_bit(cupy, digits, bits):
+    """Distances of bytes are integers: the same activations, and sums of them are exact."""
+    X = digits[0].astype(np.uint8)
+    y = np.random.default_rng(0).integers(5, size=len(X))
+    given = {"alpha": 1.0, "feature_weights": None, "kernel": "triangular", "radius": 300.0}
+    sums = []
+    for device in ("jit", "cuda"):
+        model = RBFClassifier(80, device=device, precision=bits, random_state=0, **given)
+        with get_engine(device) as engine:
+            layer = rounded_layer(layer_of(model.fit(X, y)), bits)
+            (found,) = gather(Job(engine), [layer], Samples(X, ClassTargets(y, 5)))
+            sums.append(found.on(HOST))
+    for name in ("n", "h", "y", "hy"):
+        np.testing.assert_array_equal(getattr(sums[1], name), getattr(sums[0], name))
+    np.testing.assert_array_equal(np.tril(sums[1].gram.full()), np.tril(sums[0].gram.full()))
 
 
 @pytest.mark.parametrize("projector", PROJECTORS, ids=["tanh", "rbf"])

@@ -11,9 +11,12 @@ import pytest
 import contract
 import naive
 from benchmark import benchmark
+from engines.test_integers import each_kind, rounded
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import example
 from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, novel_rows
 
@@ -21,8 +24,9 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
+from sklearn_fsvc._src.engines.cuda import integers as cuda_integers
 from sklearn_fsvc._src.engines.cuda import layers as cuda_layers
-from sklearn_fsvc._src.engines.kernels.cuda import elementwise, manhattan, novelty
+from sklearn_fsvc._src.engines.kernels.cuda import elementwise, integers, manhattan, novelty
 
 methods, kernel = benchmark("_paper_methods"), benchmark("_paper_kernel").kernel
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
@@ -65,6 +69,28 @@ def test_values_of_several_tiles(engine, dtype, few_kernels):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_steps(engine, dtype, few_kernels):
     contract.check_steps(engine, (3, 4, 5), dtype)
+
+
+def bytes_multiplied(A, B, sums, keep):
+    """In the place of cuBLAS."""
+    A, B = (words.view(np.int8).astype(np.int64) for words in (A, B))
+    sums[:] = keep * sums + B @ A.T
+
+
+@pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
+@pytest.mark.parametrize("shape", [(1, 1), (37, 70), (5, 130)], ids=str)
+@each_kind
+def test_products_of_bytes(engine, steps, shape, dtype, monkeypatch):
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 64)
+    for module in (integers, cuda_integers):
+        for name, few in (("THREADS", 8), ("SQUARE", 8), ("LINES", 2)):
+            monkeypatch.setattr(module, name, few)
+    H, q = rounded(steps, *shape, dtype)
+    gram = PackedSymmetric(shape[1], HOST)
+    for _ in range(2):
+        cuda_integers.add_gram(list(gram), H, steps, np, engine.launch, bytes_multiplied)
+    expected = np.tril(2 * (q.T @ q)) / steps.scale**2
+    np.testing.assert_array_equal(np.tril(gram.full()), expected)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)

@@ -6,11 +6,15 @@ a matrix.
 
 import ctypes
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
 from ..lapack import REALS, layout
+from . import integers, programs
 
+# What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
+_BYTES, _INTEGERS, _ANY = 3, 10, -1
 # Compute capability from which there is TF32, the bits of a float32 that it keeps, and what
 # cuBLAS calls CUBLAS_TF32_TENSOR_OP_MATH, for which CuPy has no name.
 _TF32, _DIGITS, _TF32_MATH = 80, 0xFFFFE000, 3
@@ -82,11 +86,15 @@ class CuPyAlgebra:
 
     @staticmethod
     def multiplies_bytes():
-        return False
+        return True
 
     @staticmethod
     def add_gram_of_bytes(blocks, H, steps):
-        return False
+        import cupy
+
+        launch = partial(programs.launch, cupy.cuda.Device().id)
+        integers.add_gram(blocks, H, steps, cupy, launch, _multiply_bytes)
+        return True
 
     @staticmethod
     def syrk_bytes(order, dtype):
@@ -205,6 +213,27 @@ def _blas(name, dtype, *args):
         getattr(cublas, letter + name)(
             handle, *[_pointer(next(waiting) if isinstance(a, float) else a) for a in args]
         )
+    finally:
+        cublas.setPointerMode(handle, mode)
+
+
+def _multiply_bytes(A, B, sums, keep):
+    """``sums = B A'``, or added to it, of lines of bytes with a sign, four a word."""
+    import cupy
+    from cupy.cuda import cublas, device
+
+    handle, n_bytes = device.get_cublas_handle(), 4 * A.shape[1]
+    cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
+    mode = cublas.getPointerMode(handle)
+    cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
+    factors = [ctypes.c_int32(1), ctypes.c_int32(keep)]
+    one, kept = map(ctypes.addressof, factors)
+    try:
+        cublas.gemmEx(
+            handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
+            A.data.ptr, _BYTES, n_bytes, B.data.ptr, _BYTES, n_bytes, kept,
+            sums.data.ptr, _INTEGERS, len(A), cublas.CUBLAS_COMPUTE_32I, _ANY,
+        )  # fmt: skip
     finally:
         cublas.setPointerMode(handle, mode)
 

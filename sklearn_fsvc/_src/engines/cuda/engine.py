@@ -14,7 +14,7 @@ from .. import activities
 from ..base import Engine
 from ..host import DirectSink
 from ..workers import n_workers, worker_number
-from . import patches, programs, transfer
+from . import integers, patches, programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 from .sparse import CudaSparsePlace, csr_on_device
@@ -166,7 +166,8 @@ class CudaEngine(Engine):
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
         units = units or slice(0, layer.n_units)
         prepared.hidden(X, out, units)
-        layer.round(out[:, units], self.xp)
+        if layer.steps is not None:
+            integers.round_columns(self, out, units, layer.steps)
         return out
 
     def sparse_place(self):
@@ -232,7 +233,7 @@ class CudaEngine(Engine):
 
     def launch(self, kernel, grid, block, *args):
         """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
-        programs.launch(self, kernel, grid, block, *args)
+        programs.launch(self.index, kernel, grid, block, *args)
 
 
 def _enable_peer(runtime, here, there):

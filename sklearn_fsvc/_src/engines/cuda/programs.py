@@ -25,19 +25,19 @@ _FORMAT = 2
 _loaded, _lock = {}, Lock()
 
 
-def launch(engine, kernel, grid, block, *args):
+def launch(index, kernel, grid, block, *args):
     """Launch a `Kernel` on CuPy's stream of the moment.
 
     Parameters
     ----------
-    engine : CudaEngine
-        That was entered.
+    index : int
+        Of the GPU of the moment.
     grid, block : int or tuple of int
     args : CuPy arrays, numbers of NumPy, int or bool
         An int is taken in 64 bits, a bool in 32.
     """
     args, types = typed(args)
-    key = engine.index, kernel, types
+    key = index, kernel, types
     function = _loaded.get(key)
     if function is None:
         with _lock:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....layers import RESPONSES
 from .. import ptx
-from . import elementwise, manhattan, novelty, patches
+from . import elementwise, integers, manhattan, novelty, patches
 
 FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
 INT, FLAG = "<i8", "<i4"
@@ -19,7 +19,7 @@ INT, FLAG = "<i8", "<i4"
 
 def kernels():
     """(kernel, types of its arguments) of all that layers launch."""
-    for make in (_distances, _elementwise, _patches):
+    for make in (_distances, _elementwise, _integers, _patches):
         yield from make()
     yield novelty.settle(), (_array("<f8"), _array("<f8", 1), "<f8", *[_array("<i4", 1)] * 2)
 
@@ -43,6 +43,16 @@ def _elementwise():
             yield kernel, (H, H, INT, INT, number, number)
         types = H, H, H, line, line, INT, INT, *[number] * 4, FLAG, number
         yield elementwise.expand(dtype), types
+
+
+def _integers():
+    for dtype in FLOATS:
+        H, number = _array(dtype.str), dtype.str
+        yield integers.round_rows(dtype), (H, INT, INT, number, number)
+        for is_split in (False, True):
+            yield integers.pack_bytes(dtype, is_split), (H, _array("<u4"), number, INT)
+    A, sums, line = _array("<f8"), _array("<i4"), _array("<f8", 1)
+    yield integers.add_products(), (A, sums, line, INT, INT, "<f8")
 
 
 def _patches():
