@@ -16,6 +16,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.formulas import Steps
@@ -107,6 +108,14 @@ def test_auto_takes_bytes_where_the_penalty_allows(make, any_size, monkeypatch):
     given = make(60, **AS_MADE, alpha=10.0, precision=8).fit(X[TRAIN], Y[TRAIN])
     np.testing.assert_array_equal(sure.predict(X[TEST]), given.predict(X[TEST]))
     assert make(60, **AS_MADE, alpha=1e-5).fit(X[TRAIN], Y[TRAIN]).precision_ is None
+
+
+def test_auto_takes_more_bits_where_few_are_too_coarse(any_size, monkeypatch):
+    """Where 15 are fast, too: the noise of 8 is 1000 / (12 * 128^2), that of 15 less."""
+    monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8, 15)))
+    for alpha, bits in ((10.0, 8), (1e-2, 15), (1e-9, None)):
+        model = TanhClassifier(60, **AS_MADE, alpha=alpha).fit(X[TRAIN], Y[TRAIN])
+        assert model.precision_ == bits
 
 
 def test_auto_is_sure_only_when_the_penalty_is_found(any_size):

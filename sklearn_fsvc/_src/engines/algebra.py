@@ -138,9 +138,9 @@ class HostAlgebra:
             _syrk_by_blocks(C, A, factor, keep, cuts)
 
     @staticmethod
-    def multiplies_bytes():
-        """Whether `add_gram_of_bytes` is faster than products of floats."""
-        return has_bytes()
+    def fast_bits():
+        """Bits of activations with which `add_gram_of_bytes` is faster than floats, by far."""
+        return (8,) if has_bytes() else ()
 
     @staticmethod
     def add_gram_of_bytes(blocks, H, steps):

@@ -104,12 +104,14 @@ class Ridge(Linear):
         if is_word(training.units.precision, "auto"):
             alphas, is_chosen = penalties(self.alpha)
             alpha = training.trials.first_alpha if is_chosen else alphas[0]
-            in_bytes = training.rounded(8)
-            if gains_by_bytes(training) and tolerates(in_bytes, alpha):
-                readout = self._trained(in_bytes)
-                if tolerates(in_bytes, readout.found["alpha_"]):
-                    training.trials.rows = in_bytes.trials.rows
-                    return readout.adding(precision_=8)
+            for bits in bits_that_gain(training):
+                rounded = training.rounded(bits)
+                if tolerates(rounded, alpha):
+                    readout = self._trained(rounded)
+                    alpha = readout.found["alpha_"]
+                    if tolerates(rounded, alpha):
+                        training.trials.rows = rounded.trials.rows
+                        return readout.adding(precision_=bits)
         return self._trained(training)
 
     def _trained(self, training):
@@ -286,16 +288,16 @@ class Lms(Untrained):
         )
 
 
-def gains_by_bytes(training):
-    """Whether activations of 8 bits make a fit faster: a large one, where bytes are multiplied."""
+def bits_that_gain(training):
+    """With how many bits of an activation a fit is faster: a large one, where bytes multiply."""
     layer, job, n_rows = training.layer, training.job, len(training.samples)
-    return (
+    is_worth = (
         training.units.pretrained is None  # whose layer stays what it is
         and n_rows * layer.n_units**2 >= _LARGE
         and layer.hidden_dtype == np.float32
         and training.samples.weight is None
-        and job.engine.algebra.multiplies_bytes()
     )
+    return job.engine.algebra.fast_bits() if is_worth else ()
 
 
 def tolerates(training, alpha):

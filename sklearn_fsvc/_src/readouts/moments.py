@@ -105,7 +105,8 @@ class Moments:
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
-        self.rounding = max(self.rounding, float(np.finfo(dtype).eps))
+        if not is_exact:
+            self.rounding = max(self.rounding, float(np.finfo(dtype).eps))
         self.h += sums[:, 0]
         self.hy += sums[:, 1:]
         self.y += ones @ Y

@@ -85,8 +85,8 @@ class CuPyAlgebra:
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
 
     @staticmethod
-    def multiplies_bytes():
-        return True
+    def fast_bits():
+        return 8, 15
 
     @staticmethod
     def add_gram_of_bytes(blocks, H, steps):
