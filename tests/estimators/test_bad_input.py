@@ -363,3 +363,18 @@ def test_what_is_no_number_has_a_remedy(cls, table, what):
 def test_the_remedy_works():
     table = np.where(X > 0.9, np.nan, X)
     make_tabular_pipeline(RBFClassifier(10)).fit(table, Y).predict(table)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (-1, -1)])
+def test_many_numbers_are_looked_at_by_all_threads(bad, place):
+    """In the first and in the last of the parts that threads take."""
+    rows = np.full((300_001, 4), 1e33, np.float32)  # whose sums overflow
+    assert TanhProjector(2).fit(rows).n_features_in_ == 4
+    rows[place] = bad
+    with pytest.raises(ValueError, match="Input X contains"):
+        TanhProjector(2).fit(rows)
+    rows[:] = 1.0
+    rows[place] = bad
+    with pytest.raises(ValueError, match="Input X contains"):
+        TanhProjector(2).fit(rows)

@@ -7,12 +7,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from ..engines import Engine, known_engines
+from ..engines.pool import share
+from ..engines.threads import n_threads
 from ..layers import DTYPES
 from .sources import InMemory, Source, SparseRows
 
 # Numbers that layers take once they are converted, and how many are converted at once.
 _OTHER_NUMBERS = (bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16)
 _FEW = 2**17
+# Numbers that are worth a thread of their own to be looked at.
+_MANY = 2**20
 _ACCEPTED = list(dict.fromkeys(map(np.dtype, (*DTYPES, *_OTHER_NUMBERS))))
 
 
@@ -32,6 +36,8 @@ def validated(estimator, X, *y, **checks):
             "TanhProjector take sparse ones; else give X.toarray() if it fits in memory, or fewer "
             f"features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
         )
+    if isinstance(X, np.ndarray) and X.size >= _MANY and _is_finite(X):
+        checks = {"ensure_all_finite": False} | checks
     if takes_sparse:
         checks = {"accept_sparse": "csr", "ensure_all_finite": not issparse(X)} | checks
     try:
@@ -46,6 +52,20 @@ def validated(estimator, X, *y, **checks):
             f"make_tabular_pipeline({name}(...))."
         ) from error
     return (_converted(found[0]), *found[1:]) if y else _converted(found)
+
+
+def _is_finite(X):
+    """Whether all numbers are, as scikit-learn finds out, by all threads."""
+    if X.dtype.kind != "f" or X.ndim != 2:
+        return False
+    sums, step = [], max(1, _MANY // X.shape[1])
+
+    def add(start):
+        with np.errstate(over="ignore", invalid="ignore"):  # which each thread has its own
+            sums.append(X[start : start + step].sum())
+
+    share(add, range(0, len(X), step), n_threads())
+    return bool(np.isfinite(sums).all())
 
 
 def _converted(X):
