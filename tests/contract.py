@@ -77,12 +77,18 @@ def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
 
 
 def check_steps(engine, shape, dtype):
-    """Outputs are rounded, also a part of them: and nothing else changes."""
+    """Outputs are those of the formula rounded, also a part of them.
+
+    Those of bytes are so exactly, on every engine. Of floats only what is about halfway between
+    two steps may be either: then it is what this engine itself makes, rounded.
+    """
     for X, layer in layers(shape, dtype):
         if layer.formula.endswith("distance"):
             continue
         X = engine.to_device(X)
         plain = engine.to_host(engine.hidden(engine.prepare(layer), X)).copy()
+        formula = naive.hidden(layer, engine.to_host(X)).astype(np.float64)
+        error = 0 if dtype == np.uint8 else TOLERANCE[plain.dtype]
         for bits in (8, 15):
             steps = Steps(bits, is_signed=layer.accumulation == "product")
             rounded = engine.prepare(replace(layer, steps=steps))
@@ -91,7 +97,11 @@ def check_steps(engine, shape, dtype):
             for units in (slice(0, first), slice(first, layer.n_units)):
                 if units.start < units.stop:
                     engine.hidden(rounded, X, out=H, units=units)
-            np.testing.assert_array_equal(engine.to_host(H), steps.apply(plain.copy(), np))
+            H = engine.to_host(H)
+            if dtype != np.uint8:
+                np.testing.assert_array_equal(H, steps.apply(plain.copy(), np))
+            assert np.all(steps.apply(formula - error, np) <= H)
+            assert np.all(steps.apply(formula + error, np) >= H)
 
 
 def check_far_from_zero(engine, dtype):

@@ -42,7 +42,7 @@ class ProductEngine(HostEngine):
     def prepared_bytes(self, layer):
         # Beside units and norms, what each thread compares and recomputes where products cancel.
         per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
-        return layer.units.nbytes + layer.n_units * 8 + n_threads() * per_thread
+        return layer.nbytes + layer.n_units * 8 + n_threads() * per_thread
 
     def knobs(self, layer):
         # The library cuts its products itself.
