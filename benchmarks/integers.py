@@ -4,8 +4,9 @@ python benchmarks/integers.py [--device cuda] [--units N ...] [--rows N] [--data
     [--json FILE]
 
 A product is H'H of some rows in float32 (ssyrk, as SciPy or CuPy calls it, with all threads that it
-takes), against the same of activations that are rounded, from floats to sums in float64. With
-`--data`, the folder of MNIST: fits and accuracy with each precision. In turn, medians.
+takes), against the same of activations that are rounded, from floats to sums in float64. In turn,
+medians. Then of how many activations two engines make different integers: of 784 features, at
+random. With `--data`, the folder of MNIST: fits and accuracy with each precision.
 """
 
 import time
@@ -18,8 +19,9 @@ from sklearn.base import clone
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
-from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.registry import get_engine, known_engines
 from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, rounded
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.timing import medians
 
@@ -47,6 +49,33 @@ def _peer(engine, H):
     from cupy import cublas
 
     return partial(cublas.syrk, "T", H)
+
+
+def differences(n_rows=2000, n_units=500, n_features=784):
+    """How many of a million activations are not the same on the first engine and another."""
+    random, layers = np.random.default_rng(0), {}
+    for dtype in (np.uint8, np.float32, np.float64):
+        X = random.integers(0, 256, (n_rows, n_features)).astype(dtype)
+        X = X if dtype == np.uint8 else X / dtype(255)
+        radius = float(np.abs(X[0].astype(float) - X[1]).sum())
+        for kernel in ("triangular", "laplacian"):
+            layers[f"{kernel}, {np.dtype(dtype)}"] = X, RBFLayer(X[:n_units], radius, kernel=kernel)
+        if dtype != np.uint8:
+            W = random.standard_normal((n_units, n_features)).astype(dtype) / 16
+            layers[f"tanh, {np.dtype(dtype)}"] = X, TanhLayer(W, np.zeros(n_units, dtype))
+    engines = [make() for make in known_engines().values()]
+    engines = [engine.name for engine in engines if engine.why_unavailable() is None]
+    for name, (X, layer) in layers.items():
+        for bits in (8, 15):
+            first, *others = (_hidden(engine, rounded(layer, bits), X) for engine in engines)
+            for engine, H in zip(engines[1:], others, strict=True):
+                what = f"{name}, {bits} bits, of a million: {engines[0]} and {engine}"
+                yield what, 1e6 * float((first != H).mean())
+
+
+def _hidden(name, layer, X):
+    with get_engine(name) as engine:
+        return engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X))).copy()
 
 
 def models(args):
@@ -91,6 +120,7 @@ def main(args):
         where = {} if engine.xp is np else {"gpu": engine.identity()["device"]}
         products = [row for n in args.units for row in product(args, engine, n)]
         report(args, f"H'H of {args.rows} rows of rounded activations", products, **where)
+    report(args, "Activations that engines round to other integers", list(differences()), **where)
     if args.data:
         report(args, "MNIST with each precision", list(fits(args)), **where)
 

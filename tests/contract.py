@@ -77,16 +77,25 @@ def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
 
 
 def check_steps(engine, shape, dtype):
-    """Outputs are rounded, also a part of them: and nothing else changes."""
+    """Outputs are those of the formula rounded, also a part of them.
+
+    Those of bytes are so exactly, on every engine. Of floats only what is about halfway between
+    two steps may be either: then it is what this engine itself makes, rounded.
+    """
     for X, layer in layers(shape, dtype):
         if layer.formula.endswith("distance"):
             continue
         X = engine.to_device(X)
         plain = _in_parts(engine, layer, X)
+        formula = naive.hidden(layer, engine.to_host(X)).astype(np.float64)
+        error = 0 if dtype == np.uint8 else TOLERANCE[plain.dtype]
         for bits in (8, 15):
             steps = Steps(bits, is_signed=layer.accumulation == "product")
             H = _in_parts(engine, replace(layer, steps=steps), X)
-            np.testing.assert_array_equal(H, steps.apply(plain.copy(), np))
+            if dtype != np.uint8:
+                np.testing.assert_array_equal(H, steps.apply(plain.copy(), np))
+            assert np.all(steps.apply(formula - error, np) <= H)
+            assert np.all(steps.apply(formula + error, np) >= H)
 
 
 def _in_parts(engine, layer, X):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,7 @@ import naive
 from contract import TOLERANCE
 from sklearn_fsvc._src.formulas import Affine
 from sklearn_fsvc._src.kernels import KERNELS, METRICS, K
-from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, hidden_dtype
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, hidden_dtype, rounded
 
 
 def test_triangle_and_gaussian_have_equal_area():
@@ -69,3 +71,32 @@ def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype)
         assert H.min() >= 0
         np.testing.assert_array_equal(H[np.arange(13), np.arange(13)], 1)
     np.testing.assert_array_equal(engine.to_host(D), before)
+
+
+@pytest.mark.parametrize("bits", [8, 15])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rounded_outputs_of_bytes_are_the_same_by_distances(engine, rng, kernel, bits):
+    """And by the formula on paper: see `contract.check_steps`."""
+    X = rng.integers(0, 256, (200, 30)).astype(np.uint8)
+    layer = rounded(RBFLayer(X[:50], 900.0, "manhattan", kernel), bits)
+    rows = engine.to_device(X)
+    D = engine.hidden(engine.prepare(layer.distances), rows)
+    H = layer.of_distances(D, engine.xp.empty_like(D), engine.xp)
+    alone = engine.hidden(engine.prepare(layer), rows)
+    np.testing.assert_array_equal(engine.to_host(H), engine.to_host(alone))
+
+
+def test_only_what_is_rounded_and_made_of_bytes_has_a_table():
+    units = np.zeros((1, 5), np.uint8)
+    layer = RBFLayer(units, 100.0)
+    table = rounded(layer, 8).table
+    assert table.dtype == np.uint8
+    assert rounded(layer, 15).table.dtype == np.uint16
+    assert table[0] == 255
+    assert table[-1] == 0 < table[-2]
+    for other in (
+        layer, replace(rounded(layer, 8), metric="euclidean"),
+        rounded(RBFLayer(units, weights=np.ones(5)), 8), rounded(layer.astype(np.float32), 8),
+        rounded(RBFLayer(np.zeros((1, 16_449), np.uint8)), 8), TanhLayer(units, np.zeros(1)),
+    ):  # fmt: skip
+        assert other.table is None

@@ -78,6 +78,11 @@ class Steps:
         """What stands for 0 where integers are stored without a sign."""
         return self.scale if self.is_signed else 0
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the integers, where they are never negative."""
+        return np.dtype(np.uint8 if self.bits == 8 else np.uint16)
+
     def apply(self, A: Any, xp: Any) -> Any:
         """Round in place: to the nearest step, from halfway to the even one."""
         item = A.dtype.type
@@ -135,6 +140,17 @@ def powered_exp(exponent: float) -> Function:
         return steep * (H * H.dtype.type(exponent)) * is_steep
 
     return Function("powered exp", apply, slope, exponent)
+
+
+def looked_up(table: np.ndarray, steps: Steps) -> Function:
+    """The output of a whole number by a table of integers: the last one beyond its end."""
+
+    def apply(A: Any, xp: Any) -> Any:
+        entries = xp.minimum(A, A.dtype.type(len(table) - 1)).astype(np.int32)
+        xp.multiply(xp.asarray(table)[entries], A.dtype.type(1 / steps.scale), out=A)
+        return A
+
+    return Function("table", apply, slope=None)
 
 
 def _raise_by_logarithms(A: Any, exponent: float, xp: Any) -> None:

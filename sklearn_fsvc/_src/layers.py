@@ -16,15 +16,18 @@ A `PatchLayer` is one of these for the patches of images, and what becomes of it
 """
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .formulas import IDENTITY, TANH, Affine, Steps, raise_to
+from .formulas import IDENTITY, TANH, Affine, Steps, looked_up, raise_to
 from .images import PatchGrid
 from .kernels import DISTANCE, METRICS, Kernel, kernel_of
 from .parameters import check_choice
 
+# Distances of bytes whose outputs are kept as a table, at most (16,448 features), and how many are
+# computed at a time.
+_MOST_DISTANCES, _AT_A_TIME = 2**22, 2**16
 # Input dtypes that layers take as they are.
 DTYPES = (np.float64, np.float32, np.uint8)
 
@@ -39,6 +42,7 @@ class _Layer:
 
     weights, is_mapped = None, False  # of the features
     steps = None  # to which outputs are rounded
+    table = None  # of rounded outputs by what is summed
 
     @property
     def n_units(self):
@@ -67,6 +71,11 @@ class _Layer:
         return hidden_dtype(self.units.dtype)
 
     @property
+    def nbytes(self):
+        """Bytes of the units, and of the table."""
+        return self.units.nbytes + (0 if self.table is None else self.table.nbytes)
+
+    @property
     def kind(self):
         """Formula and dtype: all that the speed of a layer depends on, but its size."""
         return f"{self.formula} {self.units.dtype}"
@@ -89,7 +98,7 @@ class _Layer:
 
     def round(self, A, xp):
         """Outputs in the steps of the layer, if it has some: in place."""
-        return A if self.steps is None else self.steps.apply(A, xp)
+        return A if self.steps is None or self.table is not None else self.steps.apply(A, xp)
 
     def __getstate__(self):
         """What it was made of, without what is kept of it."""
@@ -153,7 +162,20 @@ class RBFLayer(_Layer):
 
     @property
     def power(self):
-        return self.kernel.power / METRICS[self.metric].power
+        return 1 if self.table is not None else self.kernel.power / METRICS[self.metric].power
+
+    @cached_property
+    def table(self):
+        """Output in steps for each sum, the last one for all that are larger; None without one.
+
+        Distances of bytes are integers. So their outputs are looked up where they are rounded:
+        then they are the same on every engine, whatever it makes of an exponential.
+        """
+        n_distances = 255 * self.n_features + 1
+        is_of_integers = self.units.dtype == np.uint8 and self.steps is not None
+        if not is_of_integers or n_distances > _MOST_DISTANCES:
+            return None
+        return _table(self.kernel, self.radius, self.steps, n_distances)
 
     @cached_property
     def on_sums(self):
@@ -162,6 +184,8 @@ class RBFLayer(_Layer):
 
     @cached_property
     def affine(self):
+        if self.table is not None:
+            return Affine()
         factor, affine = self.kernel.steps(self.radius)
         if factor == 1 or self.power == 2:
             return affine
@@ -169,6 +193,8 @@ class RBFLayer(_Layer):
 
     @property
     def function(self):
+        if self.table is not None:
+            return looked_up(self.table, self.steps)
         return self.kernel.function
 
     @property
@@ -178,6 +204,9 @@ class RBFLayer(_Layer):
 
     def of_distances(self, D, out, xp):
         """The outputs for distances `D`, in `out`: what layers on the same units share is D."""
+        if self.table is not None:
+            out[...] = D
+            return self.finish(out, xp)
         return self.round(self.kernel.outputs(D, self.radius, xp, out), xp)
 
     def part(self, units):
@@ -233,6 +262,20 @@ class TanhLayer(LinearLayer):
     """H[i, j] = tanh(x_i . w_j + b_j), of the same parameters."""
 
     formula, function = "tanh", TANH
+
+
+@lru_cache(maxsize=16)
+def _table(kernel, radius, steps, n_distances):
+    """The integers that outputs at distances 0, 1, ... are in steps, up to the last change."""
+    integers = np.empty(n_distances, steps.dtype)
+    for start in range(0, n_distances, _AT_A_TIME):
+        D = np.arange(start, min(start + _AT_A_TIME, n_distances), dtype=np.float64)
+        outputs = steps.apply(kernel.outputs(D, radius, np), np)
+        integers[start : start + _AT_A_TIME] = outputs * steps.scale
+    changes = np.flatnonzero(integers[1:] != integers[:-1])
+    integers = integers[: changes[-1] + 2 if len(changes) else 1].copy()
+    integers.flags.writeable = False
+    return integers
 
 
 def rounded(layer, bits):

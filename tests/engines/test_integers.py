@@ -1,7 +1,13 @@
 """Sums of products of rounded activations are exact, whatever multiplies."""
 
+import os
+import platform
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_features
 
 from sklearn_fsvc._src.engines import algebra, integers
 from sklearn_fsvc._src.engines.algebra import HOST
@@ -33,11 +39,9 @@ def test_activations_become_the_nearest_steps(steps):
     )
 
 
-@pytest.fixture(params=["bytes", "floats"])
+@pytest.fixture(params=["integers", "floats"])
 def way(request, monkeypatch):
-    if request.param == "bytes" and not integers.has_bytes():
-        pytest.skip("this processor has no products of bytes")
-    monkeypatch.setattr(algebra, "_MANY_BYTES", 0 if request.param == "bytes" else np.inf)
+    monkeypatch.setattr(algebra, "_MANY_BYTES", 0 if request.param == "integers" else np.inf)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -55,10 +59,61 @@ def test_products_are_those_of_integers(steps, shape, dtype, way, monkeypatch):
 
 @each_kind
 def test_the_largest_sums_fit(steps, way):
-    """All rows at the end of the range, as many as bytes take."""
-    H = np.full((integers.MOST_ROWS, 3), steps.most / steps.scale, np.float32)
+    """All rows at the end of the range, more than are added up at a time."""
+    H = np.full((integers.MOST_ROWS + 5, 3), steps.most / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1
     gram = PackedSymmetric(3, HOST)
     gram.add_gram(H, steps)
     q = np.round(H.astype(np.float64) * steps.scale)
     np.testing.assert_array_equal(np.tril(gram.full()), np.tril(q.T @ q) / steps.scale**2)
+
+
+# What other processors have: its name for LLVM, its features, what is found, and the bits by it.
+AVX2 = "+sse4.2,+avx,+avx2,+fma"
+PROCESSORS = {
+    "SSE2": ("x86-64", "+sse2", "16 sad", [8]),
+    "AVX2": ("haswell", AVX2, "32 sad", [8]),
+    "AVX-VNNI": ("alderlake", f"{AVX2},+avxvnni", "32 vnni", [8, 15]),
+    "AVX-512": ("skylake-avx512", f"{AVX2},+avx512f,+avx512bw", "64 sad", [8]),
+}
+ON_ANOTHER = """
+import sys, numpy as np
+from sklearn_fsvc._src.engines.integers import MOST_ROWS, add_gram, has_integers
+from sklearn_fsvc._src.engines.kernels.target import TARGET
+from sklearn_fsvc._src.formulas import Steps
+for bits in map(int, sys.argv[1:]):
+    for is_signed in (False, True):
+        steps = Steps(bits, is_signed)
+        assert has_integers(steps)
+        for shape in ((1, 1), (1003, 70), (MOST_ROWS + 5, 3)):
+            q = np.random.default_rng(0).integers(-steps.most, steps.most, shape, endpoint=True)
+            q = q if is_signed else abs(q)
+            q[:, 0] = steps.most
+            gram = np.zeros((shape[1], shape[1]), order="F")
+            add_gram([(0, gram)], (q / steps.scale).astype(np.float32), steps)
+            np.testing.assert_array_equal(np.tril(gram) * steps.scale**2, np.tril(q.T @ q))
+print(TARGET.width, TARGET.uint8, has_integers(Steps(15, False)))
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="of x86")
+@pytest.mark.parametrize(
+    "name",
+    ["AVX2", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in PROCESSORS if n != "AVX2")],
+)
+def test_the_loops_of_other_processors(name, tmp_path):
+    processor, features, expected, bits = PROCESSORS[name]
+    here = get_host_cpu_features()
+    missing = [f for f in features.split(",") if not here.get(f[1:], False)]
+    if missing:
+        pytest.skip(f"this processor has no {missing}")
+    env = {
+        "NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-c", ON_ANOTHER, *map(str, bits)],
+        env=os.environ | env, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split("\n")[0] == f"{expected} {15 in bits}"

@@ -53,9 +53,11 @@ class Root(Step):
 
 
 CLASSIFIERS = {
-    "8 bits": (RBFClassifier(100, precision=8, **FIXED), "f4"),
+    "8 bits": (RBFClassifier(100, precision=8, **FIXED), "f8"),
+    "8 bits of bytes": (RBFClassifier(100, precision=8, **FIXED), "u1"),
+    "15 bits of bytes": (RBFClassifier(100, precision=15, **FIXED), "u1"),
     "softmax": (TanhClassifier(100, readout="softmax", **GIVEN), "f4"),
-    "8 bits, tanh": (TanhClassifier(100, precision=8, **FIXED), "f4"),
+    "8 bits, tanh": (TanhClassifier(100, precision=8, **FIXED), "f8"),
     "15 bits, doubles": (TanhClassifier(100, precision=15, **FIXED), "f8"),
     "chosen": (RBFClassifier(100, **FIXED), "u1"),
     "chosen, floats": (RBFClassifier(100, **FIXED), "f4"),

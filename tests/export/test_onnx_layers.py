@@ -32,6 +32,16 @@ def test_rbf_units_are_their_formula(kernel, metric, dtype):
     np.testing.assert_allclose(H, expected, atol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("bits", [8, 15])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rounded_units_of_bytes_are_the_same_to_the_bit(kernel, bits):
+    units = {"kernel": kernel, "radius": 100.0, "selection": "random", "precision": bits}
+    model = RBFProjector(70, random_state=0, **units).fit(X.astype(np.uint8))
+    rows = X_NEW.astype(np.uint8)
+    H = answers(model, rows)["variable"]
+    np.testing.assert_array_equal(H, model.transform(rows))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tanh_units_are_their_formula(dtype):
     model = TanhProjector(70, random_state=0).fit(X.astype(dtype))

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import lapack
 from .blas_threads import at_most
-from .integers import MOST_ROWS, add_gram, has_bytes
+from .integers import add_gram, has_bytes, has_integers
 from .lapack import call, layout
 from .pool import share
 from .threads import n_threads
@@ -144,9 +144,9 @@ class HostAlgebra:
 
     @staticmethod
     def add_gram_of_bytes(blocks, H, steps):
-        """Add H'H to panels of a lower triangle, exactly, in bytes; whether that was worth it."""
+        """Add H'H to panels of a lower triangle, by integers; whether that was worth it."""
         is_large = len(H) * H.shape[1] ** 2 >= _MANY_BYTES
-        is_taken = is_large and len(H) <= MOST_ROWS and has_bytes()
+        is_taken = is_large and has_integers(steps)
         if is_taken:
             add_gram(blocks, H, steps)
         return is_taken

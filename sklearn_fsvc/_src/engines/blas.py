@@ -45,7 +45,7 @@ class ProductEngine(HostEngine):
         per_thread = 8 * _FINISH
         if layer.accumulation != "product":
             per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
-        return layer.units.nbytes + layer.n_units * 8 + n_threads() * per_thread
+        return layer.nbytes + layer.n_units * 8 + n_threads() * per_thread
 
     def knobs(self, layer):
         # The library cuts its products itself.

@@ -1,8 +1,8 @@
 """Exact sums of products of activations that are rounded to steps.
 
 Activations in steps of 2^-8 are integers of 8 bits times a number that changes no digit. Sums of
-their products are exact: in bytes, by an instruction for them (those of 15 bits are two bytes); in
-floats, for as many rows as the digits of the float can hold.
+their products are exact: in integers, by an instruction for bytes (those of 15 bits are two bytes)
+or for pairs of 16 bits; in floats, for as many rows as the digits of the float can hold.
 """
 
 from functools import cache, partial
@@ -12,8 +12,8 @@ import numpy as np
 from .pool import share
 from .threads import n_threads
 
-# Rows whose products are added up in 32 bits: 255 * 128 * 65,536 < 2^31.
-MOST_ROWS = 65_536
+# Rows whose products are added up in 32 bits: 255 * 255 * 32,768 < 2^31.
+MOST_ROWS = 32_768
 # Rows that are worth a product of their own.
 _FEW_ROWS = 64
 # Groups of units that a thread packs at a time, and columns that it adds up.
@@ -34,19 +34,29 @@ def exact_products(steps, dtype):
 
 
 @cache
-def has_bytes():
-    """Whether this processor multiplies bytes, and numba compiles loops for it."""
+def _instruction():
+    """What this processor has for bytes, as `target.Target` says; None without compiled loops."""
     try:
         from numba import config
 
         from .kernels.target import TARGET
     except ImportError:
-        return False
-    return TARGET.uint8 == "vnni" and not config.DISABLE_JIT
+        return None
+    return None if config.DISABLE_JIT else TARGET.uint8
+
+
+def has_bytes():
+    """Whether this processor multiplies bytes: much faster than floats."""
+    return _instruction() == "vnni"
+
+
+def has_integers(steps):
+    """Whether there is a loop for such integers that is faster than exact products of floats."""
+    return has_bytes() or (steps.bits == 8 and _instruction() == "sad")
 
 
 def add_gram(blocks, H, steps):
-    """Add H'H to the lower triangle of a matrix, in bytes.
+    """Add H'H to the lower triangle of a matrix, by products of integers.
 
     Parameters
     ----------
@@ -54,19 +64,25 @@ def add_gram(blocks, H, steps):
         As those of `PackedSymmetric`: number of the first column, which is a multiple of 64,
         and the panel in float64.
     H : ndarray of shape (rows, units)
-        `MOST_ROWS` at most, rounded to 8 or 15 bits by `steps`.
+        Rounded to 8 or 15 bits by `steps`.
     steps : Steps
     """
+    for start in range(0, len(H), MOST_ROWS):
+        _add_gram(blocks, H[start : start + MOST_ROWS], steps)
+
+
+def _add_gram(blocks, H, steps):
     from .kernels import integers
 
     if steps.bits == 8:
-        (words,), (totals,) = _packed(H, steps, integers, "pack", 1)
-        # One side is read less 128: see `kernels.integers`.
-        lost, none = 128.0 * totals, np.zeros(len(totals))
+        zero = steps.zero if integers.HAS_BYTES else 0
+        (words,), (totals,) = _packed(H, steps, zero, integers, "pack", 1)
+        # One side of bytes is read less 128: see `kernels.integers`.
+        lost, none = (128.0 if integers.HAS_BYTES else 0.0) * totals, np.zeros(len(totals))
         more = (-lost, none) if steps.is_signed else (none, lost)
         multiply = partial(integers.add_products, words)
     else:
-        (high, low), (of_high, of_low) = _packed(H, steps, integers, "split", 2)
+        (high, low), (of_high, of_low) = _packed(H, steps, steps.zero, integers, "split", 2)
         # Sums of the products of q, made of those of q + zero.
         less = -steps.zero * (128 * of_high + of_low)
         lost = 128 * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
@@ -85,17 +101,17 @@ def add_gram(blocks, H, steps):
     share(add, parts, n_threads())
 
 
-def _packed(H, steps, integers, how, n):
+def _packed(H, steps, zero, integers, how, n):
     """(`n` arrays of words, sums of the units of each): see `kernels.integers`."""
     n_rows, n_units = H.shape
     n_groups = -(-n_units // integers.GROUP)
-    shape = n_groups, -(-n_rows // 4), integers.GROUP, 4
-    packed, totals = [np.empty(shape, np.uint8) for _ in range(n)], np.zeros((n, n_units))
+    shape = n_groups, -(-n_rows // integers.EACH), integers.GROUP
+    packed, totals = [np.empty(shape, np.int32) for _ in range(n)], np.zeros((n, n_units))
     pack, sums = getattr(integers, f"{how}_{H.dtype}"), totals[0] if n == 1 else totals
 
     def fill(begin):
         end = min(begin + _PACKED, n_groups)
-        pack(H, H.dtype.type(steps.scale), steps.zero, begin, end, *packed, sums)
+        pack(H, H.dtype.type(steps.scale), zero, begin, end, *packed, sums)
 
     share(fill, range(0, n_groups, _PACKED), n_threads())
-    return [words.view(np.int32)[..., 0] for words in packed], totals
+    return packed, totals

@@ -1,7 +1,7 @@
 """Compiled loops on the CPU, by numba."""
 
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 
 import numpy as np
@@ -45,7 +45,7 @@ class _Prepared:
     row_sums: object  # X -> the per-row arrays the kernel wants
     unit_sums: tuple  # the same of the units, each (n_panels, lanes)
     epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
-    rest: object  # of the formula, which the kernel has not done: (A, xp) -> None; None for nothing
+    rest: object  # of the formula, which the kernel has not done: (H, units) -> None, or None
 
 
 class JitEngine(HostEngine):
@@ -98,9 +98,7 @@ class JitEngine(HostEngine):
         # And what rows and units add to the panels: sums, limits, offsets.
         vectors = self.settings(layer)["block"][1]
         packed = packed_bytes(layer.units, _item(layer), vectors)
-        return (
-            layer.units.nbytes + packed + 32 * (layer.n_units + vectors * _MOST_LANES) + _FEW_BYTES
-        )
+        return layer.nbytes + packed + 32 * (layer.n_units + vectors * _MOST_LANES) + _FEW_BYTES
 
     def prepare(self, layer):
         return self._prepare(layer, lay_out)
@@ -122,8 +120,7 @@ class JitEngine(HostEngine):
         exponent = dtype(layer.function.exponent if is_fused else 0)
         scale = finite(affine.scale, layer.hidden_dtype)
         epilogue = (one, scale, offset, dtype(affine.floor), exponent)
-        is_done = exponent != 0 or not layer.has_finish
-        rest = layer.finish if not is_done else layer.round if layer.steps else None
+        rest = _rest(layer, is_done=exponent != 0 or not layer.has_finish)
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         n_rows = settings["block"][0]
         n_slots = 1 if panels.shape[1] <= settings["step"] else -(-tile[0] // n_rows)
@@ -151,7 +148,7 @@ class JitEngine(HostEngine):
                     with far_away():
                         if is_watched:
                             mend(layer, X[tile], out[tile, units], units)
-                        prepared.rest(out[tile, units], np)
+                        prepared.rest(out[tile], units)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
         threads = allowed_threads(prepared.threads) if work > _SERIAL else 1
@@ -226,6 +223,22 @@ def _compiler():
 def _try_a_kernel():
     """Do once in a process what every fit and predict does: compile or load, and run."""
     _byte_sums(np.zeros((1, 1), np.uint8))
+
+
+def _rest(layer, is_done):
+    """What is left to do for some columns of H, where the function is done or not."""
+    if layer.table is not None:
+        return partial(_look_up, layer.table, 1 / layer.steps.scale)
+    rest = layer.finish if not is_done else layer.round if layer.steps else None
+    return rest and (lambda H, units: rest(H[:, units], np))
+
+
+def _look_up(table, step, H, units):
+    """`formulas.looked_up`, compiled: in half the time."""
+    from .kernels import cpu
+
+    look_up = getattr(cpu, f"look_up_{table.dtype}")
+    _call(look_up, table, H.dtype.type(step), units.start, units.stop, H)
 
 
 def _run(prepared, X, out, units):

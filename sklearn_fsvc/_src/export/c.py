@@ -116,7 +116,8 @@ class _Writer:
 
     def _check(self, network, layer):
         """Raise for what there are no words for in C."""
-        if layer.function not in _FUNCTIONS and not layer.function.exponent:
+        is_known = layer.function in _FUNCTIONS or layer.function.exponent
+        if not is_known and layer.table is None:
             raise ValueError(
                 f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which is "
                 'not known in C; use "triangular", "gaussian", "laplacian", or a Kernel whose '
@@ -216,6 +217,8 @@ class _Writer:
 
     def _formula(self):
         """From the sum to h, a step a line, without those that do nothing."""
+        if self._layer.table is not None:
+            return self._written(self._look_up())
         layer, affine = self._layer, self._layer.affine
         steps = [("d", self._call("sqrt", "sum") if layer.power == 0.5 else "sum")]
         a = "d * d" if layer.power == 2 else "d"
@@ -239,6 +242,17 @@ class _Writer:
         last, function = steps[-1][0], "exp" if exponent else _FUNCTIONS[layer.function]
         steps.append(("f", self._call(function, last) if function else last))
         steps += self._rounding()
+        return self._written(steps)
+
+    def _look_up(self):
+        """The same by the table of rounded outputs: integers to the end."""
+        last = len(self._layer.table) - 1
+        table = self._table("outputs", self._layer.table)
+        step = self._number(1 / self._layer.steps.scale)
+        return [("d", "sum"), ("h", f"{step} * {table}[sum < {last} ? sum : {last}]")]
+
+    def _written(self, steps):
+        """Steps (name, formula) as lines; the last one is h."""
         steps[-1] = "h", steps[-1][1]
         real = self._words["real"]
         return "".join(f"        const {real} {name} = {step};\n" for name, step in steps)

@@ -166,7 +166,7 @@ class CudaEngine(Engine):
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
         units = units or slice(0, layer.n_units)
         prepared.hidden(X, out, units)
-        if layer.steps is not None:
+        if layer.steps is not None and layer.table is None:
             integers.round_columns(self, out, units, layer.steps)
         return out
 

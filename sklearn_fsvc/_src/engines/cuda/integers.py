@@ -8,7 +8,15 @@ cuBLAS, which wants them unit by unit.
 import numpy as np
 
 from ..integers import MOST_ROWS
-from ..kernels.cuda.integers import LINES, SQUARE, THREADS, add_products, pack_bytes, round_rows
+from ..kernels.cuda.integers import (
+    LINES,
+    SQUARE,
+    THREADS,
+    add_products,
+    look_up,
+    pack_bytes,
+    round_rows,
+)
 
 # Units and words of four rows are padded to multiples: cuBLAS asks for 16 bytes.
 _UNITS, _WORDS = 32, 4
@@ -26,11 +34,22 @@ _ROWS, _HIGHEST = 4, 65_535
 def round_columns(engine, H, units, steps):
     """H in steps, in place, in a slice of its columns."""
     item = H.dtype.type
-    grid = -(-(units.stop - units.start) // THREADS), min(-(-len(H) // _ROWS), _HIGHEST)
     engine.launch(
-        round_rows(H.dtype), grid, THREADS,
+        round_rows(H.dtype), _grid(H, units), THREADS,
         H, units.start, units.stop, item(steps.scale), item(steps.most),
     )  # fmt: skip
+
+
+def look_up_columns(engine, H, units, table, steps):
+    """Outputs of the distances in H, in place, in a slice of its columns: see `RBFLayer.table`."""
+    engine.launch(
+        look_up(table.dtype), _grid(H, units), THREADS,
+        H, table, units.start, units.stop, H.dtype.type(1 / steps.scale),
+    )  # fmt: skip
+
+
+def _grid(H, units):
+    return -(-(units.stop - units.start) // THREADS), min(-(-len(H) // _ROWS), _HIGHEST)
 
 
 def add_gram(blocks, H, steps, xp, launch, multiply):

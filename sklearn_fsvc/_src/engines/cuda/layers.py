@@ -12,6 +12,7 @@ from ...formulas import IDENTITY, Affine, finite
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
 from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
+from .integers import look_up_columns
 
 # float32 sums of more features than this are added up from parts: adding ever smaller
 # numbers to an ever larger sum loses digits.
@@ -85,6 +86,7 @@ class Manhattan(CudaLayer):
         if self.item == np.float64 and self.exponent != 1:
             self.exponent = 0.0  # which the kernel does not take
         units = engine.to_device(layer.units)
+        self.table = None if layer.table is None else self.xp.array(layer.table)
         self.units = pack_rows(engine, units, self.item, self.tile.units, self.tile.step)
 
     @staticmethod
@@ -92,7 +94,7 @@ class Manhattan(CudaLayer):
         # The units and, once packed, padded to whole tiles; and what one tile of rows takes.
         (m, n), item, tile = layer.units.shape, item_of(layer), _tile(engine, layer)
         items = _round_up(_n_items(n, item), tile.step)
-        return layer.units.nbytes + items * item.itemsize * (_round_up(m, tile.units) + tile.rows)
+        return layer.nbytes + items * item.itemsize * (_round_up(m, tile.units) + tile.rows)
 
     @staticmethod
     def row_bytes(engine, layer):
@@ -114,7 +116,10 @@ class Manhattan(CudaLayer):
                 end, *_numbers(affine if is_last else Affine(), out.dtype),
                 out.dtype.type(self.exponent if is_last else 0),
             )  # fmt: skip
-        self._finish_distances(out, units)
+        if self.table is None:
+            self._finish_distances(out, units)
+        else:
+            look_up_columns(self.engine, out, units, self.table, self.layer.steps)
 
 
 class SquaredEuclidean(CudaLayer):

@@ -78,6 +78,18 @@ def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile, tota
                 out[i, p * lanes + lane] = max(floor, h)
 
 
+def _look_up(table, step, first, last, out):
+    """Multiples of a step, by a table, for the whole numbers in some columns of `out`."""
+    end = np.float32(len(table) - 1)
+    for i in range(len(out)):
+        for j in range(first, last):
+            entry = out[i, j] if out[i, j] < end else end
+            out[i, j] = step * np.float32(table[np.uint32(entry)])
+
+
+look_up_uint8, look_up_uint16 = (jit(named(_look_up, f"look_up_{t}")) for t in ("uint8", "uint16"))
+
+
 @jit
 def byte_sums(X, out):
     """Sum of each row, exactly."""

@@ -1,13 +1,14 @@
-"""Products of bytes with themselves: sums over rows of what two units answered, exactly.
+"""Products of integers with themselves: sums over rows of what two units answered, exactly.
 
-Activations of 8 bits are bytes. `pack` lays them out in groups of units; the bytes of four rows
-are one word, which is what the instruction vpdpbusd (AVX-512 VNNI, AVX-VNNI) multiplies and adds
-up in one step, in integers of 32 bits:
+`pack` lays activations of 8 bits out in groups of units. One word is what an instruction multiplies
+and adds up in one step, in integers of 32 bits:
 
-    words (groups, rows / 4, units of a group)      one word: the bytes of four rows
+    words (groups, rows / 4, units of a group)      the bytes of four rows: vpdpbusd
+    words (groups, rows / 2, units of a group)      integers of 16 bits of two rows: pmaddwd
 
-The instruction takes bytes without a sign times bytes with one. Ours have none, so that one side
-is read less 128. What this takes away is put back from the sums of the units.
+The first instruction (AVX-512 VNNI, AVX-VNNI) takes bytes without a sign times bytes with one. Ours
+have none, so that one side is read less 128. What this takes away is put back from the sums of the
+units. The second is what other x86 processors have (SSE2, AVX2, AVX-512).
 
 Activations of 15 bits are two bytes, 128 times the high one and the low one of 7 bits, each packed
 for itself: four products of bytes.
@@ -28,6 +29,10 @@ from .target import TARGET
 from .terms import I32
 
 I64 = ir.IntType(64)
+# Whether there is an instruction for bytes; the rows of a word, and the bits of each.
+HAS_BYTES = TARGET.uint8 == "vnni"
+EACH, BITS = (4, 8) if HAS_BYTES else (2, 16)
+MASK = 2**BITS - 1
 # Columns and vectors of units whose sums are in registers together: 16 of 32, or 8 of 16.
 COLUMNS, VECTORS = (8, 2) if TARGET.width == 64 else (4, 2)
 LANES = TARGET.width // 4
@@ -54,13 +59,13 @@ class _Products:
         return b.gep(words.data, [b.add(b.mul(step, I64(GROUP)), unit)])
 
     def _units(self, k, v):
-        """The bytes of a vector of units, less 128."""
+        """The words of a vector of units; bytes less 128."""
         b, pointer = self.b, self._word(self.words, self.group, k, I64(v * LANES))
         vector = b.load(b.bitcast(pointer, self.vector.as_pointer()), align=4)
-        return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES))
+        return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES)) if HAS_BYTES else vector
 
     def _column(self, k, c):
-        """The bytes of a column, in all lanes."""
+        """The word of a column, in all lanes."""
         b, column = self.b, self.b.add(self.first, I64(c))
         word = self._word(self.columns, self.other, k, column)
         return terms.splat(b, self.vector, b.load(word))
@@ -68,6 +73,7 @@ class _Products:
     def into(self, out):
         """Put them into an array (columns, units) of 32-bit integers."""
         b, grid = self.b, tuple(product(range(COLUMNS), range(VECTORS)))
+        multiply = terms.bytes_product if HAS_BYTES else terms.pairs_product
         zero = ir.Constant(self.vector, None)
         sums = {g: cgutils.alloca_once_value(b, zero) for g in grid}
         for g in grid:  # alloca_once_value stores only once in a function
@@ -77,8 +83,7 @@ class _Products:
             for c in range(COLUMNS):
                 column = self._column(loop.index, c)
                 for v in range(VECTORS):
-                    added = terms.bytes_product(b, b.load(sums[c, v]), column, units[v])
-                    b.store(added, sums[c, v])
+                    b.store(multiply(b, b.load(sums[c, v]), column, units[v]), sums[c, v])
         for c, v in grid:
             place = b.gep(out.data, [I64(c * GROUP + v * LANES)])
             b.store(b.load(sums[c, v]), b.bitcast(place, self.vector.as_pointer()), align=4)
@@ -86,7 +91,7 @@ class _Products:
 
 @intrinsic
 def _products(context, words, group, columns, other, first, out):
-    """Sums over all rows of the bytes of a group, less 128, times those of columns of another."""
+    """Sums over all rows of the words of a group times those of columns of another."""
     signature = types.void(words, group, columns, other, first, out)
 
     def codegen(context, b, signature, args):
@@ -146,33 +151,29 @@ def add_split_products(high, low, origin, begin, end, of_units, of_columns, scal
 
 
 def _pack(H, steps, zero, begin, end, words, totals):
-    """The bytes ``H * steps + zero`` of the groups `begin` to `end`, and their sums less `zero`.
+    """The integers ``H * steps + zero`` of the groups `begin` to `end`, and their sums less `zero`.
 
-    `words` are bytes here, (groups, rows / 4, units of a group, 4). Rows and units that are
-    missing are as if H were 0.
+    Rows and units that are missing are as if H were 0.
     """
     n_rows, n_units = H.shape
-    sums = np.empty(GROUP, np.int32)
+    sums = np.zeros((end - begin, GROUP), np.int32)
+    for k in range(words.shape[1]):
+        row = k * EACH
+        for g in range(begin, end):
+            first = g * GROUP
+            is_whole = first + GROUP <= n_units and row + EACH <= n_rows
+            for u in range(GROUP):
+                word = np.int32(0)
+                for r in range(EACH):
+                    q = np.int32(0)
+                    if is_whole or (first + u < n_units and row + r < n_rows):
+                        q = np.int32(H[row + r, first + u] * steps)
+                    word |= np.int32(((q + zero) & MASK) << (BITS * r))
+                    sums[g - begin, u] += q
+                words[g, k, u] = word
     for g in range(begin, end):
-        first = g * GROUP
-        n = min(GROUP, n_units - first)
-        sums[:] = 0
-        for k in range(words.shape[1]):
-            if n == GROUP and 4 * k + 4 <= n_rows:
-                for u in range(GROUP):
-                    for r in range(4):
-                        q = np.int32(H[4 * k + r, first + u] * steps)
-                        words[g, k, u, r] = np.uint8(q + zero)
-                        sums[u] += q
-                continue
-            words[g, k] = zero
-            for r in range(min(4, n_rows - 4 * k)):
-                for u in range(n):
-                    q = np.int32(H[4 * k + r, first + u] * steps)
-                    words[g, k, u, r] = np.uint8(q + zero)
-                    sums[u] += q
-        for u in range(n):
-            totals[first + u] += sums[u]
+        for u in range(min(GROUP, n_units - g * GROUP)):
+            totals[g * GROUP + u] = sums[g - begin, u]
 
 
 pack_float32, pack_float64 = (jit(named(_pack, f"pack_{t}")) for t in FLOATS)
@@ -184,25 +185,27 @@ def _split(H, steps, zero, begin, end, high, low, totals):
     Rows and units that are missing are all 0. `totals` (2, units) are sums of both.
     """
     n_rows, n_units = H.shape
+    sums = np.zeros((2, end - begin, GROUP), np.int32)
+    for k in range(high.shape[1]):
+        row = k * EACH
+        for g in range(begin, end):
+            first = g * GROUP
+            is_whole = first + GROUP <= n_units and row + EACH <= n_rows
+            for u in range(GROUP):
+                top, rest = np.int32(0), np.int32(0)
+                for r in range(EACH):
+                    q = np.int32(0)
+                    if is_whole or (first + u < n_units and row + r < n_rows):
+                        q = np.int32(H[row + r, first + u] * steps) + zero
+                    top |= np.int32((q >> 7) << (BITS * r))
+                    rest |= np.int32((q & 127) << (BITS * r))
+                    sums[0, g - begin, u] += q >> 7
+                    sums[1, g - begin, u] += q & 127
+                high[g, k, u], low[g, k, u] = top, rest
     for g in range(begin, end):
-        first = g * GROUP
-        n = min(GROUP, n_units - first)
-        sums = np.zeros((2, GROUP), np.int32)
-        for k in range(high.shape[1]):
-            m = min(4, n_rows - 4 * k)
-            if n < GROUP or m < 4:
-                high[g, k] = 0
-                low[g, k] = 0
-            for u in range(n):
-                for r in range(m):
-                    q = np.int32(H[4 * k + r, first + u] * steps) + zero
-                    high[g, k, u, r] = np.uint8(q >> 7)
-                    low[g, k, u, r] = np.uint8(q & 127)
-                    sums[0, u] += q >> 7
-                    sums[1, u] += q & 127
-        for u in range(n):
-            totals[0, first + u] += sums[0, u]
-            totals[1, first + u] += sums[1, u]
+        for u in range(min(GROUP, n_units - g * GROUP)):
+            totals[0, g * GROUP + u] = sums[0, g - begin, u]
+            totals[1, g * GROUP + u] = sums[1, g - begin, u]
 
 
 split_float32, split_float64 = (jit(named(_split, f"split_{t}")) for t in FLOATS)

@@ -74,6 +74,14 @@ def bytes_product(b, acc, x, c):
     return _call(b, f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}", acc.type, acc, x, c)
 
 
+def pairs_product(b, acc, x, c):
+    """Add the products of 2 integers of 16 bits a lane, with their signs (x86)."""
+    name = {64: "avx512.pmaddw.d.512", 32: "avx2.pmadd.wd", 16: "sse2.pmadd.wd"}
+    pairs = ir.VectorType(ir.IntType(16), TARGET.width // 2)
+    x, c = b.bitcast(x, pairs), b.bitcast(c, pairs)
+    return b.add(acc, _call(b, f"llvm.x86.{name[TARGET.width]}", acc.type, x, c))
+
+
 def bytes_sad(b, acc, x, c, one):
     name = {64: "avx512.psad.bw.512", 32: "avx2.psad.bw", 16: "sse2.psad.bw"}
     name = f"llvm.x86.{name[TARGET.width]}"

@@ -28,8 +28,8 @@ def add_layer(graph, layer, X):
     """
     if type(layer) not in (RBFLayer, TanhLayer):
         raise TypeError(f"A {type(layer).__name__} has no form in ONNX.")
-    exponent = layer.function.exponent
-    if layer.function not in _FUNCTIONS and not exponent:
+    exponent, is_table = layer.function.exponent, layer.table is not None
+    if layer.function not in _FUNCTIONS and not exponent and not is_table:
         raise ValueError(
             f"kernel={layer.kernel!r} ends in the function {layer.function.name!r}, which cannot "
             'be written in ONNX here; fit with kernel="triangular", "gaussian" or "laplacian".'
@@ -42,6 +42,8 @@ def add_layer(graph, layer, X):
     elif layer.weights is not None:
         X = graph.add("Mul", X, layer.weights)
     sums = _SUMS[layer.accumulation](graph, layer, X)
+    if is_table:
+        return _looked_up(graph, layer, sums), sums
     H = _affine(graph, layer.on_sums, sums, dtype)
     if layer.power != 1:
         H = _affine(graph, layer.affine, _power(graph, H, layer.power), dtype)
@@ -50,6 +52,13 @@ def add_layer(graph, layer, X):
     function = "Exp" if exponent else _FUNCTIONS[layer.function]
     H = H if function is None else graph.add(function, H)
     return _rounded(graph, layer.steps, H, dtype), sums
+
+
+def _looked_up(graph, layer, sums):
+    """As `formulas.looked_up`."""
+    dtype, table = layer.hidden_dtype, layer.table
+    entries = graph.cast(graph.add("Min", sums, dtype.type(len(table) - 1)), np.int64)
+    return graph.add("Gather", table.astype(dtype) / layer.steps.scale, entries)
 
 
 def _rounded(graph, steps, H, dtype):

@@ -51,6 +51,9 @@ def _integers():
         yield integers.round_rows(dtype), (H, INT, INT, number, number)
         for is_split in (False, True):
             yield integers.pack_bytes(dtype, is_split), (H, _array("<u4"), number, INT)
+    for table in ("|u1", "<u2"):
+        H = _array("<f4")
+        yield integers.look_up(np.dtype(table)), (H, _array(table, 1), INT, INT, "<f4")
     A, sums, line = _array("<f8"), _array("<i4"), _array("<f8", 1)
     yield integers.add_products(), (A, sums, line, INT, INT, "<f8")
 

@@ -44,6 +44,31 @@ def round_rows(dtype):
 
 
 @deferred
+def look_up(dtype):
+    """Kernel: ``H = unit * table[H]``, in place; the last entry for numbers beyond its end.
+
+    H holds whole numbers from 0 on, and the table is of that dtype. In the columns from `first` to
+    `last`. Launched as `elementwise.map_rows` with a width of 1.
+    """
+    global cuda  # where the simulator looks for it
+    from ..language import cuda, jit
+
+    STEP = THREADS
+
+    @jit(THREADS)
+    def kernel(H, table, first, last, unit):
+        # H (rows, units) IN OUT, table IN
+        column = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x
+        row = cuda.blockIdx.y
+        while row < H.shape[0] and column < last:
+            entry = min(np.int32(H[row, column]), np.int32(table.shape[0] - 1))
+            H[row, column] = unit * np.float32(table[entry])
+            row += cuda.gridDim.y
+
+    return kernel
+
+
+@deferred
 def pack_bytes(dtype, is_split):
     """Kernel: activations as bytes, unit by unit, four rows a word.
 
