@@ -179,6 +179,13 @@ def test_little_memory_makes_small_tiles_and_changes_nothing(network, monkeypatc
     np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
 
 
+def test_rows_are_scored_where_they_are(monkeypatch, rng):
+    """What scores them travels to other processes as host arrays, and nowhere else."""
+    monkeypatch.setattr(PressScorer, "__getstate__", None)
+    X = rng.random((60, 4))
+    assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
+
+
 def test_a_row_of_nearly_all_the_weight():
     X, y = rows_of(3)
     weight = np.ones(60)
