@@ -101,7 +101,9 @@ class Sample:
         """With the rows of (part, `Samples`); `left` is the logarithm of what is left of each."""
         sample, waiting = self, []
         for part, own in parts:
-            rows = _rows_of(own, sample, 0.0 if left is None else left[part], job)
+            most = self.most if sign > 0 else np.inf
+            rows, bound = _rows_of(own, sample, 0.0 if left is None else left[part], job, most)
+            sample = replace(sample, bound=min(sample.bound, bound))
             waiting.append(replace(rows, weight=sign * rows.weight, sums=sign * rows.sums))
             if sum(len(each.hashes) for each in waiting) > self.most:
                 sample, waiting = sample._adding(waiting), []
@@ -203,8 +205,11 @@ def _slices(samples, n, numbers):
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def _rows_of(samples, sample, left, job):
-    """Those rows that may be in a sample; where there is a job, its engine may have them."""
+def _rows_of(samples, sample, left, job, most):
+    """Those rows that may be in a sample, and a bound of their keys.
+
+    Where there is a job, its engine may have them: `most` different ones come from there.
+    """
     X = samples.X
     hashes = exact_hashes(X, np if job is None else job.algebra_of(X).xp)
     hashes = hashes if job is None else job.engine.to_host(hashes)
@@ -212,10 +217,21 @@ def _rows_of(samples, sample, left, job):
     weight = np.exp(left) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight
     rows = np.flatnonzero((keys < sample.bound) & (weight > 0))
+    bound = _bound_of(keys[rows], hashes[rows], most)
+    rows = rows[keys[rows] < bound]
     X = _taken(X, rows)
     X = X if job is None or isinstance(X, SparseRows) else np.array(job.engine.to_host(X))
     sums = samples.targets.matrix(rows) * weight[rows, None]
-    return _Rows(X, hashes[rows], keys[rows], weight[rows], sums)
+    return _Rows(X, hashes[rows], keys[rows], weight[rows], sums), bound
+
+
+def _bound_of(keys, hashes, most):
+    """The key that `most` different rows are below, if there are many more."""
+    if len(keys) <= 2 * most:
+        return np.inf
+    order = np.argsort(keys)
+    first = np.sort(np.unique(hashes[order], return_index=True)[1])
+    return float(keys[order[first[most]]]) if len(first) > most else np.inf
 
 
 def _joined(blocks):
