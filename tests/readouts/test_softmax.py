@@ -10,6 +10,7 @@ import naive
 from allocated import peak
 from readouts.left_out import without_each_row
 from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.team import Team
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.estimators.targets import ClassTargets, SeveralTargets
@@ -110,6 +111,15 @@ def test_on_every_device(device, dtype, few_are_kept):
             W, b = (engine.to_host(each) for each in found.solution[:2])
         found = found._replace(solution=found.solution._replace(W=W, b=b))
         check_equal(found, naive.hidden(layer, X), y, 1.0)
+
+
+def test_an_inverse_in_the_place_of_a_factor(monkeypatch, few_are_kept):
+    """As on a GPU."""
+    monkeypatch.setattr(HostAlgebra, "inverts", True)
+    (X, y), layer = table(3), tanh_layer()
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, samples_of(X, y), 1.0)
+    check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
 def test_rows_of_weight_0_are_absent(few_are_kept):

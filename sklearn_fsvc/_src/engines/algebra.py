@@ -79,10 +79,12 @@ class HostAlgebra:
         How many full matrices eigenvectors take, with the matrix itself.
     n_parts : int
         Into how many parts `split` may split an array.
+    inverts : bool
+        Whether a few columns are rather multiplied by an inverse than solved for, again and again.
     """
 
     xp = np
-    n_matrices, n_parts = 2, 1
+    n_matrices, n_parts, inverts = 2, 1, False
 
     @staticmethod
     def multiply(A, B):

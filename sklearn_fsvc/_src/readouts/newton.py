@@ -23,7 +23,8 @@ class Coordinates:
         self._root = float(np.sqrt(statistics.n))
         while (factor := statistics._factor(penalty)) is None:
             penalty *= 10
-        self.penalty, self._factor = penalty, factor
+        self.penalty = penalty
+        self._factor = factor.inverse_factor() if self.algebra.inverts else factor
 
     def point(self, z):
         """The readout (n_units + 1, n_scores) at z."""
@@ -41,6 +42,9 @@ class Coordinates:
         return self._solved(right)
 
     def _solved(self, right, transposed=False):
+        if self.algebra.inverts:
+            inverse = self._factor.T if transposed else self._factor
+            return self.algebra.multiply(inverse, right)
         return self._factor.solve_lower(self.algebra.xp.array(right, order="F"), transposed)
 
     def _with(self, rows, last):

@@ -159,7 +159,8 @@ class Training:
         """Reserve what is there beside each pass: two matrices, kept rows, and readouts."""
         m, dtype = self.layer.n_units, self.layer.hidden_dtype
         points = 8 * _N_POINTS * (m + 1) * self.log_loss.n_scores
-        job = job.reserving(2 * RidgeStatistics.nbytes(m) + points)
+        inverse = 8 * m * m if self.algebra.inverts else 0
+        job = job.reserving(2 * RidgeStatistics.nbytes(m) + inverse + points)
         row_bytes = m * dtype.itemsize + 40 * self.log_loss.n_scores
         room = max(1, int(_KEPT * job.memory_limit) // row_bytes)
         wanted = max(_KEPT_PER_UNIT * m, _KEPT_NUMBERS // m)

@@ -23,7 +23,7 @@ _TF32, _DIGITS, _TF32_MATH = 80, 0xFFFFE000, 3
 class CuPyAlgebra:
     """cuBLAS and cuSOLVER through CuPy."""
 
-    n_matrices, n_parts = 3, 2
+    n_matrices, n_parts, inverts = 3, 2, True
 
     @property
     def xp(self):
