@@ -93,8 +93,10 @@ def _models(how, end, n):
         return
     yield f"TanhClassifier({n}{end}", TanhClassifier(n, **how), True
     if how["device"] == "cuda":
-        informed = TanhClassifier(n, weights="class_informed", **how)
-        yield f'TanhClassifier({n}, weights="class_informed"{end}', informed, True
+        informed = how | {"weights": "class_informed", "image_shape": (28, 28)}
+        name = f'TanhClassifier({n}, weights="class_informed", image_shape=(28, 28)'
+        yield f"{name}{end}", TanhClassifier(n, **informed), False
+        yield f"{name}, alpha=1.0{end}", TanhClassifier(n, alpha=1.0, **informed), False
         yield f"RBFClassifier({n}{end}", RBFClassifier(n, **how), False
 
 
@@ -115,6 +117,22 @@ def fits(args):
                 yield f"{name}: accuracy, %", 100 * score
 
 
+def large(args):
+    """More units than the sums of one GPU were ever made of."""
+    random = np.random.default_rng(0)
+    X = random.integers(0, 256, (200_000, 784), dtype=np.uint8)
+    y = random.integers(0, 10, len(X))
+    for precision in ("float", 8)[args.large == "8" :]:
+        how = {"precision": precision, "random_state": 0, "device": args.device}
+        model = TanhClassifier(131_072, alpha=1.0, **how)
+        start = time.perf_counter()
+        model.fit(X, y)
+        yield (
+            f"131072 units, 200000 rows, precision={precision!r}: fit, s",
+            time.perf_counter() - start,
+        )
+
+
 def main(args):
     with get_engine("cuda" if args.device == "cuda" else "jit") as engine:
         where = {} if engine.xp is np else {"gpu": engine.identity()["device"]}
@@ -123,6 +141,8 @@ def main(args):
     report(args, "Activations that engines round to other integers", list(differences()), **where)
     if args.data:
         report(args, "MNIST with each precision", list(fits(args)), **where)
+    if args.large:
+        report(args, "A large layer with each precision", list(large(args)), **where)
 
 
 if __name__ == "__main__":
@@ -130,6 +150,7 @@ if __name__ == "__main__":
         arguments(
             units={"type": int, "nargs": "+", "default": [2048, 4096, 8192]},
             rows={"type": int, "default": 4096}, data={},
+            large={"choices": ["all", "8"], "help": "131,072 units, which want a GPU of 100 GB"},
             device={"choices": ["cpu", "cuda"], "default": "cpu"},
             repeats={"type": int, "default": 5},
         )
