@@ -52,16 +52,10 @@ class FitTask:
 
     What a callback returns at its end stops nothing: sums of some of the rows would be those of
     another model.
-
-    Parameters
-    ----------
-    estimator : estimator, optional
-        Whose callbacks they are.
-    context : sklearn.callback.CallbackContext, optional
-        None where nobody hears of it, nor of its parts.
     """
 
-    estimator: Any = None
+    estimator: Any = None  # whose callbacks they are
+    # scikit-learn's `CallbackContext`; None where nobody hears of it, nor of its parts.
     context: Any = None
 
     def part(self, name, n_parts=0, number=None, in_order=True):
@@ -69,7 +63,6 @@ class FitTask:
 
         Parameters
         ----------
-        name : str
         n_parts : int or None
             How many parts it will have itself, at most; None where that is not known.
         number : int, optional

@@ -26,7 +26,6 @@ def mend(layer, X, sums, units=slice(None)):
 
     Parameters
     ----------
-    layer : LinearLayer
     X : array of shape (rows, n_features), or csr_array
     sums : array of shape (rows, units)
         With their biases.

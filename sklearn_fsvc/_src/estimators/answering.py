@@ -17,21 +17,11 @@ _NOTHING = Consumer(None)
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Clean rows that are to be answered, and what answers them.
+    """Clean rows that are to be answered, and what answers them."""
 
-    Parameters
-    ----------
-    parts : Parts
-        Of a fitted estimator.
-    job : Job
-    layer : object
-        As it meets the rows.
-    X : array-like
-    """
-
-    parts: Parts
+    parts: Parts  # of a fitted estimator
     job: Job | None
-    layer: Any
+    layer: Any  # as it meets the rows
     X: Any = None
 
     def nothing(self, method):

@@ -22,16 +22,12 @@ class Labels:
 
     Each output has a score for each of its classes, or one score if there are two: that of
     the second class less that of the first.
-
-    Parameters
-    ----------
-    classes : ndarray, or list of ndarray
-        Of the output, or of each of several; of an indicator, the numbers of the labels.
-    is_indicator : bool
-        Whether y is 0 and 1 for each of several labels, which are outputs then.
     """
 
+    # ndarray, or list of ndarray: of the output, or of each of several; of an indicator, the
+    # numbers of the labels.
     classes: object
+    # Whether y is 0 and 1 for each of several labels, which are outputs then.
     is_indicator: bool = False
 
     @classmethod

@@ -53,39 +53,18 @@ _GROWTH = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What a model has learnt of rows that came and did not go.
+    """What a model has learnt of rows that came and did not go."""
 
-    Attributes
-    ----------
-    stream : Stream
-        Sums of rows, and rows that wait.
-    given : object
-        The parameter `layer` as the first rows came.
-    formula : str
-        Of the layer: both tell whether the parameters still mean it.
-    tried : list of dict
-        What was tried for the layer, as of `Trials`.
-    first_alpha : float
-        The penalty that was best then: a search begins there.
-    alpha : float or None
-        The penalty that was found for the rows.
-    found_at : int or None
-        How many rows had come and gone by then.
-    solved_for : float, "auto" or None
-        The penalty for which the readout is solved; None where it is not.
-    sample : Sample or None
-        Rows by which probabilities are calibrated; None where there are none, or in a model of an
-        earlier version.
-    """
-
-    stream: Stream
-    given: Any
-    formula: str
-    tried: list
-    first_alpha: float
-    alpha: float | None = None
-    found_at: int | None = None
+    stream: Stream  # sums of rows, and rows that wait
+    given: Any  # the parameter `layer` as the first rows came
+    formula: str  # of the layer: both tell whether the parameters still mean it
+    tried: list[dict]  # what was tried for the layer, as of `Trials`
+    first_alpha: float  # the penalty that was best then: a search begins there
+    alpha: float | None = None  # the penalty that was found for the rows
+    found_at: int | None = None  # how many rows had come and gone by then
+    # The penalty, or "auto", for which the readout is solved; None where it is not.
     solved_for: Any = None
+    # The `Sample` of rows by which probabilities are calibrated; None where there are none.
     sample: Any = None
 
     @classmethod
@@ -177,17 +156,11 @@ class Learning:
 
 @dataclass
 class _Summing:
-    """What makes `Sums` of rows, on the host, for a model.
-
-    Attributes
-    ----------
-    device : str or None
-        The engine that was used last.
-    """
+    """What makes `Sums` of rows, on the host, for a model."""
 
     model: Any
     units: Any
-    device: str | None = None
+    device: str | None = None  # the engine that was used last
 
     @contextmanager
     def _job(self, X, layer):

@@ -28,7 +28,6 @@ def caution_of_tails(name, targets, weight=None):
     ----------
     name : str
         Class of the regressor.
-    targets : NumberTargets
     weight : ndarray of shape (n_rows,), optional
     """
     # The values have mean 0 and variance 1. Most y pay for no more than this.

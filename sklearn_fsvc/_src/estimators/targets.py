@@ -18,18 +18,10 @@ _LEAST_SPREAD = 0.1
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """1 for the class of a row, 0 for the others.
+    """1 for the class of a row, 0 for the others."""
 
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_rows,)
-        Numbers of the classes, from 0.
-    n_outputs : int
-        How many classes there are.
-    """
-
-    codes: np.ndarray
-    n_outputs: int
+    codes: np.ndarray  # int, (n_rows,): numbers of the classes, from 0
+    n_outputs: int  # how many classes there are
 
     @property
     def groups(self):
@@ -65,16 +57,10 @@ class ClassTargets:
 
 @dataclass(frozen=True, eq=False)
 class SeveralTargets:
-    """Several targets of each row, side by side.
+    """Several targets of each row, side by side."""
 
-    Parameters
-    ----------
-    parts : tuple of ClassTargets
-    are_labels : bool
-        Whether each part is of the classes 0 and 1, be there rows of both or not.
-    """
-
-    parts: tuple
+    parts: tuple[ClassTargets, ...]
+    # Whether each part is of the classes 0 and 1, be there rows of both or not.
     are_labels: bool = False
     groups = None
 
@@ -103,15 +89,10 @@ class NumberTargets:
     """Numbers, each output less its mean and divided by its standard deviation.
 
     So that outputs weigh alike, and neither their units nor their origins matter.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_outputs), float64
-    mean, scale : ndarray of shape (n_outputs,)
-        Of the rows with a weight. A constant output has the scale 1.
     """
 
-    values: np.ndarray
+    values: np.ndarray  # (n_rows, n_outputs), float64
+    # (n_outputs,): of the rows with a weight. A constant output has the scale 1.
     mean: np.ndarray
     scale: np.ndarray
     groups = None

@@ -13,20 +13,12 @@ TEXT = "char *const"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A constant array, without dimensions within: any compiler takes it without more braces.
-
-    Parameters
-    ----------
-    name, ctype : str
-    values : ndarray
-    n_bytes : int
-        On a machine whose pointers have 4 bytes.
-    """
+    """A constant array, without dimensions within: any compiler takes it without more braces."""
 
     name: str
     ctype: str
     values: np.ndarray
-    n_bytes: int
+    n_bytes: int  # on a machine whose pointers have 4 bytes
 
     @classmethod
     def of(cls, name, values):

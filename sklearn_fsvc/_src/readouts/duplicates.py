@@ -13,20 +13,11 @@ _NUMBERS = 2**16
 
 
 class Duplicates(NamedTuple):
-    """Groups of equal rows.
+    """Groups of equal rows."""
 
-    Attributes
-    ----------
-    group : ndarray of int of shape (n_rows,)
-        The number of the group that each row is in.
-    weight : ndarray of shape (n_groups,)
-        Sum of the weights.
-    mean : ndarray of shape (n_groups, n_outputs)
-        Weighted mean of the targets; 0 where there is no weight.
-    """
-
-    group: np.ndarray
-    weight: np.ndarray
+    group: np.ndarray  # int, (n_rows,): the number of the group that each row is in
+    weight: np.ndarray  # (n_groups,): sum of the weights
+    # (n_groups, n_outputs): weighted mean of the targets; 0 where there is no weight.
     mean: np.ndarray
 
     def taken(self, rows):

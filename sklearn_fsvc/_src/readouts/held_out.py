@@ -30,39 +30,22 @@ _LEAST, _MOST = -8, 10
 
 
 class Found(NamedTuple):
-    """The penalty of the least held-out error.
-
-    Attributes
-    ----------
-    alpha : float
-    error : float
-        Mean over the held-out rows of ``|y - score|^2``.
-    n_units : int
-        Units of the readouts that were tried.
-    tried : dict
-        Penalty -> error, in the order in which they were tried; infinite where the
-        equations were too ill-conditioned.
-    """
+    """The penalty of the least held-out error."""
 
     alpha: float
-    error: float
-    n_units: int
+    error: float  # mean over the held-out rows of ``|y - score|^2``
+    n_units: int  # units of the readouts that were tried
+    # Penalty -> error, in the order in which they were tried; infinite where the equations were too
+    # ill-conditioned.
     tried: dict
 
 
 @dataclass
 class Trials:
-    """What was tried, a row for each readout.
+    """What was tried, a row for each readout."""
 
-    Attributes
-    ----------
-    start : float
-        The penalty that is tried first.
-    rows : list of dict
-    """
-
-    start: float
-    rows: list = field(default_factory=list)
+    start: float  # the penalty that is tried first
+    rows: list[dict] = field(default_factory=list)
 
     def add(self, layer, found):
         """Take in what a search for the penalty has tried with a layer."""
@@ -94,7 +77,6 @@ def hold_out(rows, random):
     ----------
     rows : ndarray of int
         Two at least.
-    random : numpy.random.Generator
 
     Returns
     -------
@@ -135,7 +117,7 @@ def that_judge(parts, n_units):
     return parts if n_units <= FEW else parts[:1]
 
 
-def search_penalty(folds, start, hopeless=np.inf):
+def search_penalty(folds, start, hopeless=np.inf) -> Found:
     """The ridge penalty with the least error on held-out rows: downhill, by steps of STEP.
 
     A step down ends where the rounding of H'H in float32 would rival the penalty, on every
@@ -149,10 +131,6 @@ def search_penalty(folds, start, hopeless=np.inf):
         A penalty to begin with.
     hopeless : float
         Where its error is above this, no other penalty is tried.
-
-    Returns
-    -------
-    Found
     """
     n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
     return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, hopeless)

@@ -155,21 +155,12 @@ class PressScorer:
 
 @dataclass(frozen=True, eq=False)
 class _Basis:
-    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis.
+    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis."""
 
-    Attributes
-    ----------
-    vectors : array of shape (n_units, n_directions)
-    scale : array of shape (n_directions, n_penalties)
-    readouts : array of shape (n_directions, n_penalties * n_outputs)
-    is_triangular : bool
-        Whether `vectors` has only zeros below the diagonal.
-    """
-
-    vectors: Any
-    scale: Any
-    readouts: Any
-    is_triangular: bool
+    vectors: Any  # (n_units, n_directions)
+    scale: Any  # (n_directions, n_penalties)
+    readouts: Any  # (n_directions, n_penalties * n_outputs)
+    is_triangular: bool  # whether `vectors` has only zeros below the diagonal
 
     def map(self, function):
         """The same with a function of each array in its place."""

@@ -59,19 +59,11 @@ def lms_update(W, H, Y, rate, weight=None, algebra=HOST):
 
 @dataclass(frozen=True)
 class LmsTrainer:
-    """The LMS rule over samples that stream through a layer, in their order, several times.
-
-    Parameters
-    ----------
-    job : Job
-    layer : RBFLayer or TanhLayer
-    samples : Samples
-        With targets and an order.
-    """
+    """The LMS rule over samples that stream through a layer, in their order, several times."""
 
     job: Job
-    layer: Any
-    samples: Samples
+    layer: Any  # RBFLayer or TanhLayer
+    samples: Samples  # with targets and an order
 
     def train(self, W, rate, n_passes):
         """Apply the rule to W, an array of the engine, in place.
@@ -81,7 +73,6 @@ class LmsTrainer:
         W : array of shape (n_outputs, n_units), float64
         rate : float or "auto"
             "auto" is `stable_rate`.
-        n_passes : int
         """
         algebra = self.job.engine.algebra
         xp = algebra.xp

@@ -102,7 +102,7 @@ class RidgeStatistics(Moments):
             also(factor.solve_lower, half)
         return self._solution(factor.solve_lower(half, transposed=True))
 
-    def solve_leading(self, alpha, sizes, also=None):
+    def solve_leading(self, alpha, sizes, also=None) -> list[Solution]:
         """`solve` for the leading units of each size, by one factorisation of them all.
 
         The factor of a leading block is the leading block of the factor L. With z = L^-1 r,
@@ -116,10 +116,6 @@ class RidgeStatistics(Moments):
         also : callable, optional
             As of `solve`, with the sizes: the leading rows of `half` and of what is whitened are
             those of fewer units.
-
-        Returns
-        -------
-        list of Solution
         """
         m = sizes[-1]
         most = self.leading(m)

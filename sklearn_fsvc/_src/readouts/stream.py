@@ -48,17 +48,10 @@ class _Values:
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """Rows that wait.
+    """Rows that wait."""
 
-    Parameters
-    ----------
-    samples : Samples
-        On the host.
-    faded : ndarray of shape (n_rows,) or None
-        Logarithm of the memory as each row came; None where it has never faded.
-    """
-
-    samples: Samples
+    samples: Samples  # on the host
+    # (n_rows,): logarithm of the memory as each row came; None where it has never faded.
     faded: np.ndarray | None
 
     @property
@@ -103,35 +96,23 @@ class Stream:
 
     Where `evaluate` is asked for, it is called with `Samples` and how many parts of the rows
     are held out, and gives their `Sums` on the host.
-
-    Parameters
-    ----------
-    most_rows, most_bytes : int
-        Of rows that wait.
-    total : RidgeStatistics or None
-        On the host; None where there are no rows.
-    waiting : tuple of _Waiting
-    memory, memory_of_total : float
-        Logarithm of what is left by now of a row that came first, and of what was as the
-        total was made: later ones divided by earlier ones are the weights of rows.
-    n_parts : int
-        How many parts of the rows are held out in their turn; 0 where a penalty is given.
-    held : tuple
-        As of `Sums`.
-    n_came, n_gone : int
-        Rows that were learnt and forgotten, whatever their weight.
     """
 
+    # Of rows that wait.
     most_rows: int
     most_bytes: int
-    total: RidgeStatistics | None = None
-    waiting: tuple = ()
+    total: RidgeStatistics | None = None  # on the host; None where there are no rows
+    waiting: tuple[_Waiting, ...] = ()
     n_rows: int = 0
     n_bytes: int = 0
+    # Logarithm of what is left by now of a row that came first, and of what was as the total was
+    # made: later ones divided by earlier ones are the weights of rows.
     memory: float = 0.0
     memory_of_total: float = 0.0
+    # How many parts of the rows are held out in their turn; 0 where a penalty is given.
     n_parts: int = 0
-    held: tuple = ()
+    held: tuple = ()  # as of `Sums`
+    # Rows that were learnt and forgotten, whatever their weight.
     n_came: int = 0
     n_gone: int = 0
 

@@ -29,18 +29,11 @@ def held_rows(samples, n):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Statistics of rows; they add up, subtract and fade together.
+    """Statistics of rows; they add up, subtract and fade together."""
 
-    Parameters
-    ----------
-    total : RidgeStatistics
-        Of all of them.
-    held : tuple of (RidgeStatistics or None)
-        Of each part that is held out, of the units that judge; None where it has no rows.
-    """
-
-    total: RidgeStatistics
-    held: tuple = ()
+    total: RidgeStatistics  # of all of them
+    # Of each part that is held out, of the units that judge; None where it has no rows.
+    held: tuple[RidgeStatistics | None, ...] = ()
 
     def __add__(self, more):
         return Sums(self.total + more.total, _each(_plus, self.held, more.held))

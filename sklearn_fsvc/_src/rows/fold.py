@@ -15,8 +15,6 @@ def fold(job, samples, work, rows=None):
 
     Parameters
     ----------
-    job : Job
-    samples : Samples
     work : callable
         ``work(job, samples, rows)`` gives the result of samples, or of those with the numbers
         `rows`, and ``work.add(some, more)`` that of both, of rows that follow one another; it may

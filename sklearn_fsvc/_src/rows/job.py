@@ -17,32 +17,15 @@ from .tiling import check_fits, parse_memory
 
 @dataclass(frozen=True)
 class Job:
-    """An engine that was entered, the memory it may take, and who hears of the work.
-
-    Parameters
-    ----------
-    engine : Engine
-    max_memory : int, str or None
-        As the user gave it.
-    verbose : int
-        0 prints nothing.
-    what : str
-        Who works and at what, such as "RBFClassifier fit", for people to read.
-    reserved : int
-        Bytes of `max_memory` that are taken already.
-    stop : threading.Event, optional
-        Set where others that share the work have failed.
-    task : FitTask
-        Who hears of each pass over the rows.
-    """
+    """An engine that was entered, the memory it may take, and who hears of the work."""
 
     engine: Engine
-    max_memory: int | str | None = None
-    verbose: int = 0
-    what: str = ""
-    reserved: int = 0
-    stop: Event | None = None
-    task: FitTask = UNHEARD
+    max_memory: int | str | None = None  # as the user gave it
+    verbose: int = 0  # 0 prints nothing
+    what: str = ""  # who works and at what, such as "RBFClassifier fit", for people to read
+    reserved: int = 0  # bytes of `max_memory` that are taken already
+    stop: Event | None = None  # set where others that share the work have failed
+    task: FitTask = UNHEARD  # who hears of each pass over the rows
 
     @property
     def memory_limit(self):

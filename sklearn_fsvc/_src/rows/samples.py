@@ -13,29 +13,20 @@ from .streaming import take_rows
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Clean rows, with their targets and weights.
+    """Clean rows, with their targets and weights."""
 
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_features)
-        An array of the host or of an engine's namespace, a `Source`, or `Sharded` rows.
-    targets : object, optional
-        What the rows should be answered with: ``targets.n_outputs``,
-        ``targets.matrix(rows, xp)``, an array of `xp` of shape (rows, n_outputs) in float64,
-        and ``targets.taken(rows)``, those of some rows alone.
-    weight : ndarray of shape (n_rows,), optional
-        On the host. Rows of weight 0 are as good as absent.
-    order : ndarray of int, optional
-        Row numbers in the order in which they are presented, where there is one.
-    duplicates : Duplicates, optional
-        Which rows are equal, where that is known.
-    """
-
+    # (n_rows, n_features): an array of the host or of an engine's namespace, a `Source`, or
+    # `Sharded` rows.
     X: Any
+    # What the rows should be answered with: ``targets.n_outputs``, ``targets.matrix(rows, xp)``, an
+    # array of `xp` of shape (rows, n_outputs) in float64, and ``targets.taken(rows)``, those of
+    # some rows alone.
     targets: Any = None
+    # (n_rows,): on the host. Rows of weight 0 are as good as absent.
     weight: np.ndarray | None = None
+    # Row numbers in the order in which they are presented, where there is one.
     order: np.ndarray | None = None
-    duplicates: Any = None
+    duplicates: Any = None  # `Duplicates`: which rows are equal, where that is known
 
     def __len__(self):
         return len(self.X)

@@ -128,27 +128,17 @@ def row_blocks(X, rows, parts):
 
 @dataclass(frozen=True)
 class Consumer:
-    """What becomes of tiles of H, and the memory that it takes.
+    """What becomes of tiles of H, and the memory that it takes."""
 
-    Parameters
-    ----------
-    take : callable
-        ``take(part, H)`` with the slice of the rows that the tile stands for and H, an array
-        of ``engine.xp`` that is overwritten by the next tile. It must either finish, or
-        raise MemoryError before it has changed anything: then the tile is halved.
-    fixed_bytes, row_bytes : int
-        What it allocates where H is, in all and for each row of a tile.
-    tile_rows : int, optional
-        Rows that suit it; by default those of a basic layer.
-    keeps_hidden : bool
-        Whether H itself is the answer: then a NaN in it is refused.
-    """
-
+    # ``take(part, H)`` with the slice of the rows that the tile stands for and H, an array of
+    # ``engine.xp`` that is overwritten by the next tile. It must either finish, or raise
+    # MemoryError before it has changed anything: then the tile is halved.
     take: Callable
+    # What it allocates where H is, in all and for each row of a tile.
     fixed_bytes: int = 0
     row_bytes: int = 0
-    tile_rows: int | None = None
-    keeps_hidden: bool = False
+    tile_rows: int | None = None  # rows that suit it; by default those of a basic layer
+    keeps_hidden: bool = False  # whether H itself is the answer: then a NaN in it is refused
 
 
 # Where H stays, nobody takes it.
@@ -162,12 +152,10 @@ def stream(job, layer, X, consumer, rows=None):
     ----------
     job : Job
         Its memory is for all that is allocated here and by the consumer.
-    layer : RBFLayer or TanhLayer
     X : array-like of shape (n_rows, n_features)
         NumPy array or memmap, an array of ``engine.xp``, or a `Source`. Only the rows of one
         tile are copied, and only if they are not C-ordered. They travel in their own dtype.
         Of a source, the rows of two tiles are in memory: the next one is read meanwhile.
-    consumer : Consumer
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """

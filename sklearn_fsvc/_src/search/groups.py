@@ -18,18 +18,12 @@ from .around import last_step, prefix_of
 
 @dataclass
 class Group:
-    """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius.
+    """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Not fitted, with the parameters that all have, and the largest of the sizes.
-    members : dict
-        Number of the candidate -> its parameters n_hidden, alpha, and kernel and radius if
-        it has them.
-    """
-
+    # Not fitted, with the parameters that all have, and the largest of the sizes.
     estimator: object
+    # Number of the candidate -> its parameters n_hidden, alpha, and kernel and radius if it has
+    # them.
     members: dict = field(default_factory=dict)
 
     def add(self, candidate, estimator):
@@ -74,7 +68,6 @@ def group_candidates(base, candidates):
 
     Parameters
     ----------
-    base : estimator
     candidates : list of dict
         Parameters of each.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engines import Engine
 from ..estimators.answering import answer_outside
 from ..estimators.parts import Parts, Task, parts_of
 from ..kernels import kernel_of
@@ -28,34 +29,20 @@ from .around import with_last_step
 
 @dataclass(frozen=True)
 class Fitted:
-    """The networks of a group that were trained on one split.
+    """The networks of a group that were trained on one split."""
 
-    Attributes
-    ----------
-    pipeline : Pipeline, TransformedTargetRegressor or None
-        What is fitted and stands around the network.
-    networks : dict
-        Candidate -> the network that its own fit would have given.
-    problems : dict
-        Candidate -> what was wrong with its equations.
-    scores : dict
-        (candidate, key of the rows) -> decision values (rows, outputs).
-    fit_time, score_time : float
-        Seconds, in equal shares for each candidate.
-    work : object
-        What they came from, to make other decision values.
-    split : int
-        The number of the split.
-    """
-
+    # What is fitted and stands around the network.
     pipeline: object = None
+    # Candidate -> the network that its own fit would have given.
     networks: dict = field(default_factory=dict)
-    problems: dict = field(default_factory=dict)
+    problems: dict = field(default_factory=dict)  # candidate -> what was wrong with its equations
+    # (candidate, key of the rows) -> decision values (rows, outputs).
     scores: dict = field(default_factory=dict)
+    # Seconds, in equal shares for each candidate.
     fit_time: float = 0.0
     score_time: float = 0.0
-    work: object = None
-    split: int = 0
+    work: object = None  # what they came from, to make other decision values
+    split: int = 0  # the number of the split
 
     def estimator(self, candidate):
         """What `fit` of the candidate would have left."""
@@ -77,43 +64,23 @@ def layers_of(group, layer):
 
 
 class Sums(NamedTuple):
-    """The statistics of a layer.
+    """The statistics of a layer."""
 
-    Attributes
-    ----------
-    all : RidgeStatistics
-        Of all training rows.
-    held : sequence of RidgeStatistics
-        Of the sets of rows by which a penalty is judged, where one is to be found; but the
-        first, of no more units than are judged by more than one.
-    """
-
-    all: RidgeStatistics
-    held: Sequence = ()
+    all: RidgeStatistics  # of all training rows
+    # Of the sets of rows by which a penalty is judged, where one is to be found; but the first, of
+    # no more units than are judged by more than one.
+    held: Sequence[RidgeStatistics] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """What the networks of a group have in common.
+    """What the networks of a group have in common."""
 
-    Attributes
-    ----------
-    network : classifier or regressor
-        Not fitted.
-    parts : Parts
-        With the units of the largest, and the task that the sums are of.
-    task : Task
-        What each network knows of y.
-    engine : Engine
-    trials : Trials
-        What was tried for the layer.
-    """
-
-    network: object
-    parts: Parts
-    task: Task
-    engine: object
-    trials: Trials
+    network: object  # not fitted
+    parts: Parts  # with the units of the largest, and the task that the sums are of
+    task: Task  # what each network knows of y
+    engine: Engine
+    trials: Trials  # what was tried for the layer
 
     def with_readout(self, layer, solution, found, parameters, unseen=None):
         """The network with the first units of a layer and a readout; None if that is not finite.
@@ -209,7 +176,6 @@ def score(job, group, layers, X, networks):
 
     Parameters
     ----------
-    job : Job
     X : array-like
         Clean rows.
     networks : dict

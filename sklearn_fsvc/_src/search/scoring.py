@@ -18,7 +18,6 @@ def check_scoring(scoring, estimator, candidates, y):
     ----------
     scoring : str, callable, list, tuple, dict or None
         As of a search.
-    candidates : list of dict
     y : object
         As `fit` takes it.
     """

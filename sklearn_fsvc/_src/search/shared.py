@@ -30,31 +30,16 @@ from .task import Task
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
-    """A group at work on its largest network.
-
-    Attributes
-    ----------
-    network : classifier or regressor
-        Not fitted.
-    parts : Parts
-        Its own, with units and a task that know the rows.
-    layers : list
-        One for each shape of the group.
-    trials : Trials
-        What was tried for the layer.
-    job : Job
-    device : str or None
-        The engine of the job, once there is no job.
-    """
+    """A group at work on its largest network."""
 
     group: Group
     task: Task
-    network: object
-    parts: Parts
-    layers: list
-    trials: Trials
+    network: object  # not fitted
+    parts: Parts  # its own, with units and a task that know the rows
+    layers: list  # one for each shape of the group
+    trials: Trials  # what was tried for the layer
     job: Job
-    device: str | None = None
+    device: str | None = None  # the engine of the job, once there is no job
 
     @classmethod
     def begin(cls, group, task, network, parts, job, samples, part):
@@ -141,13 +126,8 @@ class _Pass:
         return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
 
 
-def fit_split(group, task, split, number):
-    """The networks of a group on one split, in a pass with a number.
-
-    Returns
-    -------
-    Fitted
-    """
+def fit_split(group, task, split, number) -> Fitted:
+    """The networks of a group on one split, in a pass with a number."""
     start = perf_counter()
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)

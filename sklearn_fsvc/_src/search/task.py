@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
@@ -11,35 +12,19 @@ from ..rows.sources import some_rows
 
 @dataclass(frozen=True)
 class Task:
-    """What a search is to do: the arguments of its fit, and the splits.
-
-    Attributes
-    ----------
-    splits : list of (ndarray of int, ndarray of int)
-        Training and test rows.
-    passes : FitTask
-        Of which each pass is a part.
-    part : range
-        The candidates that are scored at once.
-    kept_bytes : int
-        That decision values take which wait.
-    n_jobs : int
-        Passes that run at the same time.
-    wants_probabilities : bool
-        Whether networks may be asked for them.
-    """
+    """What a search is to do: the arguments of its fit, and the splits."""
 
     X: object
     y: object
     fit_params: dict
-    splits: list
+    splits: list[tuple[np.ndarray, np.ndarray]]  # training and test rows
     return_train_score: bool
     verbose: int
-    passes: FitTask
-    part: range
-    kept_bytes: int
-    n_jobs: int = 1
-    wants_probabilities: bool = False
+    passes: FitTask  # of which each pass is a part
+    part: range  # the candidates that are scored at once
+    kept_bytes: int  # that decision values take which wait
+    n_jobs: int = 1  # passes that run at the same time
+    wants_probabilities: bool = False  # whether networks may be asked for them
 
     def job(self, network, engine):
         """What one of the passes that run at the same time has."""

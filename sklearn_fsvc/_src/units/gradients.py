@@ -14,8 +14,6 @@ def mean_squared_gradients(job, layer, W, samples, rows=None):
 
     Parameters
     ----------
-    job : Job
-    layer : RBFLayer
     W : array of shape (n_outputs, n_units), of the host or of ``engine.xp``
     samples : Samples
         Their weights count; targets are not looked at.

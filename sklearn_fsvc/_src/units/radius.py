@@ -30,20 +30,11 @@ _SMALLEST = 30.0
 
 
 class FoundRadius(NamedTuple):
-    """What `search_radius` finds.
-
-    Attributes
-    ----------
-    radius : float
-    found : ndarray of int
-        What the pass at that radius found.
-    beyond : float or None
-        The largest radius that was seen to make more rows novel than wanted.
-    """
+    """What `search_radius` finds."""
 
     radius: float
-    found: np.ndarray
-    beyond: float | None
+    found: np.ndarray  # what the pass at that radius found
+    beyond: float | None  # the largest radius that was seen to make more rows novel than wanted
 
 
 def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, enough=None):

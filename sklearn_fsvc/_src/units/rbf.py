@@ -53,8 +53,6 @@ def fit_layer(request, job, samples, groups=None):
 
     Parameters
     ----------
-    request : RBFRequest
-    job : Job
     samples : Samples
         With an order.
     groups : ndarray of int of shape (n_rows,), optional
@@ -123,23 +121,13 @@ class _Room:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The rows and radii that a request means for the rows that are presented.
-
-    Parameters
-    ----------
-    most : int
-        Centres that there is memory for.
-    verbose : int
-        1 prints how far a search for the selection radius is, 2 each of its passes.
-    what : str
-        Who selects, for people to read.
-    """
+    """The rows and radii that a request means for the rows that are presented."""
 
     request: RBFRequest
     shown: Presentation
-    most: int
-    verbose: int
-    what: str
+    most: int  # centres that there is memory for
+    verbose: int  # 1 prints how far a search for the selection radius is, 2 each of its passes
+    what: str  # who selects, for people to read
 
     @cached_property
     def natural(self):

@@ -20,10 +20,8 @@ def add_scores(graph, model, X, dtype):
 
     Parameters
     ----------
-    graph : Graph
     model : Network or Mixture
         Fitted.
-    X : str
     dtype : dtype
         Of X, as the model takes it.
 

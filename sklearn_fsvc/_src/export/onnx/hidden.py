@@ -15,7 +15,6 @@ def add_layer(graph, layer, X):
 
     Parameters
     ----------
-    graph : Graph
     layer : RBFLayer or TanhLayer
         In the dtype in which it meets the rows.
     X : str

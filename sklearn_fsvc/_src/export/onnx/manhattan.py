@@ -21,8 +21,6 @@ def add_manhattan(graph, layer, X):
 
     Parameters
     ----------
-    graph : Graph
-    layer : RBFLayer
     X : str
         Rows in ``layer.hidden_dtype``.
 

@@ -14,23 +14,12 @@ BELONGINGS = ("y", "sample_weight")
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some consecutive rows.
+    """Some consecutive rows."""
 
-    Parameters
-    ----------
-    X : ndarray, or a table of Arrow, pandas or polars
-    first : int
-        Number of its first row.
-    columns : list or None
-        Those of the table that are features; None of an array.
-    belongings : dict
-        "y" and "sample_weight" -> those of these rows, where they came along.
-    """
-
-    X: Any
-    first: int
-    columns: list | None
-    belongings: dict
+    X: Any  # ndarray, or a table of Arrow, pandas or polars
+    first: int  # number of its first row
+    columns: list | None  # those of the table that are features; None of an array
+    belongings: dict  # "y" and "sample_weight" -> those of these rows, where they came along
 
     @classmethod
     def of(cls, given, first, named):
@@ -38,8 +27,6 @@ class Chunk:
 
         Parameters
         ----------
-        given : object
-        first : int
         named : dict
             "y" and "sample_weight" -> their column, where they have one.
         """

@@ -40,7 +40,6 @@ def some_rows(X, rows):
     Parameters
     ----------
     X : array-like or Source
-    rows : ndarray of int
     """
     if not isinstance(X, Source):
         return _safe_indexing(X, rows)

@@ -36,12 +36,6 @@ _FLOOR = 0.01
 def fit_layer(request, job, samples):
     """The layer of patches that was asked for.
 
-    Parameters
-    ----------
-    request : PatchRequest
-    job : Job
-    samples : Samples
-
     Returns
     -------
     layer : PatchLayer
@@ -150,8 +144,9 @@ def _choose(request, job, P, random_state):
         return np.arange(n)
     order = np.arange(len(P))
     novel = RBFRequest(
-        request.size_name, n, "auto", None, 1.0, "global", "euclidean", "triangular", False,
-        random_state,
+        size_name=request.size_name, n_units=n, radius="auto", selection_radius=None, overlap=1.0,
+        selection="global", metric="euclidean", kernel="triangular", shuffle=False,
+        random_state=random_state,
     )  # fmt: skip
     return fit_rbf_layer(novel, job, Samples(P, order=order))[1]
 

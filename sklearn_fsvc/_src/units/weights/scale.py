@@ -42,27 +42,15 @@ _MARGIN = 1e4
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows, less their mean, where X lies.
+    """Some rows, less their mean, where X lies."""
 
-    Attributes
-    ----------
-    algebra : HostAlgebra or its like
-        Of the arrays.
-    block : array of shape (n_rows, n_features), float64
-    weight : array of shape (n_rows,)
-        Shares of the rows, with the sum 1; 0 for those that are far from all others.
-    mean : ndarray of shape (n_features,), of the host
-    total : float
-        Rows that the sample stands for: the sum of their weights.
-    unit : float
-        That of `block`: a power of two, 1 unless squares of squares would be no numbers.
-    """
-
-    algebra: Any
-    block: Any
+    algebra: Any  # of the arrays
+    block: Any  # (n_rows, n_features), float64
+    # (n_rows,): shares of the rows, with the sum 1; 0 for those that are far from all others.
     weight: Any
-    mean: np.ndarray
-    total: float
+    mean: np.ndarray  # (n_features,), of the host
+    total: float  # rows that the sample stands for: the sum of their weights
+    # That of `block`: a power of two, 1 unless squares of squares would be no numbers.
     unit: float = 1.0
 
     @classmethod
@@ -158,7 +146,6 @@ class Sample:
         Parameters
         ----------
         W : array of shape (n_units, n_features), where X lies
-        deviation : float
 
         Returns
         -------
