@@ -31,7 +31,6 @@ from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
 from .network import with_rows
 from .parts import Parts, parts_of
-from .solved import Solved
 from .turns import changed, copy_of
 
 # The part of the memory that rows may take which wait.
@@ -41,11 +40,6 @@ _WAITING = 1 / 8
 _DTYPE = np.float64
 # Rows that are worth a product, as many as `gather` takes at a time.
 _ROWS_PER_UNIT, _LEAST_ROWS = 4, 1024
-# What stood in the place of a `Learning`.
-_BEFORE = {
-    "_stream", "_made_with", "_layer_trials", "_first_penalty", "_found_alpha", "_found_at",
-    "_solved_alpha",
-}  # fmt: skip
 # Rows that came and went since a penalty was found, as a part of those that are there, after which
 # it is found anew. It takes about as long as to solve the readout.
 _GROWTH = 0.1
@@ -150,7 +144,7 @@ class Learning:
 
     @property
     def best_alpha(self):
-        """In a model of an earlier version there is that of its first rows, and it stays."""
+        """The penalty that was found; that of the first rows as long as there is none."""
         return self.first_alpha if self.alpha is None else self.alpha
 
 
@@ -199,13 +193,31 @@ class _Summing:
             return solution, found
 
 
+class Solved:
+    """A fitted attribute that a model has as soon as its readout is solved.
+
+    Whoever reads it earlier is told. Nothing is solved for it: `hasattr`, a copy and what shows
+    a model read attributes, too.
+    """
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, model, owner=None):
+        if model is None:
+            return self
+        why = f"{type(model).__name__!r} object has no attribute {self._name!r}"
+        if "_learning" in vars(model):
+            why += (
+                " until its readout is solved, for rows have come or gone: call solve(), or predict"
+            )
+        raise AttributeError(why)
+
+
 class Online:
     """A mixin: a `Network` with a readout, whose rows may come and go."""
 
     readout_coef_, readout_intercept_, alpha_ = Solved(), Solved(), Solved()
-
-    def __setstate__(self, state):
-        super().__setstate__(_with_learning(state))
 
     def _may_stream(self):
         why = self._parts().why_no_sums()
@@ -515,14 +527,3 @@ def _with_weight(samples):
     if len(rows) == len(samples):
         return samples
     return samples.with_rows(some_rows(samples.X, rows), rows)
-
-
-def _with_learning(state):
-    """The state of a model, also of one that was saved before there was a `Learning`."""
-    if "_stream" not in state:
-        return state
-    learning = Learning(
-        state["_stream"], *state["_made_with"], state.get("_layer_trials", []),
-        *(state.get(f"_{name}") for name in ("first_penalty", "found_alpha", "found_at")),
-    )  # fmt: skip
-    return {name: state[name] for name in state.keys() - _BEFORE} | {"_learning": learning}

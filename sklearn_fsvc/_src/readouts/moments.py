@@ -49,9 +49,6 @@ class Moments:
         The coarsest machine epsilon among the tiles that were added.
     """
 
-    _has_origin = False  # in what was saved before one could be given
-    steps = None  # likewise
-
     def __init__(
         self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
     ):

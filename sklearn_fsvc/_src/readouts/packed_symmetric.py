@@ -36,7 +36,6 @@ class PackedSymmetric:
         Where panel j is on the device of member j modulo their number.
     """
 
-    team = None  # in what was saved before there were teams
     has_room = False  # whether `add_gram` may take memory to be faster
     strip = WIDTH  # columns of a panel that `add_gram` sums at a time
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from ..engines.base import Sink
 from ..engines.patches import IMAGES, place_of
 from ..layers import PatchLayer
-from .distances import OfDistances, TileIsLost
 from .job import Job
+from .overflow import NotNumbers, check_hidden, largest_of, why_no_numbers
 from .sharded import Sharded
-from .sink import ConsumerSink, hand_over
 from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
@@ -145,6 +145,65 @@ class Consumer:
 _NOBODY = Consumer(None, keeps_hidden=True)
 
 
+class _ConsumerSink(Sink):
+    """A sink that hands each tile over and uses its memory again."""
+
+    n_buffers, stage = 1, "readout"
+
+    def __init__(self, xp, layer, consumer):
+        self._xp, self._layer, self._consumer = xp, layer, consumer
+        self._memory = self._H = None
+
+    def buffer(self, part):
+        n_rows = part.stop - part.start
+        if self._memory is None or len(self._memory) < n_rows:
+            self._memory = None
+            self._memory = self._xp.empty((n_rows, self._layer.n_units), self._layer.hidden_dtype)
+        self._H = self._memory[:n_rows]
+        return self._H
+
+    def put(self, part):
+        self._consumer.take(part, self._H)
+
+    def free(self):
+        self._memory = self._H = None
+
+    def close(self):
+        pass
+
+
+class _OfDistances:
+    """Takes tiles of distances, and hands over the outputs of each layer for them."""
+
+    def __init__(self, layers, take, xp):
+        self._layers, self._take, self._xp = layers, take, xp
+        self._memory = None
+
+    def __call__(self, part, D):
+        if self._memory is None or len(self._memory) < len(D):
+            self._memory = self._xp.empty(D.shape, D.dtype)
+        for i in range(len(self._layers)):
+            self._hand_over(i, part, D)
+
+    def _hand_over(self, i, part, D):
+        try:
+            H = self._layers[i].of_distances(D, self._memory[: len(D)], self._xp)
+            self._take(i, part, H)
+        except MemoryError:
+            if i == 0:
+                raise
+            # The whole tile cannot be taken back once the first layer has had it.
+            if len(D) == 1:
+                raise _TileIsLost from None
+            half = len(D) // 2
+            self._hand_over(i, slice(part.start, part.start + half), D[:half])
+            self._hand_over(i, slice(part.start + half, part.stop), D[half:])
+
+
+class _TileIsLost(MemoryError):
+    """There is no memory, and part of the work on a tile cannot be undone."""
+
+
 def stream(job, layer, X, consumer, rows=None):
     """Evaluate the layer on rows of X, tile by tile, and hand each tile of H over.
 
@@ -159,7 +218,7 @@ def stream(job, layer, X, consumer, rows=None):
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """
-    sink = ConsumerSink(job.engine.xp, layer, consumer)
+    sink = _ConsumerSink(job.engine.xp, layer, consumer)
     _flow(job, layer, X, rows).into(sink, consumer)
 
 
@@ -190,7 +249,7 @@ def stream_all(job, layers, X, consumer, rows=None):
     hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
     shared = replace(
         consumer,
-        take=OfDistances(layers, consumer.take, job.engine.xp),
+        take=_OfDistances(layers, consumer.take, job.engine.xp),
         row_bytes=consumer.row_bytes + hidden_bytes,
     )
     stream(job, distances, X, shared, rows)
@@ -261,13 +320,13 @@ class _Flow:
                         evaluate(place, prepared, basic, block, H)
                         progress.lap("layer")
                         H = H if consumer.keeps_hidden else None
-                        hand_over(engine, layer, sink, part, block, H, self.rows)
+                        self._hand_over(sink, part, block, H)
                         del block, H  # before the next rows take as much
                         progress.lap(sink.stage)
                         progress.advance(part.stop - part.start)
                         start = part.stop
             except MemoryError as error:
-                if tile == 1 or isinstance(error, TileIsLost):
+                if tile == 1 or isinstance(error, _TileIsLost):
                     raise
                 tile //= 2
                 sink.free()
@@ -287,8 +346,8 @@ class _Flow:
             job.engine.hidden(job.engine.prepare_for_few(layer), block, out=H)
             progress.lap("layer")
             H = H if consumer.keeps_hidden else None
-            hand_over(job.engine, layer, sink, part, block, H, self.rows)
-        except TileIsLost:
+            self._hand_over(sink, part, block, H)
+        except _TileIsLost:
             raise
         except MemoryError:
             sink.free()
@@ -298,6 +357,21 @@ class _Flow:
         sink.close()
         progress.close()
         return True
+
+    def _hand_over(self, sink, part, block, H):
+        """Give a tile to the sink, and refuse answers that are no numbers; also H, if it is given.
+
+        `block` are the rows of the tile.
+        """
+        engine, layer = self.job.engine, self.layer
+        try:
+            if H is not None:
+                check_hidden(layer, block, H, engine.xp)
+            sink.put(part)
+        except NotNumbers:
+            block = block.toarray() if issparse(block) else engine.to_host(block)
+            numbers = part.start if self.rows is None else self.rows[part]
+            raise ValueError(why_no_numbers(layer, *largest_of(block, numbers))) from None
 
     def _patch_bytes(self, consumer):
         """What patches of images may take: only they are to know it before a tile is planned."""

@@ -6,8 +6,10 @@ from time import perf_counter
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..callbacks import FitTask
 from ..engines import get_engine
 from ..estimators.network import with_rows
 from ..estimators.parts import Parts, generator, parts_of
@@ -21,11 +23,50 @@ from ..rows.job import Job
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
-from .around import last_step, without_targets
+from .around import arrive, last_step, sample_weight_of, without_targets
 from .groups import Group
 from .networks import Common, Fitted, Sums, key_of, layers_of, score, solve
-from .steps import arrive, sample_weight_of
-from .task import Task
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a search is to do: the arguments of its fit, and the splits."""
+
+    X: object
+    y: object
+    fit_params: dict
+    splits: list[tuple[np.ndarray, np.ndarray]]  # training and test rows
+    return_train_score: bool
+    verbose: int
+    passes: FitTask  # of which each pass is a part
+    part: range  # the candidates that are scored at once
+    kept_bytes: int  # that decision values take which wait
+    n_jobs: int = 1  # passes that run at the same time
+    wants_probabilities: bool = False  # whether networks may be asked for them
+
+    def job(self, network, engine):
+        """What one of the passes that run at the same time has."""
+        job = network._job(engine, "fit")
+        limit = (job.memory_limit - self.kept_bytes) // self.n_jobs
+        return replace(job, max_memory=max(1, limit))
+
+    def training_set(self, split):
+        """X, y and fit parameters of the training rows of a split."""
+        train = self.splits[split][0]
+        return (
+            some_rows(self.X, train),
+            _safe_indexing(self.y, train),
+            _check_method_params(self.X, params=self.fit_params, indices=train),
+        )
+
+    def scored_rows(self, split):
+        """The sets of rows whose scores are wanted, the test set first."""
+        train, test = self.splits[split]
+        return [test, train] if self.return_train_score else [test]
+
+    def name(self, split):
+        """Of a split, for people to read."""
+        return f"split {split + 1} of {len(self.splits)}"
 
 
 @dataclass(frozen=True, eq=False)
