@@ -23,7 +23,7 @@ class Observable(CallbackSupportMixin):
     """A mixin: callbacks may be set, and stay out of what is saved of a fitted estimator."""
 
     def __getstate__(self):
-        """Without callbacks once there is a fit; before, they travel along to a worker."""
+        """Return the state without callbacks once there is a fit; before, they go along to a worker."""
         state = super().__getstate__()
         is_fitted = any(name.endswith("_") and name[0] != "_" for name in state)
         if not is_fitted:
@@ -59,7 +59,7 @@ class FitTask:
     context: Any = None
 
     def part(self, name, n_parts=0, number=None, in_order=True):
-        """A part of this task, which has not begun.
+        """Return a part of this task, which has not begun.
 
         Parameters
         ----------
@@ -79,13 +79,13 @@ class FitTask:
         return FitTask(self.estimator, context)
 
     def begin(self, **data):
-        """It begins; `data` as of scikit-learn's ``call_on_fit_task_begin``."""
+        """Tell callbacks that it begins; `data` as of scikit-learn's ``call_on_fit_task_begin``."""
         if self.context is not None:
             self.context.call_on_fit_task_begin(estimator=self.estimator, **data)
         return self
 
     def end(self, **data):
-        """It is done."""
+        """Tell callbacks that it is done."""
         if self.context is not None:
             self.context.call_on_fit_task_end(estimator=self.estimator, **data)
 

@@ -74,7 +74,7 @@ class PatchGrid:
         return tuple([slice(*ends) for ends in pairwise(edges)] for edges in self.edges)
 
     def pooled(self, pool):
-        """With that many cells down and across, where there are so many places."""
+        """Return the grid with that many cells down and across, where there are so many places."""
         return replace(self, pool=tuple(map(min, pool, self.places)))
 
     def pixels(self, places):

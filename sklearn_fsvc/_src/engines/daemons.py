@@ -14,7 +14,6 @@ class Daemons:
 
     Parameters
     ----------
-    n : int
     name : str
         Of the threads, for who looks at them.
     """

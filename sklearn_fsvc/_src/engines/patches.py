@@ -66,7 +66,6 @@ class PatchPlace:
 
     Parameters
     ----------
-    engine : Engine
     memory_limit : int
         Bytes that may be taken in all.
     """
@@ -260,7 +259,7 @@ def average(layer, A, H, xp):
 
 
 def _means(grid, A, xp):
-    """Of A (rows * places, units) over each cell, (rows, units, cells)."""
+    """Return the means (rows, units, cells) of A (rows * places, units) over each cell."""
     down, across = grid.cells
     A = A.reshape(-1, *grid.places, A.shape[1])
     strips = xp.stack([A[:, cell].sum(axis=1) for cell in down], axis=1)

@@ -83,7 +83,7 @@ def read(identity):
 
 @lru_cache(maxsize=16)
 def _read(path, changed, identity):
-    """The same, for a file that was last written at `changed`: parsed once, warned of once."""
+    """Read a file that was last written at `changed`: parsed once, warned of once."""
     identity = dict(identity)
     try:
         profile = json.loads(path.read_text())

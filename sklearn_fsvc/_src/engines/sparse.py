@@ -11,12 +11,12 @@ from .threads import n_threads
 
 # Outputs that threads make at a time, all together, and one of them: few enough to be finished in
 # its cache, and enough to be worth a call.
-distributed, _MOST, _LEAST = 2**18, 2**17, 2**13
+_OF_ALL, _MOST, _LEAST = 2**18, 2**17, 2**13
 
 
 def _outputs():
     """Outputs that one thread makes at a time: fewer where there are many threads."""
-    return max(_LEAST, min(_MOST, distributed // n_threads()))
+    return max(_LEAST, min(_MOST, _OF_ALL // n_threads()))
 
 
 @dataclass(frozen=True)

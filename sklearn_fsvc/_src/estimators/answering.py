@@ -84,7 +84,7 @@ class Question:
 
 
 def as_list(answers):
-    """Of several outputs there is a list already."""
+    """Return a list of the answers; of several outputs there is one already."""
     return answers if isinstance(answers, list) else [answers]
 
 

@@ -146,7 +146,7 @@ class Labels:
         return np.split(scores, np.cumsum(sizes)[:-1], axis=1)
 
     def codes_of(self, scores):
-        """Of the classes with the largest scores (rows, n_outputs), the first one of equals."""
+        """Return the codes (rows, n_outputs) of the largest scores, of equal ones the first."""
         parts = self.split(scores)
         return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
 
@@ -203,7 +203,7 @@ class Labels:
         return found[0] if self.is_single else np.array(found)
 
     def probabilities(self, scores, temperatures):
-        """Of the classes in scikit-learn's shapes; of an indicator, those of the ones."""
+        """Return probabilities of the classes in scikit-learn's shapes; of an indicator, of the ones."""
         pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)
         found = [probabilities(temperature, part) for temperature, part in pairs]
         if self.is_indicator:
@@ -262,5 +262,5 @@ def _codes_in(classes, column):
 
 
 def _compared(outputs, axis):
-    """Of two classes one score: the second one's less the first one's."""
+    """Return one score of two classes: the second one's less the first one's."""
     return np.diff(outputs, axis=axis) if outputs.shape[axis] == 2 else outputs

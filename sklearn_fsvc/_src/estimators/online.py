@@ -63,7 +63,7 @@ class Learning:
 
     @classmethod
     def begin(cls, units, task, alpha, memory_limit, trials):
-        """With no rows, in the layer of some units."""
+        """Begin with no rows, in the layer of some units."""
         layer = units.layer
         most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
         parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
@@ -79,17 +79,17 @@ class Learning:
         return replace(self, stream=stream, solved_for=None, sample=sample)
 
     def learn(self, samples, factor, sums_of):
-        """With more rows, `Samples` of the host, all with a weight."""
+        """Return it with more rows, `Samples` of the host, all with a weight."""
         sample = None if self.sample is None else self.sample.learn(samples, factor)
         return self.having(self.stream.learn(samples, factor, sums_of), sample)
 
     def forget(self, samples, sums_of):
-        """Without rows that came before."""
+        """Return it without rows that came before."""
         stream = self.stream.forget(samples, sums_of)
         return self.having(stream, None if self.sample is None else self.sample.forget(samples))
 
     def merge(self, others, sums_of):
-        """With the rows of others."""
+        """Return it with the rows of others."""
         stream, sample = self.stream, self.sample
         for other in others:
             stream = stream.merge(other.stream, sums_of)
@@ -121,7 +121,7 @@ class Learning:
         )
 
     def judged(self, layer, forgetting_factor):
-        """With the penalty of the least error on rows that are held out, found now and then.
+        """Return it with the penalty of the least error on held-out rows, found now and then.
 
         Returns
         -------
@@ -522,7 +522,6 @@ def _digest(layer):
 
 
 def _with_weight(samples):
-    """The samples with a weight."""
     rows = samples.present
     if len(rows) == len(samples):
         return samples

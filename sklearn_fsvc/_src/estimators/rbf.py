@@ -135,7 +135,7 @@ class RBF(Units):
         return request, layer.kernel, found | {"centers_": layer.units, "radius_": layer.radius}
 
     def _given(self, request, job, samples):
-        """As `_selected`, of centres that are given."""
+        """Return the same as `_selected`, of centres that are given."""
         centers = centers_of(self.given, samples.X)
         check_features(centers, samples.X)
         centers = centers.astype(replace(request, weights=None).dtype(centers), copy=False)

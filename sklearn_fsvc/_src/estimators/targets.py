@@ -25,7 +25,7 @@ class ClassTargets:
 
     @property
     def groups(self):
-        """In which novelty may be looked for by itself: the classes."""
+        """Return the classes, in each of which novelty may be looked for by itself."""
         return self.codes
 
     @property
@@ -128,7 +128,7 @@ class NumberTargets:
         return self.values.nbytes
 
     def numbers(self, rows=slice(None)):
-        """Some rows of y, as they came."""
+        """Return some rows of y, as they came."""
         return self.values[rows] * self.scale + self.mean
 
     def hold_for(self, rows, weight=None):

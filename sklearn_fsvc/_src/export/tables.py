@@ -22,7 +22,7 @@ class Table:
 
     @classmethod
     def of(cls, name, values):
-        """Of numbers, in their own type."""
+        """Make the table of an array of numbers, in their own type."""
         return cls(name, ctype_of(values.dtype), values, values.nbytes)
 
     def __str__(self):

@@ -21,7 +21,7 @@ class Duplicates(NamedTuple):
     mean: np.ndarray
 
     def taken(self, rows):
-        """Those of some rows alone."""
+        """Return those of some rows alone."""
         used, group = np.unique(self.group[rows], return_inverse=True)
         return Duplicates(group, self.weight[used], self.mean[used])
 

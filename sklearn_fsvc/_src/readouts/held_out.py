@@ -113,7 +113,7 @@ def parts_to_hold_out(rows, random):
 
 
 def that_judge(parts, n_units):
-    """Those of the parts that judge a layer: many units are judged by the first alone."""
+    """Return the parts that judge a layer: many units are judged by the first alone."""
     return parts if n_units <= FEW else parts[:1]
 
 

@@ -63,7 +63,7 @@ class PressScorer:
         return self.algebra.xp
 
     def on(self, algebra):
-        """The same where another algebra has its arrays, for other rows."""
+        """Return the same where another algebra has its arrays, for other rows."""
         result = copy(self)
         result.algebra, result.solutions = algebra, None
         for name in ("_mean_y", "_mean_h"):
@@ -74,7 +74,7 @@ class PressScorer:
         return result
 
     def __getstate__(self):
-        """They travel as host arrays, wherever they are."""
+        """Return the state in arrays of the host, wherever they are."""
         arrays = {name: self._to_host(value) for name, value in vars(self).items()}
         bases = [basis.map(self._to_host) for basis in self._bases]
         return arrays | {"algebra": HOST, "solutions": None, "_bases": bases}
@@ -163,7 +163,7 @@ class _Basis:
     is_triangular: bool  # whether `vectors` has only zeros below the diagonal
 
     def map(self, function):
-        """The same with a function of each array in its place."""
+        """Return the same with a function of each array in its place."""
         arrays = {name: function(getattr(self, name)) for name in ("vectors", "scale", "readouts")}
         return replace(self, **arrays)
 

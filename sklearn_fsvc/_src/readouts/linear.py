@@ -15,7 +15,6 @@ class LinearReadout:
 
     Parameters
     ----------
-    engine : Engine
     W : ndarray of shape (n_outputs, n_units)
     b : ndarray of shape (n_outputs,)
     dtype : dtype

@@ -26,7 +26,6 @@ class Deviations:
 
     Parameters
     ----------
-    engine : Engine
     posterior : Posterior
         On the host.
     dtype : dtype

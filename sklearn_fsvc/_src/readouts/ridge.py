@@ -157,7 +157,7 @@ class Gather:
 
     @staticmethod
     def to_host(found):
-        """The same in arrays of the host."""
+        """Return the same in arrays of the host."""
         return [statistics.on(HOST) for statistics in found]
 
     @staticmethod

@@ -60,7 +60,7 @@ class _Waiting:
         return type(self.samples.X), self.samples.X.dtype
 
     def kept(self):
-        """The same rows in arrays of their own."""
+        """Return the same rows in arrays of their own."""
         samples = self.samples
         weight = None if samples.weight is None else samples.weight.copy()
         return replace(
@@ -68,7 +68,7 @@ class _Waiting:
         )
 
     def weight(self, memory):
-        """Of the rows, where the logarithm of the memory is now `memory`."""
+        """Return the weights of the rows, where the logarithm of the memory is now `memory`."""
         if self.faded is None:
             return self.samples.weight
         fade = np.exp(memory - self.faded)
@@ -79,7 +79,7 @@ class _Waiting:
 
 
 def _joined(samples):
-    """Some `Samples` as one."""
+    """Return some `Samples` as one."""
     if len(samples) == 1:
         return samples[0]
     weight = None
@@ -126,7 +126,7 @@ class Stream:
         return None if self.total is None else Sums(self.total, self.held)
 
     def learn(self, samples, factor, evaluate):
-        """With more rows, `Samples` of the host. They wait, as copies, or are evaluated.
+        """Return it with more rows, `Samples` of the host. They wait, as copies, or are evaluated.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Stream:
         return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
 
     def _counting(self, n_came):
-        """With so many more rows, of which fewer parts may be needed."""
+        """Return it with so many more rows, of which fewer parts may be needed."""
         n_came += self.n_came
         parts = min(self.n_parts, n_parts(0, n_came))
         return replace(self, n_came=n_came, n_parts=parts, held=self.held[:parts])
@@ -158,7 +158,7 @@ class Stream:
         return n_rows >= self.most_rows or n_bytes >= self.most_bytes
 
     def flush(self, evaluate):
-        """With no row that waits."""
+        """Return it with no row that waits."""
         result = replace(self, waiting=(), n_rows=0, n_bytes=0)
         for _, alike in groupby(self.waiting, lambda each: each.kind):
             rows = _joined([each.remembered(self.memory) for each in alike])
@@ -179,7 +179,7 @@ class Stream:
         return self.sums if self.total is None or left == 1 else self.sums.scaled(left)
 
     def forget(self, samples, evaluate):
-        """Without rows that came before; ImpossibleSums where there cannot have been such."""
+        """Return it without rows that came before; ImpossibleSums where there were none such."""
         before = replace(self.flush(evaluate), n_gone=self.n_gone + len(samples))
         sums, gone = before._remembered(), evaluate(samples, self.n_parts)
         if sums is None:
@@ -191,7 +191,7 @@ class Stream:
         return before._with(left)
 
     def merge(self, other, evaluate):
-        """With the rows of another stream, each as far as it is remembered there."""
+        """Return it with the rows of another stream, each as far as it is remembered there."""
         here, more = self.flush(evaluate), other.flush(evaluate)._remembered()
         parts, n_gone = min(self.n_parts, other.n_parts), self.n_gone + other.n_gone
         here = replace(here, n_parts=parts, n_gone=n_gone)._counting(other.n_came)

@@ -42,7 +42,7 @@ class Sums:
         return Sums(self.total - gone.total, _each(_minus, self.held, gone.held))
 
     def scaled(self, factor):
-        """The same rows, with all weights multiplied by a factor."""
+        """Return the sums with all weights multiplied by a factor."""
         held = tuple(part and part.scaled(factor) for part in self.held)
         return Sums(self.total.scaled(factor), held)
 

@@ -52,7 +52,7 @@ class DaskBlocks(Source):
         self.tile_rows, self.read_bytes = most, 2 * most * self.shape[1] * self.dtype.itemsize
 
     def part(self, rows):
-        """Some rows, ascending, as blocks of their own."""
+        """Return some rows, ascending, as blocks of their own."""
         return DaskBlocks(self._array[rows], self._device, self._max_memory, self.names)
 
     @property
@@ -173,7 +173,6 @@ class DaskBlocks(Source):
 
 
 def is_dask(X):
-    """Whether X is a collection of Dask."""
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 

@@ -65,7 +65,7 @@ class Progress:
             self._stopwatch.lap(stage)
 
     def advance(self, rows):
-        """A tile of that many rows is done."""
+        """Count a tile of that many rows."""
         self.done += rows
         self.tiles += 1
         self._passing.advance(self.done)

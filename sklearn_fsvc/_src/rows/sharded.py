@@ -29,7 +29,7 @@ class Sharded:
 
     @property
     def nbytes(self):
-        """Of all rows."""
+        """Return the bytes of all rows."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def part(self, share):
@@ -37,7 +37,7 @@ class Sharded:
         return self._parts[share.start]
 
     def take(self, rows, dtype=None):
-        """Some rows (a slice or an index array) as a C-ordered array where this thread computes."""
+        """Return some rows (a slice or an index array) as an array where this thread computes."""
         rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
         xp = self._algebra.xp
         taken = xp.empty((len(rows), self.shape[1]), dtype or self.dtype)

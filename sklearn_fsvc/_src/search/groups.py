@@ -46,7 +46,7 @@ class Group:
 
     @property
     def smallest_alpha(self):
-        """Of the penalties that are given; infinite where none is."""
+        """Return the smallest penalty that is given; infinity where none is."""
         given = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
         return min(map(float, given), default=float("inf"))
 

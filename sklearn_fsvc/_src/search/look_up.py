@@ -41,7 +41,6 @@ class Findings:
         The rows themselves.
     estimator : estimator
         The user's.
-    candidates : list of dict
     y, params
         The targets, and other arguments of the search's `fit`.
 

@@ -45,7 +45,7 @@ def parts_of(findings, y, with_train):
 
 
 def _row_bytes(estimator, X, y):
-    """Of the decision values of a row, at most."""
+    """Return the bytes of the decision values of a row, at most."""
     y = y if issparse(y) else np.asarray(y)
     n_columns = 1 if y.ndim < 2 else y.shape[1]
     if is_regressor(estimator) or issparse(y):

@@ -65,7 +65,7 @@ class Task:
         return [test, train] if self.return_train_score else [test]
 
     def name(self, split):
-        """Of a split, for people to read."""
+        """Return the name of a split, for people to read."""
         return f"split {split + 1} of {len(self.splits)}"
 
 
@@ -112,7 +112,7 @@ class _Pass:
         return map(Sums, work.statistics(samples, what), zip(*of_held, strict=True))
 
     def statistics(self, samples, what, rows=None):
-        """Of each layer, over some rows of the samples."""
+        """Return the statistics of each layer over some rows of the samples."""
         dtype = self._statistics_dtype(len(samples))
         return gather(self._named(self.job, what), self.layers, samples, rows, dtype)
 
@@ -120,7 +120,7 @@ class _Pass:
         return replace(job, verbose=self.task.verbose, what=f"HiddenSizeSearchCV {what}")
 
     def _statistics_dtype(self, n_rows):
-        """In which H is multiplied with itself: float64 if rounding would rival a penalty.
+        """Return the dtype in which H is multiplied with itself: float64 if a penalty is so small.
 
         H'H of n rows in float32 is rounded by about n times its epsilon.
         """
@@ -144,7 +144,7 @@ class _Pass:
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
     def scored(self, split, fitted, part):
-        """The same, with the decision values of a part of the candidates for the split."""
+        """Return the same with the decision values of a part of the candidates for the split."""
         start = perf_counter()
         test, *more = self.task.scored_rows(split)
         networks = {c: network for c, network in fitted.networks.items() if c in part}

@@ -143,7 +143,7 @@ def _rows(shown, rows):
 
 
 def _meet(shown, rule, state, numbers, activity, units):
-    """Those of some rows that live on once they have met the units, and their activities."""
+    """Return which of some rows live on once they have met the units, and their activities."""
     if units is None or not len(numbers):
         return numbers, activity
     engine, shown = shown.engine, replace(shown, order=state.rows[numbers])

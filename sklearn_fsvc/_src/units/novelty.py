@@ -20,8 +20,7 @@ from ..rows.sharded import Sharded
 from ..rows.sources import Source
 from ..rows.streaming import take_in_any_order, weigh
 from .distributed import LivingBlocks
-from .living import Living, living_bytes
-from .team import LivingTeam
+from .living import Living, LivingTeam, living_bytes
 
 # A round settles no more than this part of the rows that are read in one go, but for so few.
 _MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64

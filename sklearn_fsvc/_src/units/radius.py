@@ -182,7 +182,7 @@ def _median(numbers):
 
 
 def _distances(shown, metric):
-    """Those between each two of the first rows, in one dimension, on the host.
+    """Return the distances between each two of the first rows, in one dimension, on the host.
 
     They are few, and what picks them is not worth the kernels that a GPU would compile for it.
     """

@@ -170,7 +170,6 @@ class _Search:
         return max(wanted, least_novel(self.shown, self.request.overlap))
 
     def all_novel(self, radius):
-        """All rows that are novel."""
         found, _ = novel_rows(self.shown, self.rule(radius), self.most)
         if len(found) > self.most:
             raise ValueError(
@@ -180,7 +179,6 @@ class _Search:
         return self.shown.order[found]
 
     def first_novel(self, n, radius):
-        """The first `n` rows that are novel."""
         return self.shown.order[first_novel_rows(self.shown, self.rule(radius), n)]
 
     def searched(self, n):

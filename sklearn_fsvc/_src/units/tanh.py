@@ -72,7 +72,7 @@ class TanhRequest:
         return Fields.draw(self.n_units, image_shape, patch_size, seed)
 
     def biases(self, seed):
-        """Of all units, in float64."""
+        """Return the biases of all units, in float64."""
         if not self.bias:
             return np.zeros(self.n_units)
         return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
@@ -158,12 +158,12 @@ def _bring_near_one(W, xp):
 
 
 def _lengths(W, xp):
-    """Of the weights of each unit; 1 where there are none."""
+    """Return the length of the weights of each unit; 1 where there are none."""
     lengths = xp.linalg.norm(W, axis=1)
     lengths[lengths == 0] = 1
     return lengths
 
 
 def _expected_lengths(W, fields):
-    """Of normal weights, on average."""
+    """Return the length that normal weights have on average."""
     return np.sqrt(np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W)))

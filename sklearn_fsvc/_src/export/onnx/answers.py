@@ -144,12 +144,12 @@ def _by_class(graph, labels, scores, of_two):
 
 
 def _told(graph, labels, parts):
-    """In scikit-learn's shapes: of one output an array, of several a list."""
+    """Return scikit-learn's shapes: of one output an array, of several a list."""
     return parts[0] if labels.is_single else graph.add("SequenceConstruct", *parts)
 
 
 def _split(graph, labels, scores):
-    """As `Labels.split`."""
+    """Do what `Labels.split` does."""
     if labels.is_single:
         return [scores]
     numbers = labels.scores_of(np.zeros(sum(map(len, labels.each))), axis=0)

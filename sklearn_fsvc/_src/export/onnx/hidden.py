@@ -52,7 +52,7 @@ def add_layer(graph, layer, X):
 
 
 def _rounded(graph, steps, H, dtype):
-    """As `formulas.Steps.apply`."""
+    """Do what `formulas.Steps.apply` does."""
     if steps is None:
         return H
     H = graph.add("Round", graph.add("Mul", H, dtype.type(steps.scale)))
@@ -67,7 +67,7 @@ def _power(graph, A, power):
 
 
 def _affine(graph, affine, A, dtype):
-    """As `formulas.Affine.apply`."""
+    """Do what `formulas.Affine.apply` does."""
     if affine.scale != 1:
         A = graph.add("Mul", A, finite(affine.scale, dtype))
     if np.any(affine.offset):

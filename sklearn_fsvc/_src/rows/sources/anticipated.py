@@ -12,7 +12,6 @@ class Anticipated(Source):
 
     Parameters
     ----------
-    source : Source
     order : ndarray of int
         Row numbers as they will be asked for, a few at a time and perhaps from the start
         again. Others are read when they are.

@@ -13,7 +13,6 @@ class Part(Source):
 
     Parameters
     ----------
-    source : Source
     rows : ndarray of int
         Their numbers, ascending, none twice.
     """
@@ -35,7 +34,7 @@ class Part(Source):
 
 
 def some_rows(X, rows):
-    """Some rows of an array, a table or a source.
+    """Return some rows of an array, a table or a source.
 
     Parameters
     ----------

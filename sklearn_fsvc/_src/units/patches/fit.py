@@ -80,7 +80,7 @@ def _parts(P):
 
 
 def _patches(windows, places):
-    """Those of the patches that are numbered so."""
+    """Return the patches with these numbers."""
     return windows[np.unravel_index(places, windows.shape[:3])]
 
 

@@ -35,7 +35,7 @@ class LabelledRows:
 
     @property
     def algebra(self):
-        """For X, and for the weights."""
+        """Return the algebra for X, and for the weights."""
         return self.job.algebra_of(self.X)
 
     @property

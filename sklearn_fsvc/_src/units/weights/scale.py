@@ -55,7 +55,7 @@ class Sample:
 
     @classmethod
     def draw(cls, algebra, X, rows, weight, random_state, feature_weights=None):
-        """At most 1000 of `rows`, and of these the ones that are not far from all others.
+        """Draw at most 1000 of `rows`, and take those that are not far from all others.
 
         Multiplied by feature weights or a linear map, if there are any.
         """
@@ -176,7 +176,7 @@ def reach(deviation):
 
 
 def _unit_of(peak):
-    """A power of two near the largest number, or 1 where its fourth power is one, too."""
+    """Return a power of two near the largest number; 1 where its fourth power is finite, too."""
     exponent = math.frexp(peak)[1]
     return 1.0 if abs(exponent) < _NEAR_ONE else math.ldexp(1.0, exponent - 1)
 
