@@ -23,7 +23,7 @@ class Observable(CallbackSupportMixin):
     """A mixin: callbacks may be set, and stay out of what is saved of a fitted estimator."""
 
     def __getstate__(self):
-        """Return the state without callbacks once there is a fit; before, they go along to a worker."""
+        """Return the state; once there is a fit, without callbacks, which go along to a worker."""
         state = super().__getstate__()
         is_fitted = any(name.endswith("_") and name[0] != "_" for name in state)
         if not is_fitted:

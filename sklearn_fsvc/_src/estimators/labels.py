@@ -203,7 +203,7 @@ class Labels:
         return found[0] if self.is_single else np.array(found)
 
     def probabilities(self, scores, temperatures):
-        """Return probabilities of the classes in scikit-learn's shapes; of an indicator, of the ones."""
+        """Return probabilities of classes in scikit-learn's shapes; of an indicator, of ones."""
         pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)
         found = [probabilities(temperature, part) for temperature, part in pairs]
         if self.is_indicator:

@@ -30,7 +30,7 @@ from ..rows.sources import Source
 from .around import last_step
 from .groups import group_candidates, is_network
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
-from .room import parts_of
+from .room import in_parts
 from .scoring import check_scoring, may_want_probabilities
 from .shared import Task, fit_split, fit_splits
 
@@ -219,7 +219,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         findings, n_splits = self._findings, len(self._findings.splits)
         _warn_of_fits(findings)
-        parts, kept_bytes = parts_of(findings, findings.y, self.return_train_score)
+        parts, kept_bytes = in_parts(findings, findings.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else UNHEARD
         search = search.part("search", 1 + len(parts), in_order=False).begin()
         self._share(search, parts[0], kept_bytes)

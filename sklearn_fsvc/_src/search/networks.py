@@ -1,10 +1,8 @@
 """The networks of a group from their statistics, and their scores, all at once."""
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from ..readouts.held_out import (
     that_judge,
 )
 from ..readouts.linear import LinearReadout
-from ..readouts.statistics import RidgeStatistics
 from ..rows.streaming import Consumer, compute_dtype, stream_all
 from .around import with_last_step
 
@@ -61,15 +58,6 @@ def layers_of(group, layer):
     if len(shapes) == 1:  # tanh units have no more, nor has what is "auto"
         return [layer]
     return [replace(layer, kernel=kernel_of(k), radius=float(radius)) for k, radius in shapes]
-
-
-class Sums(NamedTuple):
-    """The statistics of a layer."""
-
-    all: RidgeStatistics  # of all training rows
-    # Of the sets of rows by which a penalty is judged, where one is to be found; but the first, of
-    # no more units than are judged by more than one.
-    held: Sequence[RidgeStatistics] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +121,7 @@ def solve(common, group, layers, sums, unseen_of=None):
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
         members, start = group.of_shape(shape, layer), common.trials.first_alpha
-        unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.all)
+        unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.total)
         for candidate, solution, found in _solutions(of_layer, members, start, unseen):
             model = common.with_readout(layer, solution, found, group.members[candidate], unseen)
             if model is None:
@@ -156,7 +144,7 @@ def _solutions(sums, members, start, unseen):
         if is_word(alpha, "auto"):
             pairs = [_found(sums, size, start, also) for size in sizes]
         else:
-            solutions = sums.all.solve_leading(float(alpha), sizes, also)
+            solutions = sums.total.solve_leading(float(alpha), sizes, also)
             pairs = [(solution, float(alpha)) for solution in solutions]
         by_size = dict(zip(sizes, pairs, strict=True))
         yield from ((candidate, *by_size[size]) for size, candidate in here)
@@ -165,8 +153,8 @@ def _solutions(sums, members, start, unseen):
 def _found(sums, size, start, also):
     """The readout of the first units with the penalty that is found for them, and how."""
     held = that_judge(sums.held, size)
-    found = search_penalty(folds_of(sums.all, held, n_judges(size)), start)
-    return sums.all.leading(size).solve(found.alpha, also=also), found
+    found = search_penalty(folds_of(sums.total, held, n_judges(size)), start)
+    return sums.total.leading(size).solve(found.alpha, also=also), found
 
 
 def score(job, group, layers, X, networks):

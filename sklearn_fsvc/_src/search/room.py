@@ -18,7 +18,7 @@ from .around import last_step
 _WAITING = 1 / 4
 
 
-def parts_of(findings, y, with_train):
+def in_parts(findings, y, with_train):
     """Numbers of candidates, part by part, and the bytes that a part's decision values take.
 
     Parameters

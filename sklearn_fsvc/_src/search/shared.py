@@ -18,6 +18,7 @@ from ..readouts.held_out import FEW, Trials, parts_to_hold_out
 from ..readouts.ridge import gather
 from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
+from ..readouts.sums import Sums
 from ..readouts.unseen import Unseen
 from ..rows.job import Job
 from ..rows.sources import some_rows
@@ -25,7 +26,7 @@ from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
 from .around import arrive, last_step, sample_weight_of, without_targets
 from .groups import Group
-from .networks import Common, Fitted, Sums, key_of, layers_of, score, solve
+from .networks import Common, Fitted, key_of, layers_of, score, solve
 
 
 @dataclass(frozen=True)
