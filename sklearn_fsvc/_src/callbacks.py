@@ -61,14 +61,9 @@ class FitTask:
     def part(self, name, n_parts=0, number=None, in_order=True):
         """Return a part of this task, which has not begun.
 
-        Parameters
-        ----------
-        n_parts : int or None
-            How many parts it will have itself, at most; None where that is not known.
-        number : int, optional
-            Its place among the parts, where they do not come in order.
-        in_order : bool
-            Whether its own parts come one after the other.
+        It will have `n_parts` parts itself, at most, which begin one after the other if `in_order`;
+        None where their number is not known. `number` is its place among the parts, where these do
+        not come in order.
         """
         if self.context is None:
             return self

@@ -29,12 +29,7 @@ class SparsePlace:
     """The part of `Engine` that sparse rows need, in the words of the engine.
 
     X is a ``scipy.sparse.csr_array`` in the dtype of the layer. SciPy multiplies, whose products
-    let other threads go on.
-
-    Parameters
-    ----------
-    functions : module or object
-        The elementwise functions that the layer finishes with.
+    let other threads go on. The layer finishes with these elementwise `functions`.
     """
 
     def __init__(self, functions):

@@ -89,12 +89,10 @@ def as_list(answers):
 
 
 def answer_outside(job, layer, X, rows, targets, consume):
-    """``consume(rows, scores)`` for rows that no unit answers: the nearest one does.
+    """Call ``consume(rows, scores)`` for rows that no unit answers: the nearest one does.
 
-    Parameters
-    ----------
-    targets : ndarray of shape (n_units, n_scores) or None
-        Scores of the units' own rows; None where no row is outside, or they are not known.
+    `targets` are the scores (n_units, n_scores) of the units' own rows; None where no row is
+    outside, or they are not known.
     """
     if targets is None:
         return

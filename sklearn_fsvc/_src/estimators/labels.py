@@ -32,13 +32,7 @@ class Labels:
 
     @classmethod
     def of(cls, y):
-        """The labels of y, as scikit-learn's check of y leaves it, and their codes.
-
-        Returns
-        -------
-        labels : Labels
-        codes : ndarray of int of shape (n_rows, n_outputs)
-        """
+        """Return the labels of y, which scikit-learn has checked, and codes (n_rows, n_outputs)."""
         counted = _counted(y)
         if counted is not None:
             return cls(counted[0]), counted[1][:, None]
@@ -56,14 +50,10 @@ class Labels:
 
     @classmethod
     def known(cls, classes, y):
-        """The labels that somebody knows of, before all of them have been seen.
+        """Return the labels that somebody knows of, before all of them have been seen.
 
-        Parameters
-        ----------
-        classes : array-like, list of array-like or None
-            Of y, or of each of its columns; may be None for an indicator.
-        y : array-like
-            As scikit-learn's check of y leaves it: some of the rows.
+        `classes` are of y, or of each of its columns, and may be None for an indicator; y is some
+        of the rows, as scikit-learn's check leaves it.
         """
         n_columns = y.shape[1] if y.ndim == 2 else 1
         if n_columns > 1 and type_of_target(y) == "multilabel-indicator":
@@ -187,13 +177,9 @@ class Labels:
         return found[0] if self.is_single else np.array(found)
 
     def temperatures_of(self, scores, sums):
-        """One for each output, by scores of rows and the weights of all their classes.
+        """Return one for each output, by scores (n_rows, n_scores) and the weights of all classes.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n_rows, n_scores)
-        sums : ndarray of shape (n_rows, n_outputs)
-            How much of each row is of each class: rows that are equal are one.
+        `sums` (n_rows, n_outputs) say how much of each row is of each class: equal rows are one.
         """
         ends = np.cumsum([len(classes) for classes in self.each])[:-1]
         found = []

@@ -123,11 +123,7 @@ class Learning:
     def judged(self, layer, forgetting_factor):
         """Return it with the penalty of the least error on held-out rows, found now and then.
 
-        Returns
-        -------
-        learning : Learning
-        table : ndarray or None
-            As of `Trials`; None where it was not found anew.
+        And the table of `Trials`; None where it was not found anew.
         """
         stream = self.stream
         n_moved, n_there = stream.n_came + stream.n_gone, stream.n_came - stream.n_gone

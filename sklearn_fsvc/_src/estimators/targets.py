@@ -167,15 +167,9 @@ def as_numbers(y):
 
 
 def class_targets(y, n_rows, why, otherwise):
-    """`ClassTargets` of labels for a choice of the layer that needs them.
+    """Return `ClassTargets` of labels, of `n_rows` rows, for a choice of the layer that needs them.
 
-    Parameters
-    ----------
-    y : array-like or None
-    n_rows : int
-        Rows that there must be labels for.
-    why, otherwise : str
-        For messages: what needs them, and what does not.
+    For messages, `why` says what needs them, and `otherwise` what does not.
     """
     if y is None:
         raise ValueError(

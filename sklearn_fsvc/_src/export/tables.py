@@ -47,13 +47,7 @@ def literal(value, ctype):
 
 
 def table_of_labels(name, classes):
-    """The classes of a classifier: numbers, or strings in UTF-8.
-
-    Raises
-    ------
-    TypeError
-        For labels of another kind.
-    """
+    """Return the classes of a classifier: numbers, or strings in UTF-8; TypeError for others."""
     kind = classes.dtype.kind
     if kind in "OTU" and all(isinstance(label, str) for label in classes):
         n_bytes = sum(4 + len(label.encode()) + 1 for label in classes)

@@ -55,12 +55,7 @@ def gather_rows(job, layer, samples):
 
 
 def search_few(few, random, start):
-    """The penalty of the least held-out error: see `held_out.train_held_out`.
-
-    Returns
-    -------
-    Found
-    """
+    """Return the `Found` penalty of the least held-out error: see `held_out.train_held_out`."""
     parts = that_judge(parts_to_hold_out(np.flatnonzero(few.weight), random), few.H.shape[1])
     judges = few.leading(n_judges(few.H.shape[1]))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)

@@ -71,18 +71,7 @@ class Trials:
 
 
 def hold_out(rows, random):
-    """Most of the rows, and those held out.
-
-    Parameters
-    ----------
-    rows : ndarray of int
-        Two at least.
-
-    Returns
-    -------
-    kept, held : ndarray of int
-        Ascending.
-    """
+    """Return most of the rows, of which there must be two, and those held out, both ascending."""
     if len(rows) < 2:
         raise ValueError(
             f'What is "auto" is judged on rows that are held out, and n_samples={len(rows)} of '
@@ -95,14 +84,9 @@ def hold_out(rows, random):
 
 
 def parts_to_hold_out(rows, random):
-    """The sets of rows by which a penalty is judged, each of them held out in its turn.
+    """Return the sets of rows, ascending, by which a penalty is judged, each in its turn.
 
     One, as of `hold_out`. Where there are few rows, so that one would tell little, all parts.
-
-    Returns
-    -------
-    list of ndarray of int
-        Ascending.
     """
     _, held = hold_out(rows, random)
     if len(rows) > FEW:
@@ -181,14 +165,9 @@ def n_judges(n_units):
 
 
 def folds_of(statistics, of_held, n_units):
-    """Statistics of the first units for `search_penalty`.
+    """Return statistics of the first units for `search_penalty`.
 
-    Parameters
-    ----------
-    statistics : RidgeStatistics
-        Of all rows.
-    of_held : list of RidgeStatistics
-        Of each set of rows that is held out in its turn.
+    From those of all rows, and of each set of rows that is held out in its turn.
     """
     everything = statistics.leading(n_units)
     held = [part.leading(n_units) for part in of_held]
@@ -218,17 +197,9 @@ def squared_error(statistics, solution):
 
 
 def train_held_out(job, layer, samples, random, trials):
-    """The penalty of the least held-out error, and the statistics of all rows.
+    """Return the `Found` penalty of the least held-out error, and the statistics of all rows.
 
-    Parameters
-    ----------
-    trials : Trials
-        Says where to begin, and takes in what is tried.
-
-    Returns
-    -------
-    found : Found
-    statistics : RidgeStatistics
+    `trials` say where to begin, and take in what is tried.
     """
     may_be_coarse = partial(_may_be_coarse, layer, samples)
     n_units, start = n_judges(layer.n_units), trials.first_alpha

@@ -22,15 +22,7 @@ class Posterior(NamedTuple):
 
 
 class Deviations:
-    """Standard deviations of the outputs of tiles of H.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        On the host.
-    dtype : dtype
-        Of H.
-    """
+    """Standard deviations of the outputs of tiles of H, by a `Posterior` of the host."""
 
     def __init__(self, engine, posterior, dtype):
         self._engine, self._posterior, self._dtype = engine, posterior, dtype

@@ -12,15 +12,9 @@ FEW = 3
 
 
 class RidgeStatistics(Moments):
-    """`Moments`, and what solves the ridge equations that they make.
+    """`Moments`, and what solves the ridge equations that they make."""
 
-    Attributes
-    ----------
-    room : int or None
-        Bytes that a solution may take beside the statistics; None for all there are.
-    """
-
-    room = None
+    room = None  # bytes that a solution may take beside the statistics; None for all there are
 
     def _normal_matrix(self, alpha, gram):
         """sum w (h - mean)(h - mean)' + alpha I in the place of `gram`."""
@@ -137,14 +131,10 @@ class RidgeStatistics(Moments):
         ]
 
     def whiten(self, alphas):
-        """Bases for all penalties: by the Cholesky factor of each for a few, else eigenvectors.
+        """Yield a `Whitening` for penalties that follow one another, until all have one.
 
-        Each is a full matrix, and eigenvectors take some more: see `whitening_bytes`.
-
-        Yields
-        ------
-        Whitening
-            One after the other, for penalties that follow one another.
+        By the Cholesky factor of each for a few, else eigenvectors. Each is a full matrix, and
+        eigenvectors take some more: see `whitening_bytes`.
         """
         n_done = 0
         for alpha in alphas if len(alphas) <= FEW else ():

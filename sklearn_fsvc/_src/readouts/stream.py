@@ -16,13 +16,7 @@ from .sums import ROUNDING, Sums, n_parts
 
 
 class ImpossibleSums(ValueError):
-    """What would be left are sums of no rows.
-
-    Attributes
-    ----------
-    output : int or None
-        The output of which there is less than nothing, if it is one.
-    """
+    """What would be left are sums of no rows; of `output`, if of one there is less than nothing."""
 
     def __init__(self, what, output=None):
         super().__init__(what)
@@ -128,10 +122,7 @@ class Stream:
     def learn(self, samples, factor, evaluate):
         """Return it with more rows, `Samples` of the host. They wait, as copies, or are evaluated.
 
-        Parameters
-        ----------
-        factor : float
-            A row's weight is multiplied by it with every row that comes after it.
+        A row's weight is multiplied by `factor` with every row that comes after it.
         """
         memory, faded = self.memory, None
         if factor < 1 or memory < 0:

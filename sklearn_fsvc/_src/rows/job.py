@@ -66,16 +66,9 @@ class Job:
             raise Stopped
 
     def with_rows_on_device(self, X: Any) -> tuple[Any, Self]:
-        """Return X where the engine computes, if a quarter of the memory holds it.
+        """Return X where the engine computes, if a quarter of the memory holds it; the job left.
 
-        Rows that are met in several passes then travel once.
-
-        Returns
-        -------
-        X : array-like
-            An array of ``engine.xp``, or X itself.
-        job : Job
-            With the memory that is left.
+        Rows that are met in several passes then travel once. Else X itself comes back.
         """
         there = self.engine.upload_if_fits(X, self.memory_limit // 4)
         # Without a limit of the user's, what is free says by itself how much is left.

@@ -7,17 +7,9 @@ class Sharded:
     """Rows of which each engine of a team has a share.
 
     Whoever takes some rows gets them on the device of the thread that asks: work that is not
-    shared stays on the device of the engine that does it.
-
-    Parameters
-    ----------
-    whole : array-like of shape (n_rows, n_features)
-        All rows, where they came from.
-    parts : dict of slice.start -> array
-        First row -> the rows of a share, where the engine computes that has this share, or on
-        the host.
-    algebra : HostAlgebra or its like
-        Of the engines.
+    shared stays on the device of the engine that does it. `parts` are the shares by their first
+    rows, each where the engine computes that has it, or on the host; `whole` is where they came
+    from.
     """
 
     def __init__(self, whole, parts, algebra):

@@ -223,14 +223,9 @@ def stream(job, layer, X, consumer, rows=None):
 
 
 def stream_into(job, layer, X, out):
-    """Evaluate the layer on X, tile by tile, and leave H in `out`.
+    """Evaluate the layer on X as `stream` does, and leave H in `out`.
 
-    Parameters
-    ----------
-    job, layer, X
-        As for `stream`.
-    out : array of shape (n_rows, n_units), of the host or of ``engine.xp``
-        Not counted in the memory of the job.
+    `out` is of the host or of ``engine.xp``, and not counted in the memory of the job.
     """
     _flow(job, layer, X).into(job.engine.sink(out))
 

@@ -64,18 +64,10 @@ def _shape(parameters):
 
 
 def group_candidates(base, candidates):
-    """Groups of the candidates that share something.
+    """Return the `Group` of candidates that share something.
 
-    Parameters
-    ----------
-    candidates : list of dict
-        Parameters of each.
-
-    Returns
-    -------
-    list of Group
-        Candidates in none of them have a network whose readout is not one ridge, or that
-        cannot be fitted at all.
+    Those in none of them have a network whose readout is not one ridge, or that cannot be fitted
+    at all.
     """
     prefix, groups = prefix_of(base), {}
     for number, parameters in enumerate(candidates):

@@ -33,39 +33,17 @@ _NAMED = 5
 
 
 class Findings:
-    """What is known of the candidates.
-
-    Parameters
-    ----------
-    X : array-like
-        The rows themselves.
-    estimator : estimator
-        The user's.
-    y, params
-        The targets, and other arguments of the search's `fit`.
-
-    Attributes
-    ----------
-    splits : list of (ndarray of int, ndarray of int)
-        Training and test rows, once they are known.
-    fitted : dict
-        (candidate, key of the training rows) -> Fitted.
-    errors : dict
-        Candidate -> why it could not share its work.
-    alone : set
-        The candidates that had a fit of their own.
-    streamed : Source or array-like
-        The rows as networks meet them.
-    n_jobs : int
-        Threads that work at the same time.
-    """
+    """What is known of the candidates: the arguments of the search's `fit`, and what was found."""
 
     def __init__(self, X, estimator, candidates, y=None, params=None):
         self.X, self.estimator, self.candidates = X, estimator, candidates
         self.y, self.params = y, params
-        self.splits, self.fitted, self.errors, self.alone = [], {}, {}, set()
-        self.streamed = _streamed(X, estimator)
-        self.n_jobs = 1
+        self.splits = []  # training and test rows, once they are known
+        self.fitted = {}  # (candidate, key of the training rows) -> Fitted
+        self.errors = {}  # candidate -> why it could not share its work
+        self.alone = set()  # the candidates that had a fit of their own
+        self.streamed = _streamed(X, estimator)  # the rows as networks meet them
+        self.n_jobs = 1  # threads that work at the same time
 
     def __deepcopy__(self, memo):
         # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole
@@ -155,12 +133,8 @@ class Candidate(Observable, BaseEstimator):
     """A candidate that looks its fit and its answers up; rows are row numbers.
 
     Where nothing was found it has a fit of its own. A candidate without a number is the
-    best one, which is fitted to all rows.
-
-    Attributes
-    ----------
-    estimator_ : estimator
-        What `fit` of the user's own estimator would have left.
+    best one, which is fitted to all rows. `estimator_` is what `fit` of the user's own estimator
+    would have left.
     """
 
     def __init__(self, findings):

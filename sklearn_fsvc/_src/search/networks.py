@@ -158,16 +158,9 @@ def _found(sums, size, start, also):
 
 
 def score(job, group, layers, X, networks):
-    """Candidate -> its decision values for rows X, in one pass for all of them.
+    """Return by candidate its decision values for clean rows X, in one pass for all `networks`.
 
     Networks of one size meet H together, as one readout.
-
-    Parameters
-    ----------
-    X : array-like
-        Clean rows.
-    networks : dict
-        As of `Fitted`; those to be scored.
     """
     pairs = [
         (shape, layer)
@@ -208,13 +201,7 @@ def _readouts(engine, members, layer, networks, n_rows):
 
 
 class _Readout:
-    """The readouts of the networks of one size, side by side.
-
-    Parameters
-    ----------
-    networks : dict
-        Candidate -> fitted network.
-    """
+    """The readouts of the networks of one size, by candidate, side by side."""
 
     def __init__(self, engine, networks, dtype, n_rows):
         models, self._parts = list(networks.values()), parts_of(next(iter(networks.values())))

@@ -19,21 +19,9 @@ _WAITING = 1 / 4
 
 
 def in_parts(findings, y, with_train):
-    """Numbers of candidates, part by part, and the bytes that a part's decision values take.
+    """Return ranges of the candidates, and the bytes that decision values of a range take.
 
-    Parameters
-    ----------
-    findings : Findings
-        That knows the splits.
-    y : array-like
-        The targets.
-    with_train : bool
-        Whether training rows are scored, too.
-
-    Returns
-    -------
-    parts : list of range
-    n_bytes : int
+    `findings` know the splits; `with_train` says whether training rows are scored, too.
     """
     estimator, total = findings.estimator, len(findings.candidates)
     n_rows = sum(len(test) + with_train * len(train) for train, test in findings.splits)

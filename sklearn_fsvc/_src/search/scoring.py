@@ -13,13 +13,6 @@ def check_scoring(scoring, estimator, candidates, y):
     """Raise if a scorer of scikit-learn's asks for what no candidate has, or is not for this y.
 
     No fit could be scored: there would be a traceback for each, and NaN.
-
-    Parameters
-    ----------
-    scoring : str, callable, list, tuple, dict or None
-        As of a search.
-    y : object
-        As `fit` takes it.
     """
     if "roc_auc" in (name for name in _each(scoring) if isinstance(name, str)):
         _check_two_classes(y)

@@ -197,15 +197,10 @@ def score_again(fitted, part):
 
 
 def fit_splits(group, task, number):
-    """The networks of a group on all splits, if its layer is the same on all of them.
+    """Return the networks of a group on all splits, a `Fitted` for each, if they share a layer.
 
     The statistics of the training rows of a split are those of all rows less those of the
-    rows that the split holds out.
-
-    Returns
-    -------
-    list of Fitted, or None
-        None where each split needs a pass of its own.
+    rows that the split holds out. None where each split needs a pass of its own.
     """
     start = perf_counter()
     is_possible = _has_one_layer(group.estimator) and not group.has_auto

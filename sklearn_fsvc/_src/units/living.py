@@ -38,18 +38,11 @@ class _Centers:
 
 
 class Living:
-    """The living rows of one worker.
+    """The living rows of one worker, of these ranks in the order of presentation, ascending.
 
-    A window holds the first of them: ranks in the order of presentation, rows as they are
-    compared, and activities in all centres so far. Rows behind the window are not read before
-    they are needed; then they meet all centres so far, and only the living ones stay.
-
-    Parameters
-    ----------
-    ranks : ndarray of int
-        Positions in the order of presentation that are this worker's, ascending.
-    block_rows : int
-        Rows that are read in one go.
+    A window holds the first of them: ranks, rows as they are compared, and activities in all
+    centres so far. Rows behind the window are not read before they are needed, `block_rows` in one
+    go; then they meet all centres so far, and only the living ones stay.
     """
 
     def __init__(self, shown, rule, ranks, block_rows):
@@ -83,15 +76,7 @@ class Living:
 
 
 class LivingTeam:
-    """As `Living`: of all rows, of which each engine has its share.
-
-    Parameters
-    ----------
-    shown : Presentation
-        With shares that were sharded.
-    rule, block_rows
-        As of `Living`.
-    """
+    """`Living` rows of which each engine has its share."""
 
     def __init__(self, shown, rule, block_rows):
         self._team, self._algebra = shown.engine.team, shown.engine.algebra
@@ -122,14 +107,10 @@ class LivingTeam:
 
 
 def survivors(engine, rule, window, chunks):
-    """What is left of some rows when they have met chunks of centres.
+    """Return what is left of some rows when they have met chunks of centres.
 
-    Parameters
-    ----------
-    window : tuple of arrays
-        Whatever belongs to the rows, the rows, and their activities, which are changed.
-    chunks : iterable
-        Centres as the engine prepares them.
+    `window` holds whatever belongs to the rows, the rows, and their activities, which are changed;
+    `chunks` are centres as the engine prepares them.
     """
     for chunk in chunks:
         *_, rows, activity = window

@@ -23,12 +23,9 @@ class Chunk:
 
     @classmethod
     def of(cls, given, first, named):
-        """What a function gave: ``X``, ``(X, y)``, ``(X, y, weight)`` or a table.
+        """Take what a function gave: ``X``, ``(X, y)``, ``(X, y, weight)`` or a table.
 
-        Parameters
-        ----------
-        named : dict
-            "y" and "sample_weight" -> their column, where they have one.
+        `named` says which columns "y" and "sample_weight" are, where they are columns.
         """
         parts = given if isinstance(given, tuple) else (given,)
         if not 1 <= len(parts) <= 3:

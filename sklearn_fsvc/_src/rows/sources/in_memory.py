@@ -11,14 +11,7 @@ _PIECE = 2**17
 class InMemory(Source):
     """Rows of an array, which are copied and converted a few at a time, as they are asked for.
 
-    Parameters
-    ----------
-    array : ndarray of shape (n_rows, n_features), of real numbers
-        A memmap is one, too.
-    rows : ndarray of int, optional
-        The numbers of the rows, in any order; all by default.
-    names : object
-        As of `Source`.
+    The array, or memmap, is of real numbers; `rows` are numbers of rows in any order, None for all.
     """
 
     is_in_memory = True

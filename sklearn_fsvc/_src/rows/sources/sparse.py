@@ -16,13 +16,7 @@ class SparseRows(Source):
     """The rows of a sparse matrix.
 
     As a source it gives dense rows, a few at a time; to what multiplies sparse rows it gives
-    those.
-
-    Parameters
-    ----------
-    X : sparse matrix or array of SciPy
-        With the numbers of a row in any order. It is not copied where it is CSR of float32, float64
-        or uint8.
+    those. The numbers of a row may be in any order. CSR of float32, float64 or uint8 is not copied.
     """
 
     is_in_memory, read_bytes = True, 0

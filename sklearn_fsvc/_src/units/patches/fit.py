@@ -34,13 +34,9 @@ _FLOOR = 0.01
 
 
 def fit_layer(request, job, samples):
-    """The layer of patches that was asked for.
+    """Return the `PatchLayer` that was asked for, and its units as they are in the images.
 
-    Returns
-    -------
-    layer : PatchLayer
-    patches : ndarray of shape (n_units, height, width, channels)
-        The units as they are in the images, in the dtype of X.
+    These have the shape (n_units, height, width, channels) and the dtype of X.
     """
     grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
     random_state = check_random_state(request.random_state)

@@ -141,16 +141,9 @@ class Sample:
 
     @at_most(1)
     def scale(self, W, deviation):
-        """Multiply the weights of each unit so that it receives that deviation, in place.
+        """Multiply the weights W of each unit so that it receives that deviation, in place.
 
-        Parameters
-        ----------
-        W : array of shape (n_units, n_features), where X lies
-
-        Returns
-        -------
-        centre : ndarray of shape (n_units,)
-            What each then receives from the mean row.
+        Returns what each then receives from the mean row, (n_units,).
         """
         xp, spread = self.xp, self.spread
         deviation /= spread
