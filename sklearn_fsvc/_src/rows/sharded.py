@@ -19,11 +19,6 @@ class Sharded:
     def __len__(self):
         return self.shape[0]
 
-    @property
-    def nbytes(self):
-        """Return the bytes of all rows."""
-        return self.shape[0] * self.shape[1] * self.dtype.itemsize
-
     def part(self, share):
         """The rows of a share that was sharded."""
         return self._parts[share.start]

@@ -167,8 +167,6 @@ def score(job, group, layers, X, networks):
         for shape, layer in zip(group.shapes, layers, strict=True)
         if any(candidate in networks for *_, candidate in group.of_shape(shape, layer))
     ]
-    if not pairs:
-        return {}
     shapes, layers = zip(*pairs, strict=True)
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]

@@ -61,6 +61,5 @@ def _methods_of(scorer):
 def _why_not(network, method):
     try:
         getattr(network, method)
-    except AttributeError as error:
+    except AttributeError as error:  # what stands around a network has what it has
         return str(error)
-    return f"a step before the network has no {method}."

@@ -175,10 +175,8 @@ def _median(numbers):
     """
     half = len(numbers) // 2
     numbers.partition(half)
-    upper = numbers[half:]
-    if np.isnan(upper.max()):  # which is sorted to the end
-        return np.nan
-    return upper[0] if len(numbers) % 2 else np.mean([numbers[:half].max(), upper[0]])
+    middle = numbers[half]
+    return middle if len(numbers) % 2 else np.mean([numbers[:half].max(), middle])
 
 
 def _distances(shown, metric):
