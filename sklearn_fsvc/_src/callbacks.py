@@ -23,7 +23,7 @@ class Observable(CallbackSupportMixin):
     """A mixin: callbacks may be set, and stay out of what is saved of a fitted estimator."""
 
     def __getstate__(self):
-        """Without callbacks once there is a fit; before, they travel along to a worker."""
+        """Return the state; once there is a fit, without callbacks, which go along to a worker."""
         state = super().__getstate__()
         is_fitted = any(name.endswith("_") and name[0] != "_" for name in state)
         if not is_fitted:
@@ -52,30 +52,18 @@ class FitTask:
 
     What a callback returns at its end stops nothing: sums of some of the rows would be those of
     another model.
-
-    Parameters
-    ----------
-    estimator : estimator, optional
-        Whose callbacks they are.
-    context : sklearn.callback.CallbackContext, optional
-        None where nobody hears of it, nor of its parts.
     """
 
-    estimator: Any = None
+    estimator: Any = None  # whose callbacks they are
+    # scikit-learn's `CallbackContext`; None where nobody hears of it, nor of its parts.
     context: Any = None
 
     def part(self, name, n_parts=0, number=None, in_order=True):
-        """A part of this task, which has not begun.
+        """Return a part of this task, which has not begun.
 
-        Parameters
-        ----------
-        name : str
-        n_parts : int or None
-            How many parts it will have itself, at most; None where that is not known.
-        number : int, optional
-            Its place among the parts, where they do not come in order.
-        in_order : bool
-            Whether its own parts come one after the other.
+        It will have `n_parts` parts itself, at most, which begin one after the other if `in_order`;
+        None where their number is not known. `number` is its place among the parts, where these do
+        not come in order.
         """
         if self.context is None:
             return self
@@ -86,13 +74,13 @@ class FitTask:
         return FitTask(self.estimator, context)
 
     def begin(self, **data):
-        """It begins; `data` as of scikit-learn's ``call_on_fit_task_begin``."""
+        """Tell callbacks that it begins; `data` as of scikit-learn's ``call_on_fit_task_begin``."""
         if self.context is not None:
             self.context.call_on_fit_task_begin(estimator=self.estimator, **data)
         return self
 
     def end(self, **data):
-        """It is done."""
+        """Tell callbacks that it is done."""
         if self.context is not None:
             self.context.call_on_fit_task_end(estimator=self.estimator, **data)
 

@@ -32,23 +32,12 @@ def check_image(image_shape, n_features):
 
 @dataclass(frozen=True)
 class PatchGrid:
-    """The places of patches in an image, and the cells that they are averaged over.
+    """The places of patches in an image, and the cells that they are averaged over."""
 
-    Parameters
-    ----------
-    image : tuple (rows, columns, channels)
-    size : tuple (height, width)
-        Of a patch, which has all channels.
-    stride : int
-        Pixels from one place to the next.
-    pool : tuple (down, across)
-        Cells. No more than there are places.
-    """
-
-    image: tuple
-    size: tuple
-    stride: int
-    pool: tuple
+    image: tuple  # (rows, columns, channels)
+    size: tuple  # (height, width) of a patch, which has all channels
+    stride: int  # pixels from one place to the next
+    pool: tuple  # cells down and across, no more than there are places
 
     @property
     def n_features(self):
@@ -85,7 +74,7 @@ class PatchGrid:
         return tuple([slice(*ends) for ends in pairwise(edges)] for edges in self.edges)
 
     def pooled(self, pool):
-        """With that many cells down and across, where there are so many places."""
+        """Return the grid with that many cells down and across, where there are so many places."""
         return replace(self, pool=tuple(map(min, pool, self.places)))
 
     def pixels(self, places):

@@ -55,16 +55,10 @@ def penalties(alpha):
 
 
 def feature_weights(value, ways, n_features=None):
-    """The numbers that `feature_weights` gives, in float64; None where it gives none.
+    """Return the numbers that `feature_weights` gives, in float64; None where it gives none.
 
-    They are weights, or a linear map: a matrix with a row for each feature.
-
-    Parameters
-    ----------
-    ways : sequence of str
-        The words that it may be.
-    n_features : int, optional
-        How many there must be.
+    They are weights, or a linear map: a matrix with a row for each feature, of which there must be
+    `n_features` if that is given. `ways` are the words that it may be.
     """
     if value is None:
         return None

@@ -28,7 +28,6 @@ def rounds(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
     functions : dict of str to callable
     repeats : int
         Measurements of each, fewer where `seconds` are used up before.
-    seconds : float
     stopwatch : callable
         Makes an ``engines.base.Stopwatch``; that of an engine knows when its work is done.
     calls : int

@@ -44,17 +44,16 @@ def test_the_first_columns(engine, way, n):
 
 
 @pytest.mark.parametrize("image_bytes", [1, 10_000, 10**9])
-def test_few_images_on_their_way_change_nothing(engine, image_bytes, monkeypatch):
+def test_few_images_on_their_way_change_nothing(engine, image_bytes):
     layer, X = made(GRIDS[2], WAYS[0], np.float32)
     expected = evaluated(engine, layer, X)
-    monkeypatch.setattr(type(engine), "patch_bytes", image_bytes)
-    calls, unfold = [], type(engine).unfold
+    calls, unfold = [], engine.unfold
 
-    def counted(self, layer, X):
+    def counted(layer, X):
         calls.append(len(X))
-        return unfold(self, layer, X)
+        return unfold(layer, X)
 
-    monkeypatch.setattr(type(engine), "unfold", counted)
+    engine.patch_bytes, engine.unfold = image_bytes, counted
     H = evaluated(engine, layer, X)
     assert sum(calls) == 13
     if image_bytes == 1:
@@ -86,9 +85,9 @@ def test_rows_flow_through_the_engine(engine, rng):
     assert np.isfinite(H).all()
 
 
-def test_little_memory_is_for_few_images(engine, monkeypatch):
+def test_little_memory_is_for_few_images(engine):
     layer, _ = made(GRIDS[2], WAYS[0], np.float32)
-    monkeypatch.setattr(type(engine), "patch_bytes", 2**28)
+    engine.patch_bytes = 2**28
     much, little = (PatchPlace(engine, limit).prepared_bytes(layer) for limit in (2**30, 2**20))
     units = engine.prepared_bytes(layer.inner)
     assert 2**27 < much <= 2**28 * engine.patch_threads + units + 2**23
@@ -98,16 +97,16 @@ def test_little_memory_is_for_few_images(engine, monkeypatch):
 @pytest.mark.parametrize("way", WAYS[::2], ids=" ".join)
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 @pytest.mark.parametrize("limit", [1, 20_000])
-def test_images_without_room_are_evaluated_in_pieces(engine, grid, way, limit, monkeypatch):
+def test_images_without_room_are_evaluated_in_pieces(engine, grid, way, limit):
     """Of one place, or of a few rows of places: the same numbers, in the first columns, too."""
     layer, X = made(grid, way, np.float64)
-    calls, unfold = [], type(engine).unfold
+    calls, unfold = [], engine.unfold
 
-    def counted(self, layer, X):
+    def counted(layer, X):
         calls.append(len(X) * layer.grid.n_places)
-        return unfold(self, layer, X)
+        return unfold(layer, X)
 
-    monkeypatch.setattr(type(engine), "unfold", counted)
+    engine.unfold = counted
     limit *= engine.patch_threads
     for some in (layer, layer.part(slice(layer.n_units - 1))):
         calls.clear()

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import joblib
 import numpy as np
@@ -86,13 +86,17 @@ OPERATIONS = st.tuples(
 )
 
 
+def let_wait(model, most):
+    """Let no more than so many rows of the model wait, from now on."""
+    learning = model._learning
+    model._learning = replace(learning, stream=replace(learning.stream, most_rows=most))
+
+
 @each_case
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, max_size=40), most=st.integers(1, 100), data=st.data())
-def test_a_stream_is_a_fit_to_the_rows_that_are_there(case, operations, most, data, monkeypatch):
+def test_a_stream_is_a_fit_to_the_rows_that_are_there(case, operations, most, data):
     """Part 0 stays, for a fit needs all classes; the others come and go."""
-    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(online, "_LEAST_ROWS", most)
     is_weighted = data.draw(st.booleans())
     weight = np.random.default_rng(1).random(N) + 0.1 if is_weighted else np.ones(N)
     parts = np.array_split(np.arange(N), PARTS)
@@ -105,6 +109,7 @@ def test_a_stream_is_a_fit_to_the_rows_that_are_there(case, operations, most, da
 
     model = clone(case.model)
     learn(model, parts[0])
+    let_wait(model, most)
     for operation, i in operations:
         part = parts[i]
         if operation == "learn":
@@ -231,9 +236,7 @@ def test_no_other_memory(forgetting_factor):
 
 
 @pytest.mark.parametrize("step", [1, 7, N])
-def test_rows_fade(step, monkeypatch):
-    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(online, "_LEAST_ROWS", 50)
+def test_rows_fade(step):
     present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
     age = present[::-1].cumsum()[::-1] - 1
     model = TanhClassifier(*TANH, forgetting_factor=0.97, **PLAIN)
@@ -241,6 +244,7 @@ def test_rows_fade(step, monkeypatch):
         part = slice(start, start + step)
         if present[part].any():
             model.partial_fit(X[part], CLASSES[part], list("abc"), present[part].astype(float))
+            let_wait(model, 50)
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
     assert_same(pickle.loads(pickle.dumps(model)), fitted)
@@ -354,13 +358,12 @@ def test_rows_that_wait_travel(tanh):
 
 
 @each_case
-def test_a_long_stream_does_not_drift(case, monkeypatch):
+def test_a_long_stream_does_not_drift(case):
     """200 parts come and go; what is left is what the last few would have been."""
-    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(online, "_LEAST_ROWS", 60)
     parts = np.array_split(np.arange(N), PARTS)
     random = np.random.default_rng(0)
     model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)
+    let_wait(model, 60)
     for i in random.integers(1, PARTS, 200):
         part, size = parts[i], 1 + 100 * random.random()
         if there[part[0]] and random.random() < 0.7:

@@ -16,8 +16,14 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parameters import LOO_ALPHAS
 from sklearn_fsvc._src.readouts import press as module
+from sklearn_fsvc._src.readouts.left_out import PressScorer
+from sklearn_fsvc._src.readouts.statistics import FEW
+from sklearn_fsvc._src.rows.job import Job
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 1, 1: 5, 2: 0.5}])
@@ -75,6 +81,14 @@ def test_loo_goes_downhill_where_there_are_many_units(
     np.testing.assert_allclose(clf.loo_errors_, errors, rtol=tolerance)
     np.testing.assert_allclose(clf.readout_coef_, whole.readout_coef_, rtol=0, atol=tolerance)
     np.testing.assert_allclose(clf.temperature_, whole.temperature_, rtol=1e3 * tolerance)
+
+
+def test_penalties_are_tried_together_where_half_of_the_memory_holds_them():
+    layer = TanhLayer(np.ones((50, 3)), np.zeros(50))
+    needed = PressScorer.nbytes(50, 8, HOST, 2 * FEW)
+    with get_engine("jit") as engine:
+        found = [module._n_together(Job(engine, 2 * needed - n), layer) for n in (0, 2)]
+    assert found == [FEW, 1]
 
 
 @pytest.mark.parametrize("n_together", [1, 3])

@@ -159,15 +159,15 @@ def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers
         np.testing.assert_allclose(H[i], alone, rtol=0, atol=1e-14)
 
 
-def test_distances_are_computed_once(several, monkeypatch):
+def test_distances_are_computed_once(several):
     engine, layers, X = several
-    evaluated = []
+    evaluated, hidden = [], engine.hidden
 
-    def hidden(self, prepared, X, out=None, units=None, hidden=JitEngine.hidden):
+    def noted(prepared, X, out=None, units=None):
         evaluated.append(len(X))
-        return hidden(self, prepared, X, out, units)
+        return hidden(prepared, X, out, units)
 
-    monkeypatch.setattr(JitEngine, "hidden", hidden)
+    engine.hidden = noted
     stream_all(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
     assert evaluated == [20, 20, 10]
 

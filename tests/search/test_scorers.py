@@ -17,6 +17,7 @@ from search.comparing import (
     TANH_OF_SPLITS,
     VALUES,
     compare,
+    load,
     load_numbers,
     of_the_rows,
     own_fits,
@@ -150,3 +151,16 @@ def test_scorers_of_regressors():
     search = HiddenSizeSearchCV(RBFRegressor(), {"n_hidden": [5]}, scoring="neg_log_loss")
     with pytest.raises(ValueError, match=r"needs predict_proba, and .*RBFRegressor"):
         search.fit(*load_numbers())
+
+
+def test_a_readout_that_shares_no_work():
+    """Each candidate has a fit of its own, which is asked for probabilities; the user is told."""
+    X, y = load("iris")
+    network = clone(TANH).set_params(readout="softmax", n_hidden=20)
+    how = {"param_grid": {"alpha": [0.5, 2.0]}, "scoring": "neg_log_loss", "cv": 2}
+    expected = GridSearchCV(network, **how).fit(X, y)
+    with pytest.warns(UserWarning, match="softmax.* 2 candidates on 2 splits are 4 fits"):
+        search = HiddenSizeSearchCV(network, **how).fit(X, y)
+    for name in ("mean_test_score", "std_test_score", "rank_test_score"):
+        np.testing.assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
+    np.testing.assert_array_equal(search.predict_proba(X), expected.predict_proba(X))

@@ -87,14 +87,14 @@ def test_no_size_order_or_number_of_workers_changes_a_centre(
     }[how]
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
     of_row = rng.integers(0, n_shards, n_rows)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(JIT), "chunk_units", chunk)
-        found = in_shards(Presentation(JIT, X, order), rule, of_row, block_rows, n)
+    engine = get_engine("jit")
+    engine.chunk_units = chunk
+    found = in_shards(Presentation(engine, X, order), rule, of_row, block_rows, n)
     np.testing.assert_array_equal(found, naive.novel_rows(X[order], radius, overlap))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed, monkeypatch):
+def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed):
     """Sums of what the units answer would be rounded, each way of adding them up otherwise."""
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(40, 20))
@@ -105,9 +105,11 @@ def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed, monkeyp
     rule = NoveltyRule("euclidean", "gaussian", 0.5, float(activity))
     X = np.vstack([centers, np.tile(row, (30, 1))])
     for chunk in (1, 3, 7, 64):
-        monkeypatch.setattr(type(JIT), "chunk_units", chunk)
+        engine = get_engine("jit")
+        engine.chunk_units = chunk
         for n in (1, 5, 11, 40, 70):
-            found = in_shards(Presentation(JIT, X, np.arange(70)), rule, np.arange(70) % 2, 20, n)
+            shown = Presentation(engine, X, np.arange(70))
+            found = in_shards(shown, rule, np.arange(70) % 2, 20, n)
             np.testing.assert_array_equal(found, np.arange(40))
 
 

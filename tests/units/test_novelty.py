@@ -33,8 +33,15 @@ def shown(X, order=None, groups=None, engine=JIT, **how):
     return Presentation(engine, X, order, groups, **how)
 
 
-def rows_of(X, rule):
-    return novel_rows(shown(X), rule)[0]
+def jit(**sizes):
+    """An engine with sizes of its own."""
+    engine = get_engine("jit")
+    vars(engine).update(sizes)
+    return engine
+
+
+def rows_of(X, rule, engine=JIT):
+    return novel_rows(shown(X, engine=engine), rule)[0]
 
 
 @settings(max_examples=150, deadline=None)
@@ -46,21 +53,19 @@ def test_blocked_selection_is_the_sequential_rule(X, radius, overlap, metric, ke
 
 
 @pytest.mark.parametrize("block", [64, 100, 1000])
-def test_blocks_and_chunks_change_nothing(monkeypatch, rng, block):
+def test_blocks_and_chunks_change_nothing(rng, block):
     X = rng.random((700, 4))
     expected = naive.novel_rows(X, 0.08, 0.9)
-    monkeypatch.setattr(type(JIT), "block_rows", block)
-    monkeypatch.setattr(type(JIT), "chunk_units", 50)
-    found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9))
+    engine = jit(block_rows=block, chunk_units=50)
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9), engine)
     np.testing.assert_array_equal(found, expected)
     assert len(found) > 100  # more than a chunk
 
 
-def test_a_copy_of_a_centre_is_not_novel_in_a_later_block(monkeypatch, rng):
+def test_a_copy_of_a_centre_is_not_novel_in_a_later_block(rng):
     """Its activity is 1, and the rule is strict."""
-    monkeypatch.setattr(type(JIT), "block_rows", 64)
     X = np.tile(rng.random((64, 3)), (3, 1))
-    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, 1.0))
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, 1.0), jit(block_rows=64))
     np.testing.assert_array_equal(found, np.arange(64))
 
 
@@ -179,14 +184,15 @@ def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
     order, groups = rng.permutation(300)[:250], np.minimum(rng.integers(0, 7, 300), 4)
     weights = np.array([1.0, 0.3, 0.0]) if weighted else None
     how = {"weights": weights, "dtype": np.dtype(float) if weighted else None}
-    in_turn, at_once = (shown(X, order, groups, group_bytes=n, **how) for n in (0, 2**24))
+    engine = jit()
+    in_turn, at_once = (shown(X, order, groups, engine, group_bytes=n, **how) for n in (0, 2**24))
     assert in_turn.at_once is None
     assert len(at_once.at_once) == 5
-    calls, novel = [], type(JIT).novel
+    calls, novel = [], engine.novel
 
-    def noted(self, layer, *args):
+    def noted(layer, *args):
         calls.append(layer.n_units)
-        return novel(self, layer, *args)
+        return novel(layer, *args)
 
     for radius in (0.3, 1.0, 4.0):
         rule = NoveltyRule("manhattan", "triangular", radius, 0.9)
@@ -197,7 +203,7 @@ def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
         for n in (1, 7, 300):
             found, expected = (first_novel_rows(each, rule, n) for each in (at_once, in_turn))
             np.testing.assert_array_equal(found, expected)
-    monkeypatch.setattr(type(JIT), "novel", noted)
+    engine.novel = noted
     novel_rows(at_once, rule)
     assert sorted(calls) == sorted(np.bincount(groups[order]))
 

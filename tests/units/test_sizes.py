@@ -55,3 +55,12 @@ def test_an_automatic_size_asks_for_nothing(rng, recwarn):
     X = np.repeat(rng.normal(size=(5, 3)), 40, axis=0)
     RBFClassifier(feature_weights=None).fit(X, np.arange(200) % 2)
     assert not [w for w in recwarn if "differ" in str(w.message)]
+
+
+def test_centres_that_memory_does_not_hold(rng):
+    """A number of them is refused before rows are met, a radius as soon as it makes too many."""
+    X = rng.normal(size=(2000, 500))
+    with pytest.raises(ValueError, match="max_memory='10MB' is too small for 1000 units of 500"):
+        RBFProjector(1000, max_memory="10MB", device="jit").fit(X)
+    with pytest.raises(ValueError, match="radius=1 makes more than 516 rows novel"):
+        RBFProjector(None, selection_radius=1.0, max_memory="10MB", device="jit").fit(X)

@@ -5,10 +5,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..estimators.classes import Classes
 from ..estimators.classifier import NetworkClassifier
 from ..estimators.explaining import Explaining
+from ..estimators.online import Solved
 from ..estimators.parts import Parts
 from ..estimators.rbf import RBF
 from ..estimators.readouts import readout_of
-from ..estimators.solved import Solved
 
 
 class RBFClassifier(Explaining, NetworkClassifier):

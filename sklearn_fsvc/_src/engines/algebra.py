@@ -69,22 +69,12 @@ def _share(function, parts):
 
 
 class HostAlgebra:
-    """LAPACK and BLAS of SciPy, whose calls let the other threads of the process go on.
+    """LAPACK and BLAS of SciPy, whose calls let the other threads of the process go on."""
 
-    Attributes
-    ----------
-    xp : module
-        The namespace of the arrays.
-    n_matrices : int
-        How many full matrices eigenvectors take, with the matrix itself.
-    n_parts : int
-        Into how many parts `split` may split an array.
-    inverts : bool
-        Whether a few columns are rather multiplied by an inverse than solved for, again and again.
-    """
-
-    xp = np
-    n_matrices, n_parts, inverts = 2, 1, False
+    xp = np  # the namespace of the arrays
+    n_matrices = 2  # full matrices that eigenvectors take, with the matrix itself
+    n_parts = 1  # into which `split` may split an array
+    inverts = False  # whether to multiply a few columns by an inverse, again and again
 
     @staticmethod
     def multiply(A, B):
@@ -125,12 +115,9 @@ class HostAlgebra:
 
     @staticmethod
     def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
-        """The lower triangle of C = keep C + factor A A', in place.
+        """Add factor A A' to keep C, in place on the lower triangle of C.
 
-        Parameters
-        ----------
-        has_room : bool
-            Whether it may take `syrk_bytes`, with which it is faster.
+        With `has_room` it may take `syrk_bytes`, and is faster.
         """
         work, n_sums = A.size * len(C) // 2, min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
         if has_room and n_sums > 1 and is_worth("sums", work, C.dtype):
@@ -190,14 +177,9 @@ class HostAlgebra:
 
     @staticmethod
     def solve_lower(L, B, transposed=False, unit=False):
-        """L x = B, or L' x = B, in the place of B.
+        """Solve L x = B, or L' x = B, in the place of B.
 
-        Parameters
-        ----------
-        L : array
-            Only its lower triangle is read.
-        unit : bool
-            Whether the diagonal of L is of ones, and not read.
+        Only the lower triangle of L is read; with `unit` its diagonal is of ones, and not read.
         """
         cuts = _cut_edge(B.shape[1], is_worth("trsm", B.size * len(L) // 2, B.dtype))
         _share(lambda part: _trsm(L, B[:, part], transposed, unit), cuts)

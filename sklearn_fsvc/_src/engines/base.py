@@ -1,7 +1,9 @@
 """The contract between an engine and everything above it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -62,72 +64,73 @@ class Engine(PatchSteps, ABC):
     """
 
     name: str
-    xp = np
-    algebra = HOST
-    auto_work = team_work = None
-    is_numbered = False
-    dlpack_type = 1
-    packages = ()
-    team = None
-    tuned = MappingProxyType({})
-    n_ahead = 1
+    xp: Any = np
+    algebra: Any = HOST
+    auto_work: ClassVar[float | None] = None
+    team_work: ClassVar[float | None] = None
+    is_numbered: ClassVar[bool] = False
+    dlpack_type: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ()
+    team: Any = None
+    tuned: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    n_ahead: int = 1
     block_rows, round_rows, chunk_units, group_bytes = 4096, 256, 256, 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.tuned = profiles.read(self.identity())
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         return None
 
     @classmethod
-    def count(cls):
-        """How many there are of those that are numbered."""
+    def count(cls) -> int:
+        """Return how many there are of an engine that is numbered."""
         return 1
 
-    def connect(self, members):
+    def connect(self, members: Sequence["Engine"]) -> None:
         """Let arrays go from one of these engines to another as fast as may be."""
         return None
 
-    def finish(self):
+    def finish(self) -> None:
         """Wait until all that was begun in this thread is done."""
         self.algebra.finish()
 
     @abstractmethod
-    def why_unavailable(self):
-        """None if the engine works here, else the sentence the user should read."""
+    def why_unavailable(self) -> str | None:
+        """Return None if the engine works here, else the sentence that the user should read."""
 
     @classmethod
-    def is_installed(cls):
-        """Whether it is worth asking why it does not work; cheap."""
+    def is_installed(cls) -> bool:
+        """Return whether it is worth asking why it does not work; cheap."""
         return True
 
-    def algebra_of(self, array):
-        """The algebra for an array of the host or of `xp`: where it lies."""
+    def algebra_of(self, array: Any) -> Any:
+        """Return the algebra for an array of the host or of `xp`: where it lies."""
         return self.algebra if isinstance(array, self.xp.ndarray) else HOST
 
-    def details(self):
-        """What people want to know of it, where it works."""
+    def details(self) -> str:
+        """Return what `info` prints of it, where it works."""
         return self.name
 
     @abstractmethod
-    def memory(self):
-        """(free, total) bytes of the memory that arrays of `xp` live in."""
+    def memory(self) -> tuple[int, int]:
+        """Return (free, total) bytes of the memory that arrays of `xp` are in."""
 
     @abstractmethod
-    def identity(self):
-        """What a measurement here depends on, as text: {"engine", "device", "compiler", ...}."""
+    def identity(self) -> dict[str, str]:
+        """Return what a measurement here depends on: {"engine", "device", "compiler", ...}."""
 
     @abstractmethod
-    def knobs(self, layer):
-        """name -> the values that a setting may have, the default first.
+    def knobs(self, layer: Any) -> Mapping[str, Sequence[Any]]:
+        """Return, by name, the values that each setting may have, the default first.
 
         Every engine has `M` and `asymmetry`, from which `tiling.BasicLayer` is made; `M`
         over `asymmetry` is a multiple of 256. No setting changes H.
         """
 
-    def settings(self, layer):
-        """The values to use for this layer: what was measured here, else the defaults."""
+    def settings(self, layer: Any) -> dict[str, Any]:
+        """Return the settings to use for this layer: those measured here, else the defaults."""
         knobs, settings = self.knobs(layer), {}
         tuned = self.tuned.get(layer.kind) if self.tuned else None
         if not tuned:
@@ -143,34 +146,34 @@ class Engine(PatchSteps, ABC):
         return settings
 
     @abstractmethod
-    def statistics_dtype(self, layer):
-        """dtype in which products of H with itself are made, to be added up in float64."""
+    def statistics_dtype(self, layer: Any) -> np.dtype:
+        """Return the dtype in which H is multiplied with itself; sums are added in float64."""
 
     @abstractmethod
-    def prepare(self, layer):
-        """The layer, resident and laid out as `hidden` wants it.
+    def prepare(self, layer: Any) -> Any:
+        """Return the layer, resident on the device and laid out as `hidden` wants it.
 
         `layer` is an `RBFLayer` or a `TanhLayer`. What comes back is opaque.
         """
 
-    def prepare_for_few(self, layer):
-        """`prepare` for few rows, where nobody limits memory: what is dear may be kept."""
+    def prepare_for_few(self, layer: Any) -> Any:
+        """Prepare for few rows, where nobody limits memory: what takes long may be kept."""
         return self.prepare(layer)
 
     @abstractmethod
-    def prepared_bytes(self, layer):
-        """Bytes `prepare` will take for this layer, without loading it.
+    def prepared_bytes(self, layer: Any) -> int:
+        """Return the bytes that `prepare` will take for this layer, without loading it.
 
         With the layer's own arrays, where they lie in the same memory.
         """
 
     @abstractmethod
-    def row_bytes(self, layer):
-        """Bytes `hidden` takes for a row, beside X and H."""
+    def row_bytes(self, layer: Any) -> int:
+        """Return the bytes that `hidden` takes for a row, beside X and H."""
 
     @abstractmethod
-    def hidden(self, prepared, X, out=None, units=None):
-        """H of shape (rows, units) in ``layer.hidden_dtype``, an array of `xp`.
+    def hidden(self, prepared: Any, X: Any, out: Any = None, units: slice | None = None) -> Any:
+        """Return H, (rows, units) in ``layer.hidden_dtype``, an array of `xp`.
 
         `X` is an array of `xp`, `out` a C-ordered one to write into. `units` is a slice:
         only these columns of `out` are computed; it begins at a multiple of 256. Each row
@@ -178,16 +181,16 @@ class Engine(PatchSteps, ABC):
         where a BLAS multiplies.
         """
 
-    def is_tile_exact(self, layer):
-        """Whether neither the tile nor a setting changes a bit of H: the kernels are ours."""
+    def is_tile_exact(self, layer: Any) -> bool:
+        """Return whether neither the tile nor a setting changes a bit of H: no BLAS multiplies."""
         return False
 
-    def sparse_place(self):
-        """What takes a ``scipy.sparse.csr_array`` for layers of products; None: rows come dense."""
+    def sparse_place(self) -> Any:
+        """Return what takes a ``csr_array`` for layers of products; None: rows come dense."""
         return None
 
-    def activity(self, prepared, X):
-        """Sum of the outputs of all units for each row of X, an array of `xp` in float64.
+    def activity(self, prepared: Any, X: Any) -> Any:
+        """Return the sum of the outputs of all units for each row of X, of `xp` in float64.
 
         Outputs are rounded by `activities.in_steps` before: then the sums of parts of the
         units add up to that of all, to the bit.
@@ -195,8 +198,8 @@ class Engine(PatchSteps, ABC):
         return activities.in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
 
     @abstractmethod
-    def novel(self, layer, X, activity, threshold):
-        """Which rows of X the sequential rule of novelty keeps, as host integers.
+    def novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> np.ndarray:
+        """Return which rows of X the sequential rule of novelty keeps, as integers of the host.
 
         In order, a row whose activity is under the threshold is kept and adds its unit's
         output, rounded as in `activity`, to the activities of the rows after it.
@@ -207,8 +210,8 @@ class Engine(PatchSteps, ABC):
 
     novel_in_each = activities.novel_in_each
 
-    def squared_gradients(self, layer, X, D, W):
-        """How steep the answers of a network are: see `gradients`.
+    def squared_gradients(self, layer: Any, X: Any, D: Any, W: Any) -> Any:
+        """Return how steep the answers of a network are: see `gradients`.
 
         Parameters
         ----------
@@ -232,35 +235,35 @@ class Engine(PatchSteps, ABC):
         gradients.square(layer.metric == "manhattan", X, units, slopes, W, out, self.xp)
         return out
 
-    def _for_gradients(self, layer, D, W):
-        """Units by feature, and the readout, in the dtype of the distances."""
+    def _for_gradients(self, layer: Any, D: Any, W: Any) -> tuple[Any, Any]:
+        """Return the units by feature, and the readout, in the dtype of the distances."""
         xp = self.xp
         units = xp.ascontiguousarray(self.to_device(layer.units).T, dtype=D.dtype)
         return units, xp.ascontiguousarray(self.to_device(W), dtype=D.dtype)
 
     @abstractmethod
-    def to_device(self, array):
-        """A host array as an array of `xp`."""
+    def to_device(self, array: np.ndarray) -> Any:
+        """Return an array of the host as an array of `xp`."""
 
     @abstractmethod
-    def to_host(self, array):
-        """An array of `xp` as a NumPy array."""
+    def to_host(self, array: Any) -> np.ndarray:
+        """Return an array of `xp` as a NumPy array."""
 
     @abstractmethod
-    def upload_if_fits(self, X, limit):
-        """X as an array of `xp`, if that takes no more than `limit` bytes, else X itself."""
+    def upload_if_fits(self, X: Any, limit: int) -> Any:
+        """Return X as an array of `xp`, if that takes no more than `limit` bytes, else X itself."""
 
     @abstractmethod
-    def uploads(self, blocks):
-        """Host arrays as arrays of `xp`, one after the other, the next already on its way."""
+    def uploads(self, blocks: Iterable[np.ndarray]) -> Iterable[Any]:
+        """Yield arrays of the host as arrays of `xp`, the next one already on its way."""
 
     @abstractmethod
-    def sink(self, out):
-        """Where tiles of H go that are to stay in `out`, of the host or of `xp`: see `Sink`."""
+    def sink(self, out: Any) -> "Sink":
+        """Return the `Sink` of tiles of H that are to stay in `out`, of the host or of `xp`."""
 
     @abstractmethod
-    def stopwatch(self):
-        """What tells how long the stages of the work took: see `Stopwatch`."""
+    def stopwatch(self) -> "Stopwatch":
+        """Return a `Stopwatch` for the stages of the work."""
 
 
 class Sink(ABC):
@@ -275,22 +278,22 @@ class Sink(ABC):
     """
 
     n_buffers: int
-    stage = "copy out"
+    stage: str = "copy out"
 
     @abstractmethod
-    def buffer(self, part):
-        """An array of `xp` to write the rows `part` of H into."""
+    def buffer(self, part: slice) -> Any:
+        """Return an array of `xp` to write the rows `part` of H into."""
 
     @abstractmethod
-    def put(self, part):
-        """The buffer of `part` is written: take it where it belongs."""
+    def put(self, part: slice) -> None:
+        """Take the buffer of `part`, which is written, to where it belongs."""
 
     @abstractmethod
-    def free(self):
-        """Give the buffers back; what was put stays put."""
+    def free(self) -> None:
+        """Give the memory of the buffers back; what was put stays."""
 
     @abstractmethod
-    def close(self):
+    def close(self) -> None:
         """Return once all is there."""
 
 
@@ -298,9 +301,9 @@ class Stopwatch(ABC):
     """Adds up the time of stages that follow one another."""
 
     @abstractmethod
-    def lap(self, stage):
-        """What was done since the last lap was `stage`."""
+    def lap(self, stage: str) -> None:
+        """Add the time since the last lap to `stage`."""
 
     @abstractmethod
-    def totals(self):
-        """stage -> seconds."""
+    def totals(self) -> dict[str, float]:
+        """Return the seconds of each stage."""

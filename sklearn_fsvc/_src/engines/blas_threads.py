@@ -66,7 +66,7 @@ def _apply():
 
 
 def _forget():
-    """In a child process there is nobody inside, though its parent had threads that were."""
+    """Forget who is inside: in a child process nobody is, whatever threads its parent had."""
     global _lock
     _lock = threading.Lock()
     if _wanted:

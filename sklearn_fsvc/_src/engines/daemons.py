@@ -12,11 +12,7 @@ from threading import Thread
 class Daemons:
     """A few threads, and what they are given to call, in its order.
 
-    Parameters
-    ----------
-    n : int
-    name : str
-        Of the threads, for who looks at them.
+    Their name is for who looks at the threads of a process.
     """
 
     def __init__(self, n, name="sklearn_fsvc"):

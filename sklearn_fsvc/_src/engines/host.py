@@ -24,7 +24,6 @@ _OUTPUTS, _SERIAL_SUMS = 2**16, 2**17
 
 @cache
 def processor():
-    """The name of the processor."""
     try:
         with open("/proc/cpuinfo") as lines:
             return next(line.split(":")[1].strip() for line in lines if "model name" in line)

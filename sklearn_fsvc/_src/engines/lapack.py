@@ -37,12 +37,8 @@ _LARGE = 500
 def call(name, dtype, *args, most_threads=1):
     """Call a routine for numbers of a dtype: `name` lacks the letter of the type.
 
-    Parameters
-    ----------
-    args : str, int, float, ndarray, or an object of ctypes
-        Flags, sizes, factors, arrays, and what is written back.
-    most_threads : int
-        Threads that the library may take; see `blas_threads`.
+    Arguments are flags, sizes, factors, arrays, and objects of ctypes, which are written back. The
+    library may take so many threads: see `blas_threads`.
     """
     letter, real = REALS[np.dtype(dtype)]
     pointers = [_pointer(arg, real) for arg in args]

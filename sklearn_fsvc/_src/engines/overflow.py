@@ -24,14 +24,8 @@ def may_overflow(layer, X, n_sums):
 def mend(layer, X, sums, units=slice(None)):
     """Make sums of products finite that are not, or infinite with the sign they have, in place.
 
-    Parameters
-    ----------
-    layer : LinearLayer
-    X : array of shape (rows, n_features), or csr_array
-    sums : array of shape (rows, units)
-        With their biases.
-    units : slice
-        Those of the layer that these are.
+    `sums` (rows, units) hold their biases, X may be a ``csr_array``, and `units` are those of the
+    layer that the sums are of.
     """
     if sums.size <= _FEW and np.vdot(sums, sums) < np.inf:  # one call is less than two
         return

@@ -26,18 +26,12 @@ def place_of(engine, layer, memory_limit):
 
 
 class PatchSteps:
-    """What an engine does around the units of a layer of patches, and may do in its own way.
+    """What an engine does around the units of a layer of patches, and may do in its own way."""
 
-    Attributes
-    ----------
-    patch_bytes : int
-        Bytes of patches, and of what units answer to them, that are on their way at a time in
-        each thread: few enough to stay where the engine is fast.
-    patch_threads : int
-        Threads that `divide` takes.
-    """
-
-    patch_bytes, patch_threads = 2**20, 1
+    # Bytes of patches, and of what units answer to them, that are on their way at a time in each
+    # thread: few enough to stay where the engine is fast.
+    patch_bytes = 2**20
+    patch_threads = 1  # that `divide` takes
 
     def divide(self, function, n_rows):
         """Call ``function(rows)`` on slices that cover the rows, on the threads."""
@@ -62,13 +56,7 @@ class _Prepared:
 class PatchPlace:
     """The part of `Engine` that layers of patches need, in the words of the engine.
 
-    Images that take too much memory are evaluated piece by piece.
-
-    Parameters
-    ----------
-    engine : Engine
-    memory_limit : int
-        Bytes that may be taken in all.
+    Images that take too much of `memory_limit`, in bytes, are evaluated piece by piece.
     """
 
     def __init__(self, engine, memory_limit):
@@ -239,13 +227,9 @@ def normalise(P, floor, xp):
 
 
 def average(layer, A, H, xp):
-    """Means over cells of what becomes of outputs A, which is overwritten.
+    """Write means over cells of what becomes of outputs A (rows * places, units) into H.
 
-    Parameters
-    ----------
-    A : array of shape (rows * places, units)
-    H : array of shape (rows, units, sides, cells)
-        Where they go.
+    A is overwritten; H has the shape (rows, units, sides, cells).
     """
     grid = layer.grid
     if layer.response == TWO_SIDED:
@@ -260,7 +244,7 @@ def average(layer, A, H, xp):
 
 
 def _means(grid, A, xp):
-    """Of A (rows * places, units) over each cell, (rows, units, cells)."""
+    """Return the means (rows, units, cells) of A (rows * places, units) over each cell."""
     down, across = grid.cells
     A = A.reshape(-1, *grid.places, A.shape[1])
     strips = xp.stack([A[:, cell].sum(axis=1) for cell in down], axis=1)

@@ -53,13 +53,7 @@ def _place(user_cache_path, *depends_on):
 
 
 def path_of(identity):
-    """The file of an engine on a device, or None: see `folder`.
-
-    Parameters
-    ----------
-    identity : dict of str to str
-        As `engines.base.Engine.identity` gives it.
-    """
+    """Return the file of an engine with this `Engine.identity`, or None: see `folder`."""
     place = folder()
     if place is None:
         return None
@@ -83,7 +77,7 @@ def read(identity):
 
 @lru_cache(maxsize=16)
 def _read(path, changed, identity):
-    """The same, for a file that was last written at `changed`: parsed once, warned of once."""
+    """Read a file that was last written at `changed`: parsed once, warned of once."""
     identity = dict(identity)
     try:
         profile = json.loads(path.read_text())
@@ -134,12 +128,9 @@ def check_writable(identity):
 
 
 def write(identity, settings):
-    """Keep settings; those of other kinds of layers stay. The path of the file.
+    """Keep settings, beside those of other kinds of layers, and return the path of the file.
 
-    Raises
-    ------
-    RuntimeError
-        If the folder is not known, or nothing can be written there.
+    RuntimeError if the folder is not known, or nothing can be written there.
     """
     path = _known_path(identity)
     with warnings.catch_warnings():

@@ -11,12 +11,12 @@ from .threads import n_threads
 
 # Outputs that threads make at a time, all together, and one of them: few enough to be finished in
 # its cache, and enough to be worth a call.
-distributed, _MOST, _LEAST = 2**18, 2**17, 2**13
+_OF_ALL, _MOST, _LEAST = 2**18, 2**17, 2**13
 
 
 def _outputs():
     """Outputs that one thread makes at a time: fewer where there are many threads."""
-    return max(_LEAST, min(_MOST, distributed // n_threads()))
+    return max(_LEAST, min(_MOST, _OF_ALL // n_threads()))
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,7 @@ class SparsePlace:
     """The part of `Engine` that sparse rows need, in the words of the engine.
 
     X is a ``scipy.sparse.csr_array`` in the dtype of the layer. SciPy multiplies, whose products
-    let other threads go on.
-
-    Parameters
-    ----------
-    functions : module or object
-        The elementwise functions that the layer finishes with.
+    let other threads go on. The layer finishes with these elementwise `functions`.
     """
 
     def __init__(self, functions):

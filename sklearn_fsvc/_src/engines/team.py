@@ -11,15 +11,10 @@ class Stopped(Exception):
 
 
 class Team:
-    """Engines of one kind that share work. It is entered and refused like one engine.
+    """Engines of one kind that share work, two at least. It is entered and refused like one engine.
 
     The first leads: it works in the thread that entered the team, and does what is not shared.
     Each other one has a thread of its own until the team is left.
-
-    Parameters
-    ----------
-    members : list of Engine
-        Two at least, not entered.
     """
 
     def __init__(self, members):

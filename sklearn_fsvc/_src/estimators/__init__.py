@@ -16,7 +16,6 @@ parts, `_parts`::
       lazy         arrays of Dask
     turns        one model in several threads: who changes it, and what others see
     state        which version saved a model
-    solved       attributes that are there once a readout is solved
     given        a layer, or weights, that are there already
     targets, labels, tails
                  what rows should be answered with, in numbers

@@ -17,21 +17,11 @@ _NOTHING = Consumer(None)
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Clean rows that are to be answered, and what answers them.
+    """Clean rows that are to be answered, and what answers them."""
 
-    Parameters
-    ----------
-    parts : Parts
-        Of a fitted estimator.
-    job : Job
-    layer : object
-        As it meets the rows.
-    X : array-like
-    """
-
-    parts: Parts
+    parts: Parts  # of a fitted estimator
     job: Job | None
-    layer: Any
+    layer: Any  # as it meets the rows
     X: Any = None
 
     def nothing(self, method):
@@ -94,17 +84,15 @@ class Question:
 
 
 def as_list(answers):
-    """Of several outputs there is a list already."""
+    """Return a list of the answers; of several outputs there is one already."""
     return answers if isinstance(answers, list) else [answers]
 
 
 def answer_outside(job, layer, X, rows, targets, consume):
-    """``consume(rows, scores)`` for rows that no unit answers: the nearest one does.
+    """Call ``consume(rows, scores)`` for rows that no unit answers: the nearest one does.
 
-    Parameters
-    ----------
-    targets : ndarray of shape (n_units, n_scores) or None
-        Scores of the units' own rows; None where no row is outside, or they are not known.
+    `targets` are the scores (n_units, n_scores) of the units' own rows; None where no row is
+    outside, or they are not known.
     """
     if targets is None:
         return

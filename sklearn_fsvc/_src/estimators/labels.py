@@ -22,27 +22,17 @@ class Labels:
 
     Each output has a score for each of its classes, or one score if there are two: that of
     the second class less that of the first.
-
-    Parameters
-    ----------
-    classes : ndarray, or list of ndarray
-        Of the output, or of each of several; of an indicator, the numbers of the labels.
-    is_indicator : bool
-        Whether y is 0 and 1 for each of several labels, which are outputs then.
     """
 
+    # ndarray, or list of ndarray: of the output, or of each of several; of an indicator, the
+    # numbers of the labels.
     classes: object
+    # Whether y is 0 and 1 for each of several labels, which are outputs then.
     is_indicator: bool = False
 
     @classmethod
     def of(cls, y):
-        """The labels of y, as scikit-learn's check of y leaves it, and their codes.
-
-        Returns
-        -------
-        labels : Labels
-        codes : ndarray of int of shape (n_rows, n_outputs)
-        """
+        """Return the labels of y, which scikit-learn has checked, and codes (n_rows, n_outputs)."""
         counted = _counted(y)
         if counted is not None:
             return cls(counted[0]), counted[1][:, None]
@@ -60,14 +50,10 @@ class Labels:
 
     @classmethod
     def known(cls, classes, y):
-        """The labels that somebody knows of, before all of them have been seen.
+        """Return the labels that somebody knows of, before all of them have been seen.
 
-        Parameters
-        ----------
-        classes : array-like, list of array-like or None
-            Of y, or of each of its columns; may be None for an indicator.
-        y : array-like
-            As scikit-learn's check of y leaves it: some of the rows.
+        `classes` are of y, or of each of its columns, and may be None for an indicator; y is some
+        of the rows, as scikit-learn's check leaves it.
         """
         n_columns = y.shape[1] if y.ndim == 2 else 1
         if n_columns > 1 and type_of_target(y) == "multilabel-indicator":
@@ -150,7 +136,7 @@ class Labels:
         return np.split(scores, np.cumsum(sizes)[:-1], axis=1)
 
     def codes_of(self, scores):
-        """Of the classes with the largest scores (rows, n_outputs), the first one of equals."""
+        """Return the codes (rows, n_outputs) of the largest scores, of equal ones the first."""
         parts = self.split(scores)
         return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
 
@@ -191,13 +177,9 @@ class Labels:
         return found[0] if self.is_single else np.array(found)
 
     def temperatures_of(self, scores, sums):
-        """One for each output, by scores of rows and the weights of all their classes.
+        """Return one for each output, by scores (n_rows, n_scores) and the weights of all classes.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n_rows, n_scores)
-        sums : ndarray of shape (n_rows, n_outputs)
-            How much of each row is of each class: rows that are equal are one.
+        `sums` (n_rows, n_outputs) say how much of each row is of each class: equal rows are one.
         """
         ends = np.cumsum([len(classes) for classes in self.each])[:-1]
         found = []
@@ -207,7 +189,7 @@ class Labels:
         return found[0] if self.is_single else np.array(found)
 
     def probabilities(self, scores, temperatures):
-        """Of the classes in scikit-learn's shapes; of an indicator, those of the ones."""
+        """Return probabilities of classes in scikit-learn's shapes; of an indicator, of ones."""
         pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)
         found = [probabilities(temperature, part) for temperature, part in pairs]
         if self.is_indicator:
@@ -266,5 +248,5 @@ def _codes_in(classes, column):
 
 
 def _compared(outputs, axis):
-    """Of two classes one score: the second one's less the first one's."""
+    """Return one score of two classes: the second one's less the first one's."""
     return np.diff(outputs, axis=axis) if outputs.shape[axis] == 2 else outputs

@@ -100,7 +100,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         return parts, parts.units.present(samples)
 
     def _as_it_stands(self):
-        """This estimator at this moment, whatever other threads make of it."""
+        """Return this estimator at this moment, whatever other threads make of it."""
         return copy_of(self)
 
     @contextmanager

@@ -93,7 +93,7 @@ class Numbers(Task):
         return self._of(targets, self.mean.shape)
 
     def outputs(self, W, b, dtype):
-        """In float64, for y may be of any size."""
+        """Return W and b in float64, for y may be of any size."""
         scale, mean = np.atleast_1d(self.scale), np.atleast_1d(self.mean)
         return W * scale[:, None], b * scale + mean
 

@@ -31,7 +31,6 @@ from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
 from .network import with_rows
 from .parts import Parts, parts_of
-from .solved import Solved
 from .turns import changed, copy_of
 
 # The part of the memory that rows may take which wait.
@@ -41,11 +40,6 @@ _WAITING = 1 / 8
 _DTYPE = np.float64
 # Rows that are worth a product, as many as `gather` takes at a time.
 _ROWS_PER_UNIT, _LEAST_ROWS = 4, 1024
-# What stood in the place of a `Learning`.
-_BEFORE = {
-    "_stream", "_made_with", "_layer_trials", "_first_penalty", "_found_alpha", "_found_at",
-    "_solved_alpha",
-}  # fmt: skip
 # Rows that came and went since a penalty was found, as a part of those that are there, after which
 # it is found anew. It takes about as long as to solve the readout.
 _GROWTH = 0.1
@@ -53,44 +47,23 @@ _GROWTH = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What a model has learnt of rows that came and did not go.
+    """What a model has learnt of rows that came and did not go."""
 
-    Attributes
-    ----------
-    stream : Stream
-        Sums of rows, and rows that wait.
-    given : object
-        The parameter `layer` as the first rows came.
-    formula : str
-        Of the layer: both tell whether the parameters still mean it.
-    tried : list of dict
-        What was tried for the layer, as of `Trials`.
-    first_alpha : float
-        The penalty that was best then: a search begins there.
-    alpha : float or None
-        The penalty that was found for the rows.
-    found_at : int or None
-        How many rows had come and gone by then.
-    solved_for : float, "auto" or None
-        The penalty for which the readout is solved; None where it is not.
-    sample : Sample or None
-        Rows by which probabilities are calibrated; None where there are none, or in a model of an
-        earlier version.
-    """
-
-    stream: Stream
-    given: Any
-    formula: str
-    tried: list
-    first_alpha: float
-    alpha: float | None = None
-    found_at: int | None = None
+    stream: Stream  # sums of rows, and rows that wait
+    given: Any  # the parameter `layer` as the first rows came
+    formula: str  # of the layer: both tell whether the parameters still mean it
+    tried: list[dict]  # what was tried for the layer, as of `Trials`
+    first_alpha: float  # the penalty that was best then: a search begins there
+    alpha: float | None = None  # the penalty that was found for the rows
+    found_at: int | None = None  # how many rows had come and gone by then
+    # The penalty, or "auto", for which the readout is solved; None where it is not.
     solved_for: Any = None
+    # The `Sample` of rows by which probabilities are calibrated; None where there are none.
     sample: Any = None
 
     @classmethod
     def begin(cls, units, task, alpha, memory_limit, trials):
-        """With no rows, in the layer of some units."""
+        """Begin with no rows, in the layer of some units."""
         layer = units.layer
         most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
         parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
@@ -106,17 +79,17 @@ class Learning:
         return replace(self, stream=stream, solved_for=None, sample=sample)
 
     def learn(self, samples, factor, sums_of):
-        """With more rows, `Samples` of the host, all with a weight."""
+        """Return it with more rows, `Samples` of the host, all with a weight."""
         sample = None if self.sample is None else self.sample.learn(samples, factor)
         return self.having(self.stream.learn(samples, factor, sums_of), sample)
 
     def forget(self, samples, sums_of):
-        """Without rows that came before."""
+        """Return it without rows that came before."""
         stream = self.stream.forget(samples, sums_of)
         return self.having(stream, None if self.sample is None else self.sample.forget(samples))
 
     def merge(self, others, sums_of):
-        """With the rows of others."""
+        """Return it with the rows of others."""
         stream, sample = self.stream, self.sample
         for other in others:
             stream = stream.merge(other.stream, sums_of)
@@ -148,13 +121,9 @@ class Learning:
         )
 
     def judged(self, layer, forgetting_factor):
-        """With the penalty of the least error on rows that are held out, found now and then.
+        """Return it with the penalty of the least error on held-out rows, found now and then.
 
-        Returns
-        -------
-        learning : Learning
-        table : ndarray or None
-            As of `Trials`; None where it was not found anew.
+        And the table of `Trials`; None where it was not found anew.
         """
         stream = self.stream
         n_moved, n_there = stream.n_came + stream.n_gone, stream.n_came - stream.n_gone
@@ -171,23 +140,17 @@ class Learning:
 
     @property
     def best_alpha(self):
-        """In a model of an earlier version there is that of its first rows, and it stays."""
+        """The penalty that was found; that of the first rows as long as there is none."""
         return self.first_alpha if self.alpha is None else self.alpha
 
 
 @dataclass
 class _Summing:
-    """What makes `Sums` of rows, on the host, for a model.
-
-    Attributes
-    ----------
-    device : str or None
-        The engine that was used last.
-    """
+    """What makes `Sums` of rows, on the host, for a model."""
 
     model: Any
     units: Any
-    device: str | None = None
+    device: str | None = None  # the engine that was used last
 
     @contextmanager
     def _job(self, X, layer):
@@ -226,13 +189,31 @@ class _Summing:
             return solution, found
 
 
+class Solved:
+    """A fitted attribute that a model has as soon as its readout is solved.
+
+    Whoever reads it earlier is told. Nothing is solved for it: `hasattr`, a copy and what shows
+    a model read attributes, too.
+    """
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, model, owner=None):
+        if model is None:
+            return self
+        why = f"{type(model).__name__!r} object has no attribute {self._name!r}"
+        if "_learning" in vars(model):
+            why += (
+                " until its readout is solved, for rows have come or gone: call solve(), or predict"
+            )
+        raise AttributeError(why)
+
+
 class Online:
     """A mixin: a `Network` with a readout, whose rows may come and go."""
 
     readout_coef_, readout_intercept_, alpha_ = Solved(), Solved(), Solved()
-
-    def __setstate__(self, state):
-        super().__setstate__(_with_learning(state))
 
     def _may_stream(self):
         why = self._parts().why_no_sums()
@@ -537,19 +518,7 @@ def _digest(layer):
 
 
 def _with_weight(samples):
-    """The samples with a weight."""
     rows = samples.present
     if len(rows) == len(samples):
         return samples
     return samples.with_rows(some_rows(samples.X, rows), rows)
-
-
-def _with_learning(state):
-    """The state of a model, also of one that was saved before there was a `Learning`."""
-    if "_stream" not in state:
-        return state
-    learning = Learning(
-        state["_stream"], *state["_made_with"], state.get("_layer_trials", []),
-        *(state.get(f"_{name}") for name in ("first_penalty", "found_alpha", "found_at")),
-    )  # fmt: skip
-    return {name: state[name] for name in state.keys() - _BEFORE} | {"_learning": learning}

@@ -41,14 +41,14 @@ class Part:
 
     @classmethod
     def of(cls, model: Any, **more: Any) -> Self:
-        """The part of an estimator, with more fields than its parameters say."""
+        """Make the part of an estimator, with more fields than its parameters say."""
         kept = vars(model)
         more["found"] = {name: kept[name] for name in cls.attributes if name in kept}
         return cls._made(kept, more | {"owner": type(model).__name__})
 
     @classmethod
     def _made(cls, values: dict[str, Any], more: dict[str, Any]) -> Self:
-        """As ``cls(...)`` would, in a fraction of the time: each answer makes all parts."""
+        """Do as ``cls(...)`` does, in a fraction of the time: each answer makes all parts."""
         part = object.__new__(cls)
         vars(part).update(
             {name: values[name] for name in _names(cast(Any, cls)) if name in values}, **more
@@ -56,11 +56,11 @@ class Part:
         return part
 
     def knowing(self, **found: Any) -> Self:
-        """The part with what was found, and nothing that it knew before."""
+        """Return the part with what was found, and nothing that it knew before."""
         return self._made(vars(self), {"owner": self.owner, "found": found})
 
     def adding(self, **found: Any) -> Self:
-        """The part that knows more."""
+        """Return the part that knows more, beside what it knew before."""
         return self.knowing(**self.found | found)
 
 
@@ -134,7 +134,7 @@ class Units(Part, ABC):
 
     @abstractmethod
     def fit(self, job: Job, samples: Samples, trials: Trials) -> Self:
-        """The units with a layer that was chosen for the samples.
+        """Return the units with a layer that was chosen for the samples.
 
         `Trials` take in what is tried for it.
         """
@@ -142,25 +142,25 @@ class Units(Part, ABC):
     @property
     @abstractmethod
     def layer(self) -> Any:
-        """The layer that was found."""
+        """Return the layer that was found."""
 
     @property
     @abstractmethod
     def sharing(self) -> Sharing:
-        """What a search over their parameters need not do again."""
+        """Return what a search over their parameters need not do again."""
 
     @property
     def bits(self) -> int | None:
-        """Of an activation, where they are given; None for floats."""
+        """Return the bits of an activation, where they are given; None for floats."""
         return None if isinstance(self.precision, str) else self.precision
 
     def rounded(self, bits: int | None) -> Self:
-        """The units whose activations have so many bits."""
+        """Return the units whose activations have so many bits."""
         return self.adding(precision_=bits)
 
     @property
     def width(self) -> Any:
-        """Columns of H, where they are known before there are rows."""
+        """Return the columns of H, where they are known before there are rows."""
         return self.n_units
 
     @property
@@ -168,34 +168,34 @@ class Units(Part, ABC):
         return False
 
     def why_classes(self) -> tuple[str, str] | None:
-        """What of the choice needs the classes of rows, and what does not; None where nothing."""
+        """Return what needs the classes of rows, and what does not; None where nothing does."""
         return None
 
     def present(self, samples: Samples) -> Samples:
-        """The samples with the order of their presentation, if it matters."""
+        """Return the samples with the order of their presentation, if it matters."""
         return samples
 
     @property
     def pretrained(self) -> Any:
-        """The estimator that lends its layer, if one does."""
+        """Return the estimator that lends its layer, if one does."""
         return None
 
     @property
     def rows(self) -> Any:
-        """The training rows that the units stand on, None where they do not or are not known."""
+        """Return the training rows that the units stand on; None where there are none."""
         return self.found.get("support_")
 
     def leading(self, n_columns: int) -> Self:
-        """The units behind the first columns of H."""
+        """Return the units behind the first columns of H."""
         few = {name: self.found[name][:n_columns] for name in self.of_units if name in self.found}
         return self.adding(**few)
 
     def shaped(self, layer: Any) -> Self:
-        """The units with the shape that a layer on the same units has."""
+        """Return the units with the shape that a layer on the same units has."""
         return self
 
     def tagged(self, tags: Any) -> Any:
-        """scikit-learn's tags of an estimator with these units."""
+        """Return scikit-learn's tags of an estimator with these units."""
         tags.input_tags.sparse = self.takes_sparse
         return tags
 
@@ -223,20 +223,20 @@ class Task(Part, ABC):
 
     @abstractmethod
     def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
-        """The task that knows what y is made of, and the `Samples` of clean rows."""
+        """Return the task that knows what y is made of, and the `Samples` of clean rows."""
 
     @abstractmethod
     def begin(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "Task | None"
     ) -> Self:
-        """The task that knows what y is made of by the first rows of many.
+        """Return the task that knows what y is made of by the first rows of many.
 
         `pretrained` is that of the estimator that lends its layer.
         """
 
     @abstractmethod
     def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
-        """More rows, with y in terms of what is known of it."""
+        """Return more rows, with y in terms of what is known of it."""
 
     def check_classes(self, y: Any, classes: Any) -> None:
         """Raise where it is not these classes, if any are named, that are known of y."""
@@ -248,15 +248,15 @@ class Task(Part, ABC):
 
     @abstractmethod
     def alone(self, samples: Samples, rows: Any) -> Self:
-        """The task as a fit to some of the samples alone would know it."""
+        """Return the task as a fit to some of the samples alone would know it."""
 
     @abstractmethod
     def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
-        """Coefficients and intercepts of the scores, of a readout of targets."""
+        """Return the coefficients and intercepts of the scores, of a readout of targets."""
 
     @abstractmethod
     def says(self, method: str, scores: Any, readout: "Readout") -> Any:
-        """What a method of the estimator answers to scores (rows, n_scores)."""
+        """Return what a method of the estimator answers to scores (rows, n_scores)."""
 
     @abstractmethod
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
@@ -264,20 +264,20 @@ class Task(Part, ABC):
 
     @abstractmethod
     def score(self, answers: Any, y: Any, sample_weight: Any) -> float:
-        """How good the answers of `predict` are."""
+        """Return the score of the answers of `predict`."""
 
     @abstractmethod
     def name_of(self, k: int) -> str:
-        """What an output of the readout stands for, in words."""
+        """Return what an output of the readout stands for, in words."""
 
     @property
     @abstractmethod
     def n_columns(self) -> int:
-        """How many columns y has."""
+        """Return how many columns y has."""
 
     @abstractmethod
     def decided(self, scores: Any, output: int) -> tuple[Any, Any, Any]:
-        """How one column of y is answered.
+        """Return how one column of y is answered.
 
         Returns
         -------
@@ -291,26 +291,26 @@ class Task(Part, ABC):
 
     @abstractmethod
     def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
-        """A fitted attribute: the y of the rows that units stand on."""
+        """Return a fitted attribute: the y of the rows that units stand on."""
 
     @abstractmethod
     def of_units(self, units: Units) -> tuple[Any, Any]:
-        """That attribute, and what it is in scores (n_units, n_scores)."""
+        """Return that attribute, and what it is in scores (n_units, n_scores)."""
 
     def scored_rows(self, samples: Samples, random_state: Any) -> Any:
-        """The rows whose scores without themselves are wanted, ascending; None for all."""
+        """Return the rows whose scores without themselves are wanted, ascending; None for all."""
         return None
 
     def left_out(self, training: "Training", chosen: Any, rows: Any) -> dict[str, Any]:
-        """Fitted attributes made of what leave-one-out gave."""
+        """Return fitted attributes made of what leave-one-out gave."""
         return {}
 
     def calibrated(self, unseen: Any, n_units: int, targets_of_units: Any) -> dict[str, Any]:
-        """Fitted attributes made of the scores of a sample, by the first units: see `Unseen`."""
+        """Return fitted attributes made of the scores of a sample by the first units (`Unseen`)."""
         return {}
 
     def why_no_sums(self) -> str | None:
-        """Why rows cannot come one after the other, and what to do; None where they can."""
+        """Return why rows cannot come one after the other, and what to do; None where they can."""
         return None
 
 
@@ -346,15 +346,15 @@ class Readout(Part, ABC):
 
     @abstractmethod
     def train(self, training: "Training") -> Self:
-        """The readout with W and b."""
+        """Return the readout with W and b."""
 
     @abstractmethod
     def why_no_sums(self) -> str | None:
-        """Why rows cannot come one after the other, and what to do; None where they can."""
+        """Return why rows cannot come one after the other, and what to do; None where they can."""
 
     @property
     def coef(self) -> np.ndarray:
-        """(n_scores, n_columns of H)."""
+        """Return W, (n_scores, n_columns of H)."""
         return self.found["readout_coef_"]
 
     @property
@@ -362,7 +362,7 @@ class Readout(Part, ABC):
         return self.found["readout_intercept_"]
 
     def at_work(self, engine: Any, dtype: Any, may_be_outside: bool) -> LinearReadout:
-        """What turns tiles of H, of a dtype, into scores."""
+        """Return what turns tiles of H, of a dtype, into scores."""
         return LinearReadout(engine, self.coef, self.intercept, dtype, may_be_outside)
 
 
@@ -378,16 +378,16 @@ class Training:
 
     @cached_property
     def layer(self) -> Any:
-        """As it meets the rows."""
+        """Return the layer as it meets the rows."""
         return suited(self.units.layer, self.samples.X)
 
     @property
     def targets_of_units(self) -> Any:
-        """See `Parts`."""
+        """Return those of `Parts`."""
         return Parts(self.units, self.task).targets_of_units
 
     def rounded(self, bits: int | None) -> "Training":
-        """The same with activations of so many bits, and trials of its own."""
+        """Return the same with activations of so many bits, and trials of its own."""
         trials = replace(self.trials, rows=list(self.trials.rows))
         return replace(self, units=self.units.rounded(bits), trials=trials)
 
@@ -409,7 +409,7 @@ class Parts:
 
     @property
     def found(self) -> dict[str, Any]:
-        """All fitted attributes."""
+        """Return all fitted attributes."""
         found = dict(self.units.found)
         for part in (self.task, self.readout):
             found |= {} if part is None else part.found
@@ -417,7 +417,7 @@ class Parts:
 
     @cached_property
     def targets_of_units(self) -> Any:
-        """Scores (n_units, n_scores) of the units' own rows.
+        """Return the scores (n_units, n_scores) of the units' own rows.
 
         They answer rows that no unit answers. None where there are none such, or the rows behind
         the units are not known.
@@ -425,23 +425,23 @@ class Parts:
         return None if self.units.rows is None else self.task.of_units(self.units)[1]
 
     def why_no_sums(self) -> str | None:
-        """Why rows cannot come one after the other, and what to do; None where they can."""
+        """Return why rows cannot come one after the other, and what to do; None where they can."""
         return self.readout.why_no_sums() or self.task.why_no_sums()
 
 
 def parts_of(model: Any) -> Any:
-    """The `Parts` of an estimator of this package, None of any other object."""
+    """Return the `Parts` of an estimator of this package, None of any other object."""
     make = getattr(type(model), "_parts", None)  # what stands around one hands on its attributes
     return None if make is None else make(model)
 
 
 def layer_of(model: Any) -> Any:
-    """The hidden layer of an estimator; NotFittedError where it has none."""
+    """Return the hidden layer of an estimator; NotFittedError where it has none."""
     check_is_fitted(model)
     return parts_of(model).units.layer
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Numbers for what is chosen by held-out error: the same ones for the same seed."""
+    """Return random numbers for what is chosen by held-out error, the same for the same seed."""
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
     return np.random.default_rng(seed)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -14,21 +13,9 @@ from .parts import Sharing, Units
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Patches(Units):
-    """Units on patches; all fields are parameters of `PatchProjector`."""
+class Patches(PatchRequest, Units):
+    """Units on patches."""
 
-    image_shape: Any
-    patch_size: Any
-    stride: Any
-    pool: Any
-    kernel: Any
-    metric: Any
-    radius: Any
-    threshold: Any
-    contrast: Any
-    whitening: Any
-    selection: Any
-    random_state: Any
     first_alpha = 1.0
     of_units = ("components_", "patches_")
     attributes = (
@@ -37,22 +24,11 @@ class Patches(Units):
     )  # fmt: skip
 
     @property
-    def request(self):
-        return PatchRequest(
-            self.size_name, self.n_units, self.image_shape, self.patch_size, self.stride,
-            self.pool, self.kernel, self.metric, self.radius, self.threshold, self.contrast,
-            self.whitening, self.selection, self.random_state,
-        )  # fmt: skip
-
-    def check(self):
-        self.request.check()
-
-    @property
     def width(self):
-        return self.n_units * self.request.n_columns_of_unit
+        return self.n_units * self.n_columns_of_unit
 
     def fit(self, job, samples, trials):
-        layer, patches = fit_layer(self.request, job, samples)
+        layer, patches = fit_layer(self, job, samples)
         inner, grid = layer.inner, layer.grid
         threshold = layer.threshold if layer.response == TWO_SIDED else None
         return self.knowing(
@@ -63,15 +39,15 @@ class Patches(Units):
 
     @cached_property
     def layer(self):
-        found, request = self.found, self.request
+        found = self.found
         units, size = found["components_"], found["patches_"].shape[1:3]
-        if request.response == TWO_SIDED:
+        if self.response == TWO_SIDED:
             inner = LinearLayer(units, np.zeros(len(units), units.dtype))
         else:
-            inner = RBFLayer(units, found["radius_"], self.metric, request.inner_kernel)
+            inner = RBFLayer(units, found["radius_"], self.metric, self.inner_kernel)
         return PatchLayer(
             PatchGrid(found["image_shape_"], size, self.stride, found["pool_"]), inner,
-            request.response, found["threshold_"] or 0.0, found["floor_"], found["whitening_"],
+            self.response, found["threshold_"] or 0.0, found["floor_"], found["whitening_"],
             found["shift_"],
         )  # fmt: skip
 
@@ -80,4 +56,4 @@ class Patches(Units):
 
     @property
     def sharing(self):
-        return Sharing(frozenset({"n_hidden", "alpha"} if self.request.is_prefix else {"alpha"}))
+        return Sharing(frozenset({"n_hidden", "alpha"} if self.is_prefix else {"alpha"}))

@@ -17,32 +17,15 @@ from .parts import Sharing, Units, generator
 _PRETRAINED = "RBFClassifier, RBFProjector, RBFRegressor"
 # Fitted attributes that a pretrained estimator gives.
 _OF_PRETRAINED = (
-    "centers_",
-    "kernel_",
-    "radius_",
-    "feature_weights_",
-    "feature_map_",
-    "precision_",
-)
+    "centers_", "kernel_", "radius_", "feature_weights_", "feature_map_", "precision_",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RBF(Units):
-    """RBF units.
+    """RBF units."""
 
-    Attributes
-    ----------
-    radius, selection_radius, overlap, selection, metric, kernel, feature_weights, shuffle,
-    random_state
-        Parameters of `RBFClassifier`.
-    has_readout : bool
-        Whether kernel and feature weights may be "auto", and the radius is tried.
-    may_try : bool
-        Whether there is a readout by whose held-out error something is found.
-    selections : tuple of str
-        What `selection` may be.
-    """
-
+    # Parameters of `RBFClassifier`.
     radius: Any
     selection_radius: Any
     overlap: Any
@@ -52,20 +35,13 @@ class RBF(Units):
     feature_weights: Any
     shuffle: Any
     random_state: Any
+    # Whether kernel and feature weights may be "auto", and the radius is tried.
     has_readout: bool = False
-    may_try: bool = False
-    selections: tuple[str, ...] = SELECTIONS
+    may_try: bool = False  # whether there is a readout by whose held-out error something is found
+    selections: tuple[str, ...] = SELECTIONS  # what `selection` may be
     first_alpha = 0.1
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
-    attributes = (
-        *of_units,
-        "selection_radius_",
-        "radius_",
-        "kernel_",
-        "feature_weights_",
-        "feature_map_",
-        "precision_",
-    )
+    attributes = (*of_units, "selection_radius_", *_OF_PRETRAINED[1:])
 
     @property
     def meets_rows_again(self):
@@ -95,9 +71,10 @@ class RBF(Units):
         # How far radius="auto" goes to the natural radius, where it is not tried.
         part = 0.0 if self.has_readout else PART_OF_NATURAL if kernel.has_edge else 1.0
         return RBFRequest(
-            self.size_name, self.n_units, self.radius, self.selection_radius, self.overlap,
-            self.selection, self.metric, kernel, self.shuffle, self.random_state,
-            is_tried=self.is_tried, part_of_natural=part,
+            size_name=self.size_name, n_units=self.n_units, radius=self.radius,
+            selection_radius=self.selection_radius, overlap=self.overlap,
+            selection=self.selection, metric=self.metric, kernel=kernel, shuffle=self.shuffle,
+            random_state=self.random_state, is_tried=self.is_tried, part_of_natural=part,
         )  # fmt: skip
 
     def check(self):
@@ -158,7 +135,7 @@ class RBF(Units):
         return request, layer.kernel, found | {"centers_": layer.units, "radius_": layer.radius}
 
     def _given(self, request, job, samples):
-        """As `_selected`, of centres that are given."""
+        """Return the same as `_selected`, of centres that are given."""
         centers = centers_of(self.given, samples.X)
         check_features(centers, samples.X)
         centers = centers.astype(replace(request, weights=None).dtype(centers), copy=False)

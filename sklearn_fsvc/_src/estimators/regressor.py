@@ -24,18 +24,10 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, Online, Network):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            float32, float64 and uint8 are taken as they are, other dtypes become float64.
-            A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
-            array of CuPy, torch or another library of DLPack on it; so may y.
-
-            Tanh units take sparse matrices and arrays of SciPy, which become CSR, and are never
-            dense as a whole; all others refuse them. Answers are those of the same rows, dense,
-            to rounding.
-
-            A source is never in memory as a whole. It is a data set of h5py, an array of
-            zarr, or anything else with `shape`, `dtype` and slices; or a function without
-            arguments that returns, each time, a fresh iterable of chunks of rows:
-            ``X``, ``(X, y)``, ``(X, y, sample_weight)``, or tables of Arrow, pandas or polars.
+            As of `RBFClassifier.fit`. float32, float64 and uint8 are taken as they are, other
+            dtypes become float64. Tanh units alone take sparse matrices. A source, which is never
+            in memory as a whole, is a data set of h5py or zarr, or a function that returns a
+            fresh iterable of chunks of rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers of any dtype; they are taken in float64. Neither their unit nor their
             origin makes a difference. None where the chunks of X hold it; of tables, the

@@ -42,10 +42,7 @@ class Versioned:
     def __setstate__(self, state):
         """Take in a state, and parameters that its version did not have, at their defaults.
 
-        Warns
-        -----
-        InconsistentVersionWarning
-            Where the first two numbers of the versions differ.
+        It warns where the first two numbers of the versions differ.
         """
         state = dict(state)
         saved = state.pop(_KEY, None)
@@ -55,12 +52,9 @@ class Versioned:
 
 
 def _begun(cls, packages):
-    """An object without its state, which is read next, and may fail: so old packages are told now.
+    """Make an object without its state, which is read next, and may fail: so it warns now.
 
-    Warns
-    -----
-    InconsistentVersionWarning
-        Where a package is older, by its first two numbers, than the one that was there.
+    That is, where a package is older, by its first two numbers, than the one that was there.
     """
     for (name, saved), (_, here) in zip(packages, _PACKAGES, strict=False):
         if [int(part) for part in _minor(here)] < [int(part) for part in _minor(saved)]:

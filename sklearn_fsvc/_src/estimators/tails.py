@@ -24,12 +24,7 @@ _REMEDIES = {
 def caution_of_tails(name, targets, weight=None):
     """Warn of outputs whose tail is heavy and that a transform makes light, and say which.
 
-    Parameters
-    ----------
-    name : str
-        Class of the regressor.
-    targets : NumberTargets
-    weight : ndarray of shape (n_rows,), optional
+    `name` is the class of the regressor.
     """
     # The values have mean 0 and variance 1. Most y pay for no more than this.
     for k in np.flatnonzero(_fourth_moments(targets.values, weight) - 3 > _HEAVY):

@@ -19,44 +19,21 @@ _PRETRAINED = "TanhClassifier, TanhProjector, TanhRegressor"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tanh(Units):
-    """Tanh units.
+class Tanh(TanhRequest, Units):
+    """Tanh units."""
 
-    Attributes
-    ----------
-    scale, weights, image_shape, patch_size, bias, feature_weights, random_state
-        Parameters of `TanhProjector`.
-    has_readout : bool
-        Whether feature weights may be "auto".
-    ways : tuple of str
-        What `weights` may be.
-    """
-
-    scale: Any
-    weights: Any
-    image_shape: Any
-    patch_size: Any
-    bias: Any
     feature_weights: Any
-    random_state: Any
-    has_readout: bool = False
-    ways: tuple[str, ...] = WEIGHTS
+    has_readout: bool = False  # whether feature weights may be "auto"
+    ways: tuple[str, ...] = WEIGHTS  # what `weights` may be
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
     attributes = (*of_units, "feature_weights_", "feature_map_", "precision_")
 
-    @property
-    def request(self):
-        return TanhRequest(
-            self.n_units, self.weights, self.scale, self.image_shape, self.patch_size, self.bias,
-            self.random_state,
-        )  # fmt: skip
-
     def check(self):
         check_choice("weights", self.weights, self.ways)
         check_precision(self.precision, self.has_readout)
-        self.request.check(self.size_name)
+        super().check()
         given = self._given_weights()
         is_map = np.ndim(given) == 2 or is_word(self.feature_weights, "map")
         if is_map and self.image_shape is not None:
@@ -66,7 +43,7 @@ class Tanh(Units):
                 'an image. Use None or "learned", or image_shape=None.'
             )
         is_auto = self.has_readout and is_word(self.feature_weights, "auto")
-        if self.request.needs_classes and not (self.feature_weights is None or is_auto):
+        if self.needs_classes and not (self.feature_weights is None or is_auto):
             raise ValueError(
                 f"feature_weights={self.feature_weights!r} does not go with "
                 f'weights={self.weights!r}, which are made of rows; use None, or "gaussian".'
@@ -81,7 +58,7 @@ class Tanh(Units):
         return self.why_classes() is not None
 
     def why_classes(self):
-        if self.request.needs_classes:
+        if self.needs_classes:
             return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
         way = self.feature_weights
         is_learned = is_word(way, "learned") or is_word(way, "map")
@@ -96,7 +73,7 @@ class Tanh(Units):
         if pretrained is not None:
             check_features(pretrained.components_, samples.X)
             return self.knowing(**{name: vars(pretrained).get(name) for name in self.attributes})
-        needs_classes = self.request.needs_classes
+        needs_classes = self.needs_classes
         codes = samples.targets.groups if needs_classes else None
         if needs_classes and codes is None:
             raise ValueError(
@@ -104,7 +81,7 @@ class Tanh(Units):
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
         weights = self._weights_for(job, samples)
-        layer = fit_layer(self.request, job, samples, codes, weights)
+        layer = fit_layer(self, job, samples, codes, weights)
         return self.knowing(
             components_=layer.units, hidden_intercept_=layer.bias, **apart(weights),
             precision_=self.bits,
@@ -116,7 +93,7 @@ class Tanh(Units):
             return learn_map(job, samples, generator(self.random_state))
         n_features, learns = samples.X.shape[1], is_word(self.feature_weights, "learned")
         # Images, and weights that are made of rows, have their features as they are.
-        is_tried = self.image_shape is None and not self.request.needs_classes
+        is_tried = self.image_shape is None and not self.needs_classes
         may_learn = learns_weights(self.feature_weights, is_tried, samples.X.dtype)
         if not learns and may_learn and n_features <= MOST_LEARNED:
             learns = len(samples.present) >= FEWEST_ROWS
@@ -135,12 +112,12 @@ class Tanh(Units):
 
     @property
     def sharing(self):
-        needs_rows = self.request.needs_rows or isinstance(self.feature_weights, str)
+        needs_rows = self.needs_rows or isinstance(self.feature_weights, str)
         return Sharing(frozenset({"n_hidden", "alpha"}), needs_rows=needs_rows)
 
     def tagged(self, tags):
         tags = super().tagged(tags)
-        if self.request.needs_classes:
+        if self.needs_classes:
             tags.target_tags.required, tags.target_tags.multi_output = True, False
             if tags.classifier_tags is not None:
                 tags.classifier_tags.multi_label = False

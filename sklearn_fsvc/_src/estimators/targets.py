@@ -18,22 +18,14 @@ _LEAST_SPREAD = 0.1
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """1 for the class of a row, 0 for the others.
+    """1 for the class of a row, 0 for the others."""
 
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_rows,)
-        Numbers of the classes, from 0.
-    n_outputs : int
-        How many classes there are.
-    """
-
-    codes: np.ndarray
-    n_outputs: int
+    codes: np.ndarray  # int, (n_rows,): numbers of the classes, from 0
+    n_outputs: int  # how many classes there are
 
     @property
     def groups(self):
-        """In which novelty may be looked for by itself: the classes."""
+        """Return the classes, in each of which novelty may be looked for by itself."""
         return self.codes
 
     @property
@@ -65,16 +57,10 @@ class ClassTargets:
 
 @dataclass(frozen=True, eq=False)
 class SeveralTargets:
-    """Several targets of each row, side by side.
+    """Several targets of each row, side by side."""
 
-    Parameters
-    ----------
-    parts : tuple of ClassTargets
-    are_labels : bool
-        Whether each part is of the classes 0 and 1, be there rows of both or not.
-    """
-
-    parts: tuple
+    parts: tuple[ClassTargets, ...]
+    # Whether each part is of the classes 0 and 1, be there rows of both or not.
     are_labels: bool = False
     groups = None
 
@@ -103,15 +89,10 @@ class NumberTargets:
     """Numbers, each output less its mean and divided by its standard deviation.
 
     So that outputs weigh alike, and neither their units nor their origins matter.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_outputs), float64
-    mean, scale : ndarray of shape (n_outputs,)
-        Of the rows with a weight. A constant output has the scale 1.
     """
 
-    values: np.ndarray
+    values: np.ndarray  # (n_rows, n_outputs), float64
+    # (n_outputs,): of the rows with a weight. A constant output has the scale 1.
     mean: np.ndarray
     scale: np.ndarray
     groups = None
@@ -147,7 +128,7 @@ class NumberTargets:
         return self.values.nbytes
 
     def numbers(self, rows=slice(None)):
-        """Some rows of y, as they came."""
+        """Return some rows of y, as they came."""
         return self.values[rows] * self.scale + self.mean
 
     def hold_for(self, rows, weight=None):
@@ -186,15 +167,9 @@ def as_numbers(y):
 
 
 def class_targets(y, n_rows, why, otherwise):
-    """`ClassTargets` of labels for a choice of the layer that needs them.
+    """Return `ClassTargets` of labels, of `n_rows` rows, for a choice of the layer that needs them.
 
-    Parameters
-    ----------
-    y : array-like or None
-    n_rows : int
-        Rows that there must be labels for.
-    why, otherwise : str
-        For messages: what needs them, and what does not.
+    For messages, `why` says what needs them, and `otherwise` what does not.
     """
     if y is None:
         raise ValueError(

@@ -42,14 +42,10 @@ def copy_of(model):
 
 
 def changed(model, work):
-    """Have work done on a copy; if nothing is raised, the model then has the copied's attributes.
+    """Have work done on a copy; if nothing is raised, the model then has the copy's attributes.
 
-    Others who would change the model wait. A parameter that is set meanwhile stays set.
-
-    Returns
-    -------
-    copied
-        What the model became, whatever becomes of it later.
+    Others who would change the model wait. A parameter that is set meanwhile stays set. Returns
+    the copy: what the model became, whatever becomes of it later.
     """
     # No context manager of ours: one that is interrupted as it begins would keep the lock.
     with _TURNS.of(model):

@@ -258,7 +258,7 @@ class _Writer:
         return "".join(f"        const {real} {name} = {step};\n" for name, step in steps)
 
     def _rounding(self):
-        """As `formulas.Steps.apply`."""
+        """Return the steps of `formulas.Steps.apply`."""
         rounding = self._layer.steps
         if rounding is None:
             return []

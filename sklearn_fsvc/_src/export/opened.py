@@ -13,13 +13,9 @@ from ..layers import PatchLayer
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """Rows on their way to the units: ``(x - shift) * factor + offset``, feature by feature.
+    """Rows on their way to the units: ``(x - shift) * factor + offset``, feature by feature."""
 
-    Parameters
-    ----------
-    shift, factor, offset : ndarray of shape (n_features,), float64
-    """
-
+    # (n_features,), float64
     shift: np.ndarray
     factor: np.ndarray
     offset: np.ndarray

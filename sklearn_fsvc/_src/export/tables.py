@@ -13,24 +13,16 @@ TEXT = "char *const"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A constant array, without dimensions within: any compiler takes it without more braces.
-
-    Parameters
-    ----------
-    name, ctype : str
-    values : ndarray
-    n_bytes : int
-        On a machine whose pointers have 4 bytes.
-    """
+    """A constant array, without dimensions within: any compiler takes it without more braces."""
 
     name: str
     ctype: str
     values: np.ndarray
-    n_bytes: int
+    n_bytes: int  # on a machine whose pointers have 4 bytes
 
     @classmethod
     def of(cls, name, values):
-        """Of numbers, in their own type."""
+        """Make the table of an array of numbers, in their own type."""
         return cls(name, ctype_of(values.dtype), values, values.nbytes)
 
     def __str__(self):
@@ -55,13 +47,7 @@ def literal(value, ctype):
 
 
 def table_of_labels(name, classes):
-    """The classes of a classifier: numbers, or strings in UTF-8.
-
-    Raises
-    ------
-    TypeError
-        For labels of another kind.
-    """
+    """Return the classes of a classifier: numbers, or strings in UTF-8; TypeError for others."""
     kind = classes.dtype.kind
     if kind in "OTU" and all(isinstance(label, str) for label in classes):
         n_bytes = sum(4 + len(label.encode()) + 1 for label in classes)

@@ -145,7 +145,7 @@ class ExplanationDisplay:
         return f"predicted {text_of(told)}" + ("" if is_number else f"{between}score {score:.3g}")
 
     def _names(self, i, form):
-        """Of the training rows that decided a row."""
+        """Return the names of the training rows that decided a row."""
         found = self.explanation
         if found.support is None:
             return [f"unit {unit}" for unit in found.units[i]]

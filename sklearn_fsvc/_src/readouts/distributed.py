@@ -13,11 +13,6 @@ class Factorisation:
 
     Each device rids its own panels of the parts of those before. Who has the next panel does
     that one first and factorises it, so that nobody waits long for it.
-
-    Parameters
-    ----------
-    panels : PackedSymmetric
-        With a team.
     """
 
     def __init__(self, panels):

@@ -55,12 +55,7 @@ def gather_rows(job, layer, samples):
 
 
 def search_few(few, random, start):
-    """The penalty of the least held-out error: see `held_out.train_held_out`.
-
-    Returns
-    -------
-    Found
-    """
+    """Return the `Found` penalty of the least held-out error: see `held_out.train_held_out`."""
     parts = that_judge(parts_to_hold_out(np.flatnonzero(few.weight), random), few.H.shape[1])
     judges = few.leading(n_judges(few.H.shape[1]))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
@@ -69,30 +64,16 @@ def search_few(few, random, start):
 
 @dataclass(frozen=True, eq=False)
 class _Dual:
-    """The equations of some rows, solved.
-
-    Attributes
-    ----------
-    alpha : float
-    factor : ndarray of shape (n_rows, n_rows)
-        L of ``L L' = A A' + alpha I``.
-    half : ndarray of shape (n_rows, n_outputs)
-        ``L^-1 R``.
-    root, share : ndarray of shape (n_rows,)
-        Roots of the weights, and the weights as shares of their sum.
-    mean : ndarray of shape (n_outputs,)
-        Of Y.
-    weights : ndarray of shape (n_rows, n_outputs)
-        What each row adds to W, times itself less the mean.
-    """
+    """The equations of some rows, solved."""
 
     alpha: float
-    factor: np.ndarray
-    half: np.ndarray
+    factor: np.ndarray  # (n_rows, n_rows): L of ``L L' = A A' + alpha I``
+    half: np.ndarray  # (n_rows, n_outputs): ``L^-1 R``
+    # (n_rows,): roots of the weights, and the weights as shares of their sum.
     root: np.ndarray
     share: np.ndarray
-    mean: np.ndarray
-    weights: np.ndarray
+    mean: np.ndarray  # (n_outputs,): of Y
+    weights: np.ndarray  # (n_rows, n_outputs): what each row adds to W, times itself less the mean
 
     @property
     def centred(self):
@@ -102,21 +83,14 @@ class _Dual:
 
 @dataclass(frozen=True, eq=False)
 class FewRows:
-    """Rows of H with targets and weights, and the ridge readouts of some of them.
+    """Rows of H with targets and weights, and the ridge readouts of some of them."""
 
-    Parameters
-    ----------
-    H : ndarray of shape (n_rows, n_units), float64
-        Less an origin, such as its mean: then products of rows do not cancel.
-    origin : ndarray of shape (n_units,)
-    Y : ndarray of shape (n_rows, n_outputs)
-    weight : ndarray of shape (n_rows,)
-    """
-
+    # (n_rows, n_units), float64: less an origin, such as its mean: then products of rows do not
+    # cancel.
     H: np.ndarray
-    origin: np.ndarray
-    Y: np.ndarray
-    weight: np.ndarray
+    origin: np.ndarray  # (n_units,)
+    Y: np.ndarray  # (n_rows, n_outputs)
+    weight: np.ndarray  # (n_rows,)
 
     def leading(self, n_units):
         """The first units alone."""

@@ -1,11 +1,11 @@
 """Rows that are equal: a readout has not seen one of them as long as it has seen another."""
 
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 
 from ..rows.fold import fold
+from ..rows.hashes import exact_hashes
 from ..rows.streaming import row_blocks
 
 # Numbers of X that are looked at in one go.
@@ -13,24 +13,15 @@ _NUMBERS = 2**16
 
 
 class Duplicates(NamedTuple):
-    """Groups of equal rows.
+    """Groups of equal rows."""
 
-    Attributes
-    ----------
-    group : ndarray of int of shape (n_rows,)
-        The number of the group that each row is in.
-    weight : ndarray of shape (n_groups,)
-        Sum of the weights.
-    mean : ndarray of shape (n_groups, n_outputs)
-        Weighted mean of the targets; 0 where there is no weight.
-    """
-
-    group: np.ndarray
-    weight: np.ndarray
+    group: np.ndarray  # int, (n_rows,): the number of the group that each row is in
+    weight: np.ndarray  # (n_groups,): sum of the weights
+    # (n_groups, n_outputs): weighted mean of the targets; 0 where there is no weight.
     mean: np.ndarray
 
     def taken(self, rows):
-        """Those of some rows alone."""
+        """Return those of some rows alone."""
         used, group = np.unique(self.group[rows], return_inverse=True)
         return Duplicates(group, self.weight[used], self.mean[used])
 
@@ -45,7 +36,7 @@ def find_duplicates(job, samples, rows=None):
 
     With the numbers of some rows, of these: all that none of them is equal to are one group.
     """
-    different, group = np.unique(fold(job, samples, _Digest()), return_inverse=True)
+    different, group = np.unique(fold(job, samples, _Hashes()), return_inverse=True)
     n_groups = len(different)
     if n_groups == len(group):
         return None
@@ -64,19 +55,12 @@ def find_duplicates(job, samples, rows=None):
     return Duplicates(group, weights, sums)
 
 
-class _Digest:
-    """64 bits of each row, the same for equal rows, as work for `fold`.
-
-    Of a million rows two that differ are taken for equal once in ten million times.
-    """
+class _Hashes:
+    """`exact_hashes` of all rows, as work for `fold`."""
 
     def __call__(self, job, samples, rows=None):
-        X, digests = samples.X, np.empty(len(samples), np.int64)
-        parts = _parts(*X.shape)
-        for part, block in zip(parts, row_blocks(X, None, parts), strict=True):
-            rows = job.engine.to_host(block) + X.dtype.type(0)  # -0 is 0
-            digests[part] = [_digest(row) for row in rows]
-        return digests
+        blocks = row_blocks(samples.X, None, _parts(*samples.X.shape))
+        return np.concatenate([exact_hashes(job.engine.to_host(block)) for block in blocks])
 
     @staticmethod
     def to_host(found):
@@ -85,11 +69,6 @@ class _Digest:
     @staticmethod
     def add(some, more):
         return np.concatenate([some, more])
-
-
-def _digest(row):
-    """The same in every process."""
-    return int.from_bytes(blake2b(row.tobytes(), digest_size=8).digest(), "little", signed=True)
 
 
 def _parts(n_rows, n_columns):

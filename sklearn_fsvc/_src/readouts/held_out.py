@@ -30,39 +30,22 @@ _LEAST, _MOST = -8, 10
 
 
 class Found(NamedTuple):
-    """The penalty of the least held-out error.
-
-    Attributes
-    ----------
-    alpha : float
-    error : float
-        Mean over the held-out rows of ``|y - score|^2``.
-    n_units : int
-        Units of the readouts that were tried.
-    tried : dict
-        Penalty -> error, in the order in which they were tried; infinite where the
-        equations were too ill-conditioned.
-    """
+    """The penalty of the least held-out error."""
 
     alpha: float
-    error: float
-    n_units: int
+    error: float  # mean over the held-out rows of ``|y - score|^2``
+    n_units: int  # units of the readouts that were tried
+    # Penalty -> error, in the order in which they were tried; infinite where the equations were too
+    # ill-conditioned.
     tried: dict
 
 
 @dataclass
 class Trials:
-    """What was tried, a row for each readout.
+    """What was tried, a row for each readout."""
 
-    Attributes
-    ----------
-    start : float
-        The penalty that is tried first.
-    rows : list of dict
-    """
-
-    start: float
-    rows: list = field(default_factory=list)
+    start: float  # the penalty that is tried first
+    rows: list[dict] = field(default_factory=list)
 
     def add(self, layer, found):
         """Take in what a search for the penalty has tried with a layer."""
@@ -88,19 +71,7 @@ class Trials:
 
 
 def hold_out(rows, random):
-    """Most of the rows, and those held out.
-
-    Parameters
-    ----------
-    rows : ndarray of int
-        Two at least.
-    random : numpy.random.Generator
-
-    Returns
-    -------
-    kept, held : ndarray of int
-        Ascending.
-    """
+    """Return most of the rows, of which there must be two, and those held out, both ascending."""
     if len(rows) < 2:
         raise ValueError(
             f'What is "auto" is judged on rows that are held out, and n_samples={len(rows)} of '
@@ -113,14 +84,9 @@ def hold_out(rows, random):
 
 
 def parts_to_hold_out(rows, random):
-    """The sets of rows by which a penalty is judged, each of them held out in its turn.
+    """Return the sets of rows, ascending, by which a penalty is judged, each in its turn.
 
     One, as of `hold_out`. Where there are few rows, so that one would tell little, all parts.
-
-    Returns
-    -------
-    list of ndarray of int
-        Ascending.
     """
     _, held = hold_out(rows, random)
     if len(rows) > FEW:
@@ -131,11 +97,11 @@ def parts_to_hold_out(rows, random):
 
 
 def that_judge(parts, n_units):
-    """Those of the parts that judge a layer: many units are judged by the first alone."""
+    """Return the parts that judge a layer: many units are judged by the first alone."""
     return parts if n_units <= FEW else parts[:1]
 
 
-def search_penalty(folds, start, hopeless=np.inf):
+def search_penalty(folds, start, hopeless=np.inf) -> Found:
     """The ridge penalty with the least error on held-out rows: downhill, by steps of STEP.
 
     A step down ends where the rounding of H'H in float32 would rival the penalty, on every
@@ -149,10 +115,6 @@ def search_penalty(folds, start, hopeless=np.inf):
         A penalty to begin with.
     hopeless : float
         Where its error is above this, no other penalty is tried.
-
-    Returns
-    -------
-    Found
     """
     n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
     return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, hopeless)
@@ -203,14 +165,9 @@ def n_judges(n_units):
 
 
 def folds_of(statistics, of_held, n_units):
-    """Statistics of the first units for `search_penalty`.
+    """Return statistics of the first units for `search_penalty`.
 
-    Parameters
-    ----------
-    statistics : RidgeStatistics
-        Of all rows.
-    of_held : list of RidgeStatistics
-        Of each set of rows that is held out in its turn.
+    From those of all rows, and of each set of rows that is held out in its turn.
     """
     everything = statistics.leading(n_units)
     held = [part.leading(n_units) for part in of_held]
@@ -240,17 +197,9 @@ def squared_error(statistics, solution):
 
 
 def train_held_out(job, layer, samples, random, trials):
-    """The penalty of the least held-out error, and the statistics of all rows.
+    """Return the `Found` penalty of the least held-out error, and the statistics of all rows.
 
-    Parameters
-    ----------
-    trials : Trials
-        Says where to begin, and takes in what is tried.
-
-    Returns
-    -------
-    found : Found
-    statistics : RidgeStatistics
+    `trials` say where to begin, and take in what is tried.
     """
     may_be_coarse = partial(_may_be_coarse, layer, samples)
     n_units, start = n_judges(layer.n_units), trials.first_alpha

@@ -62,7 +62,7 @@ class PressScorer:
         return self.algebra.xp
 
     def on(self, algebra):
-        """The same where another algebra has its arrays, for other rows."""
+        """Return the same where another algebra has its arrays, for other rows."""
         result = object.__new__(type(self))  # `copy` would ask how it travels
         vars(result).update(vars(self))
         result.algebra, result.solutions = algebra, None
@@ -74,7 +74,7 @@ class PressScorer:
         return result
 
     def __getstate__(self):
-        """They travel as host arrays, wherever they are."""
+        """Return the state in arrays of the host, wherever they are."""
         arrays = {name: self._to_host(value) for name, value in vars(self).items()}
         bases = [basis.map(self._to_host) for basis in self._bases]
         return arrays | {"algebra": HOST, "solutions": None, "_bases": bases}
@@ -155,24 +155,15 @@ class PressScorer:
 
 @dataclass(frozen=True, eq=False)
 class _Basis:
-    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis.
+    """A `Whitening` in the dtype of H, and the readouts of its penalties in this basis."""
 
-    Attributes
-    ----------
-    vectors : array of shape (n_units, n_directions)
-    scale : array of shape (n_directions, n_penalties)
-    readouts : array of shape (n_directions, n_penalties * n_outputs)
-    is_triangular : bool
-        Whether `vectors` has only zeros below the diagonal.
-    """
-
-    vectors: Any
-    scale: Any
-    readouts: Any
-    is_triangular: bool
+    vectors: Any  # (n_units, n_directions)
+    scale: Any  # (n_directions, n_penalties)
+    readouts: Any  # (n_directions, n_penalties * n_outputs)
+    is_triangular: bool  # whether `vectors` has only zeros below the diagonal
 
     def map(self, function):
-        """The same with a function of each array in its place."""
+        """Return the same with a function of each array in its place."""
         arrays = {name: function(getattr(self, name)) for name in ("vectors", "scale", "readouts")}
         return replace(self, **arrays)
 

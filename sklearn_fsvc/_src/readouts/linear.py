@@ -11,18 +11,10 @@ _FEW = 8
 
 
 class LinearReadout:
-    """Outputs ``H W' + b`` of tiles, and the rows that no unit answers.
+    """Outputs ``H W' + b`` of tiles of H, of a dtype, and the rows that no unit answers.
 
-    Parameters
-    ----------
-    engine : Engine
-    W : ndarray of shape (n_outputs, n_units)
-    b : ndarray of shape (n_outputs,)
-    dtype : dtype
-        Of H. W in a wider one is multiplied with H in units of its own, so that it may be
-        of any size.
-    may_be_outside : bool
-        Whether there may be rows that no unit answers, of which H is 0.
+    W in a wider dtype is multiplied with H in units of its own, so that it may be of any size.
+    `may_be_outside` says whether there may be rows that no unit answers, of which H is 0.
     """
 
     def __init__(self, engine, W, b, dtype, may_be_outside):

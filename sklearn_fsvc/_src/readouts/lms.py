@@ -17,16 +17,9 @@ _MOST_RATE = 1 / 16
 
 
 def untrained(targets, rows):
-    """W[k, j] is output k of the target of row j: each unit answers as its row.
+    """Return W: W[k, j] is output k of the target of row j, on which a unit stands.
 
     For classes, each adds up the activities of its centres.
-
-    Parameters
-    ----------
-    targets : object
-        See `Samples`.
-    rows : ndarray of int
-        The row behind each unit.
     """
     return np.ascontiguousarray(targets.matrix(rows, np).T)
 
@@ -59,29 +52,16 @@ def lms_update(W, H, Y, rate, weight=None, algebra=HOST):
 
 @dataclass(frozen=True)
 class LmsTrainer:
-    """The LMS rule over samples that stream through a layer, in their order, several times.
-
-    Parameters
-    ----------
-    job : Job
-    layer : RBFLayer or TanhLayer
-    samples : Samples
-        With targets and an order.
-    """
+    """The LMS rule over samples that stream through a layer, in their order, several times."""
 
     job: Job
-    layer: Any
-    samples: Samples
+    layer: Any  # RBFLayer or TanhLayer
+    samples: Samples  # with targets and an order
 
     def train(self, W, rate, n_passes):
-        """Apply the rule to W, an array of the engine, in place.
+        """Apply the rule to W (n_outputs, n_units), float64, an array of the engine, in place.
 
-        Parameters
-        ----------
-        W : array of shape (n_outputs, n_units), float64
-        rate : float or "auto"
-            "auto" is `stable_rate`.
-        n_passes : int
+        A rate of "auto" is `stable_rate`.
         """
         algebra = self.job.engine.algebra
         xp = algebra.xp

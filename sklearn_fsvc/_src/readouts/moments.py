@@ -26,7 +26,6 @@ class Moments:
 
     Parameters
     ----------
-    n_units, n_outputs : int
     algebra : HostAlgebra or its like
         What solves, and the namespace of the arrays.
     dtype : dtype, optional
@@ -48,9 +47,6 @@ class Moments:
     rounding : float
         The coarsest machine epsilon among the tiles that were added.
     """
-
-    _has_origin = False  # in what was saved before one could be given
-    steps = None  # likewise
 
     def __init__(
         self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
@@ -160,20 +156,20 @@ class Moments:
         return result
 
     def copy(self):
-        """The same moments, in arrays of their own."""
+        """Return the same moments, in arrays of their own."""
         result = self._alike()
         for name in ("origin", "h", "y", "yy", "gram", "hy"):
             setattr(result, name, getattr(self, name).copy())
         return result
 
     def on(self, algebra):
-        """The same moments where another algebra has its arrays."""
+        """Return the same moments where another algebra has its arrays."""
         result = self._sums_on(algebra)
         result.gram = self.gram.on(algebra)
         return result
 
     def _sums_on(self, algebra):
-        """The same where another algebra has its arrays, but for the gram."""
+        """Return the same where another algebra has its arrays, but for the gram."""
         result = self._alike()
         result.algebra = algebra
         for name in ("origin", "h", "y", "yy", "hy"):
@@ -191,11 +187,11 @@ class Moments:
         return result
 
     def __getstate__(self):
-        """They travel as host arrays, wherever they are."""
+        """Return the state in arrays of the host, wherever they are."""
         return vars(self if self.algebra is HOST else self.on(HOST))
 
     def seen_from(self, origin):
-        """The same moments, of H less another origin."""
+        """Return the same moments, of H less another origin."""
         empty = type(self)(len(self.h), len(self.y), self.algebra, self.dtype, steps=self.steps)
         empty.origin = origin
         return empty._take_in(self, 1)

@@ -27,7 +27,6 @@ class PackedSymmetric:
 
     Parameters
     ----------
-    order : int
     algebra : HostAlgebra or its like
     blocks : list of arrays, optional
         Each with the rows from its first diagonal element on, and contiguous columns. Above
@@ -36,7 +35,6 @@ class PackedSymmetric:
         Where panel j is on the device of member j modulo their number.
     """
 
-    team = None  # in what was saved before there were teams
     has_room = False  # whether `add_gram` may take memory to be faster
     strip = WIDTH  # columns of a panel that `add_gram` sums at a time
 
@@ -65,7 +63,7 @@ class PackedSymmetric:
         return vars(self) | {"team": None}
 
     def _each(self):
-        """As `__iter__`, in a thread that computes where the panel is."""
+        """Iterate as `__iter__`, in a thread that computes where the panel is."""
         for first, block in self:
             with self.algebra.at(block):
                 yield first, block
@@ -82,7 +80,7 @@ class PackedSymmetric:
         return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
     def on(self, algebra):
-        """The same matrix where another algebra has its arrays."""
+        """Return the same matrix where another algebra has its arrays."""
         there = [algebra.xp.asarray(self.algebra.to_host(b), order="F") for b in self.blocks]
         return PackedSymmetric(self.order, algebra, there)
 
@@ -245,7 +243,7 @@ class PackedSymmetric:
         return inverse
 
     def smallest_eigenvalue(self):
-        """Of L L' for the factor L, an estimate from above, by inverse iteration; NaN for none."""
+        """Estimate that of L L' for the factor L from above, by inverse iteration; NaN for none."""
         xp = self.algebra.xp
         start = np.random.RandomState(0).standard_normal((self.order, 1))
         v = xp.asarray(start, order="F")

@@ -13,36 +13,16 @@ class Posterior(NamedTuple):
     ``v (1 + 1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))``, where ``A`` is the centred
     H'H of the rows (C. E. Rasmussen, C. K. I. Williams, "Gaussian Processes for Machine
     Learning", MIT Press 2006, section 2.1; 1 / n is the intercept, which has no prior).
-
-    Attributes
-    ----------
-    root : array of shape (n_units, n_directions)
-        ``(A + alpha I)^-1 = root root'``.
-    mean : array of shape (n_units,)
-        Of H.
-    n : float
-        Sum of the weights of the rows.
-    noise : array of shape (n_outputs,)
-        Standard deviation of the noise.
     """
 
-    root: Any
-    mean: Any
-    n: float
-    noise: Any
+    root: Any  # (n_units, n_directions): ``(A + alpha I)^-1 = root root'``
+    mean: Any  # (n_units,): of H
+    n: float  # sum of the weights of the rows
+    noise: Any  # (n_outputs,): standard deviation of the noise
 
 
 class Deviations:
-    """Standard deviations of the outputs of tiles of H.
-
-    Parameters
-    ----------
-    engine : Engine
-    posterior : Posterior
-        On the host.
-    dtype : dtype
-        Of H.
-    """
+    """Standard deviations of the outputs of tiles of H, by a `Posterior` of the host."""
 
     def __init__(self, engine, posterior, dtype):
         self._engine, self._posterior, self._dtype = engine, posterior, dtype

@@ -4,6 +4,7 @@ PRESS is the predicted residual error sum of squares (D. M. Allen 1974, "The rel
 between variable selection and data augmentation and a method for prediction").
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from .held_out import folds_of, hold_out, n_judges, search_penalty
 from .left_out import PressScorer
 from .posterior import Posterior
 from .ridge import gather
+from .solution import Solution
 from .statistics import FEW, RidgeStatistics
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
@@ -24,60 +26,35 @@ FEW_UNITS = 2000
 
 
 class PressResult(NamedTuple):
-    """What `press` finds.
+    """What `press` finds."""
 
-    Attributes
-    ----------
-    alphas : sequence of float
-    solutions : list of Solution
-        One for each penalty.
-    errors : ndarray of shape (n_alphas,)
-        Mean squared leave-one-out error, over rows with their weights, summed over outputs.
-    scorer : PressScorer or None
-        That has met all rows.
-    scores : ndarray of shape (n_alphas, n_rows, n_outputs) or None
-        Outputs for each row without itself and the rows equal to it, in the dtype of H.
-    outside : ndarray of int
-        The rows of which H is 0, where `scores` were asked for.
-    """
-
-    alphas: Any
-    solutions: list
+    alphas: Sequence[float]
+    solutions: list[Solution]  # one for each penalty
+    # (n_alphas,): mean squared leave-one-out error, over rows with their weights, summed over
+    # outputs.
     errors: np.ndarray
-    scorer: Any
+    scorer: PressScorer | None  # that has met all rows
+    # (n_alphas, n_rows, n_outputs): outputs for each row without itself and the rows equal to it,
+    # in the dtype of H.
     scores: np.ndarray | None
-    outside: np.ndarray
+    outside: np.ndarray  # the rows of which H is 0, where `scores` were asked for
 
 
 class Chosen(NamedTuple):
-    """The penalty of the least leave-one-out error.
-
-    Attributes
-    ----------
-    alpha : float
-    solution : Solution
-    alphas : tuple of float
-        The penalties that were tried.
-    errors : ndarray of shape (n_alphas,)
-        Theirs.
-    posterior : Posterior or None
-    scores : ndarray of shape (n_rows, n_outputs) or None
-    outside : ndarray of int
-        As of `PressResult`, at this penalty.
-    """
+    """The penalty of the least leave-one-out error."""
 
     alpha: float
-    solution: Any
-    alphas: tuple
-    errors: np.ndarray
+    solution: Solution
+    alphas: tuple[float, ...]  # the penalties that were tried
+    errors: np.ndarray  # (n_alphas,): theirs
     posterior: Posterior | None
-    scores: np.ndarray | None
-    outside: np.ndarray
+    scores: np.ndarray | None  # (n_rows, n_outputs)
+    outside: np.ndarray  # as of `PressResult`, at this penalty
 
 
 def choose_penalty(
     job, layer, samples, alphas, keep_scores=False, keep_posterior=False, rows=None, start=None
-):
+) -> Chosen:
     """The ridge readout with the penalty of the least leave-one-out error.
 
     Two passes over the rows; three where the scores of so many penalties found no room, or
@@ -92,10 +69,6 @@ def choose_penalty(
         Where it is given, `alphas` ascend, and of many units only those on the way downhill are
         tried. It begins at the penalty of the least held-out error, which is searched from the
         number on.
-
-    Returns
-    -------
-    Chosen
     """
     # A leverage is worth what H'H is worth in the directions of least variance.
     (statistics,) = gather(job, [layer], samples, dtype=float)
@@ -152,7 +125,6 @@ def _downhill(tried, alphas, start, n_together):
         Ascending.
     start : float
         What they are begun near to.
-    n_together : int
 
     Returns
     -------
@@ -177,7 +149,7 @@ def _downhill(tried, alphas, start, n_together):
     return [alphas[i] for i in numbers], np.array([errors[i] for i in numbers]), found, best
 
 
-def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
+def press(job, layer, samples, statistics, alphas, keep_scores, rows=None) -> PressResult:
     """Ridge readouts and their leave-one-out errors, in one more pass over the rows.
 
     Parameters
@@ -189,10 +161,6 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None):
         of the memory holds them.
     rows : ndarray of int, optional
         The rows that are left out, ascending; all by default.
-
-    Returns
-    -------
-    PressResult
     """
     m, dtype = layer.n_units, layer.hidden_dtype
     n_bases = len(alphas) if len(alphas) <= FEW else 1
@@ -229,7 +197,7 @@ class _LeaveOut:
     """The pass of `press` as work for `fold`."""
 
     layer: Any
-    scorer: "PressScorer"
+    scorer: PressScorer
     keep_scores: bool
     needed: int
 

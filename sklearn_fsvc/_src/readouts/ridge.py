@@ -24,12 +24,11 @@ _MOST_OF_ONE = 0.8
 _LOOKED_AT = 2**20
 
 
-def gather(job, layers, samples, rows=None, dtype=None):
+def gather(job, layers, samples, rows=None, dtype=None) -> list[RidgeStatistics]:
     """The statistics of each of `layers` over the samples, in one pass.
 
     Parameters
     ----------
-    job : Job
     layers : list
         As for `stream_all`.
     samples : Samples
@@ -38,10 +37,6 @@ def gather(job, layers, samples, rows=None, dtype=None):
         Row numbers; all by default.
     dtype : dtype, optional
         In which H is multiplied with itself; what is fastest on the engine by default.
-
-    Returns
-    -------
-    list of RidgeStatistics
     """
     n_bytes = len(layers) * RidgeStatistics.nbytes(layers[0].n_units)
     team = job.engine.team
@@ -109,22 +104,14 @@ def refuse(job, layer, X, rows):
 
 @dataclass(frozen=True)
 class Gather:
-    """`gather` as work for `fold`.
+    """`gather` as work for `fold`."""
 
-    Parameters
-    ----------
-    layers, dtype
-        As for `gather`.
-    origin : array, optional
-        As of `Moments`.
-    share : (int, int)
-        Of the panels, every so many from a number on: (number, how many).
-    """
-
+    # As for `gather`.
     layers: list
     dtype: np.dtype | None = None
-    origin: Any = None
-    share: tuple = (0, 1)
+    origin: Any = None  # as of `Moments`
+    # Of the panels, every so many from a number on: (number, how many).
+    share: tuple[int, int] = (0, 1)
 
     def __call__(self, job, samples, rows=None):
         layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
@@ -170,7 +157,7 @@ class Gather:
 
     @staticmethod
     def to_host(found):
-        """The same in arrays of the host."""
+        """Return the same in arrays of the host."""
         return [statistics.on(HOST) for statistics in found]
 
     @staticmethod

@@ -8,19 +8,11 @@ from ..cautions import warn
 
 
 class Solution(NamedTuple):
-    """A ridge readout.
+    """A ridge readout."""
 
-    Attributes
-    ----------
-    W : array of shape (n_outputs, n_units)
-    b : array of shape (n_outputs,)
-    problem : str
-        What was wrong with the equations, "" if nothing.
-    """
-
-    W: Any
-    b: Any
-    problem: str = ""
+    W: Any  # (n_outputs, n_units)
+    b: Any  # (n_outputs,)
+    problem: str = ""  # what was wrong with the equations, "" if nothing
 
 
 class Whitening(NamedTuple):
@@ -28,21 +20,12 @@ class Whitening(NamedTuple):
 
     ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred ``A`` of the
     statistics.
-
-    Attributes
-    ----------
-    basis : array of shape (n_units, n_directions)
-    scale : array of shape (n_directions, n_penalties)
-    problems : list of str
-        For each penalty, as `Solution.problem`.
-    is_triangular : bool
-        Whether the basis has only zeros below its diagonal.
     """
 
-    basis: Any
-    scale: Any
-    problems: list
-    is_triangular: bool = False
+    basis: Any  # (n_units, n_directions)
+    scale: Any  # (n_directions, n_penalties)
+    problems: list[str]  # for each penalty, as `Solution.problem`
+    is_triangular: bool = False  # whether the basis has only zeros below its diagonal
 
 
 def warn_of(problem):

@@ -12,15 +12,9 @@ FEW = 3
 
 
 class RidgeStatistics(Moments):
-    """`Moments`, and what solves the ridge equations that they make.
+    """`Moments`, and what solves the ridge equations that they make."""
 
-    Attributes
-    ----------
-    room : int or None
-        Bytes that a solution may take beside the statistics; None for all there are.
-    """
-
-    room = None
+    room = None  # bytes that a solution may take beside the statistics; None for all there are
 
     def _normal_matrix(self, alpha, gram):
         """sum w (h - mean)(h - mean)' + alpha I in the place of `gram`."""
@@ -102,7 +96,7 @@ class RidgeStatistics(Moments):
             also(factor.solve_lower, half)
         return self._solution(factor.solve_lower(half, transposed=True))
 
-    def solve_leading(self, alpha, sizes, also=None):
+    def solve_leading(self, alpha, sizes, also=None) -> list[Solution]:
         """`solve` for the leading units of each size, by one factorisation of them all.
 
         The factor of a leading block is the leading block of the factor L. With z = L^-1 r,
@@ -116,10 +110,6 @@ class RidgeStatistics(Moments):
         also : callable, optional
             As of `solve`, with the sizes: the leading rows of `half` and of what is whitened are
             those of fewer units.
-
-        Returns
-        -------
-        list of Solution
         """
         m = sizes[-1]
         most = self.leading(m)
@@ -141,14 +131,10 @@ class RidgeStatistics(Moments):
         ]
 
     def whiten(self, alphas):
-        """Bases for all penalties: by the Cholesky factor of each for a few, else eigenvectors.
+        """Yield a `Whitening` for penalties that follow one another, until all have one.
 
-        Each is a full matrix, and eigenvectors take some more: see `whitening_bytes`.
-
-        Yields
-        ------
-        Whitening
-            One after the other, for penalties that follow one another.
+        By the Cholesky factor of each for a few, else eigenvectors. Each is a full matrix, and
+        eigenvectors take some more: see `whitening_bytes`.
         """
         n_done = 0
         for alpha in alphas if len(alphas) <= FEW else ():

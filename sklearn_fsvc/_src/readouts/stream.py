@@ -16,13 +16,7 @@ from .sums import ROUNDING, Sums, n_parts
 
 
 class ImpossibleSums(ValueError):
-    """What would be left are sums of no rows.
-
-    Attributes
-    ----------
-    output : int or None
-        The output of which there is less than nothing, if it is one.
-    """
+    """What would be left are sums of no rows; of `output`, if of one there is less than nothing."""
 
     def __init__(self, what, output=None):
         super().__init__(what)
@@ -48,17 +42,10 @@ class _Values:
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    """Rows that wait.
+    """Rows that wait."""
 
-    Parameters
-    ----------
-    samples : Samples
-        On the host.
-    faded : ndarray of shape (n_rows,) or None
-        Logarithm of the memory as each row came; None where it has never faded.
-    """
-
-    samples: Samples
+    samples: Samples  # on the host
+    # (n_rows,): logarithm of the memory as each row came; None where it has never faded.
     faded: np.ndarray | None
 
     @property
@@ -67,7 +54,7 @@ class _Waiting:
         return type(self.samples.X), self.samples.X.dtype
 
     def kept(self):
-        """The same rows in arrays of their own."""
+        """Return the same rows in arrays of their own."""
         samples = self.samples
         weight = None if samples.weight is None else samples.weight.copy()
         return replace(
@@ -75,7 +62,7 @@ class _Waiting:
         )
 
     def weight(self, memory):
-        """Of the rows, where the logarithm of the memory is now `memory`."""
+        """Return the weights of the rows, where the logarithm of the memory is now `memory`."""
         if self.faded is None:
             return self.samples.weight
         fade = np.exp(memory - self.faded)
@@ -86,7 +73,7 @@ class _Waiting:
 
 
 def _joined(samples):
-    """Some `Samples` as one."""
+    """Return some `Samples` as one."""
     if len(samples) == 1:
         return samples[0]
     weight = None
@@ -103,35 +90,23 @@ class Stream:
 
     Where `evaluate` is asked for, it is called with `Samples` and how many parts of the rows
     are held out, and gives their `Sums` on the host.
-
-    Parameters
-    ----------
-    most_rows, most_bytes : int
-        Of rows that wait.
-    total : RidgeStatistics or None
-        On the host; None where there are no rows.
-    waiting : tuple of _Waiting
-    memory, memory_of_total : float
-        Logarithm of what is left by now of a row that came first, and of what was as the
-        total was made: later ones divided by earlier ones are the weights of rows.
-    n_parts : int
-        How many parts of the rows are held out in their turn; 0 where a penalty is given.
-    held : tuple
-        As of `Sums`.
-    n_came, n_gone : int
-        Rows that were learnt and forgotten, whatever their weight.
     """
 
+    # Of rows that wait.
     most_rows: int
     most_bytes: int
-    total: RidgeStatistics | None = None
-    waiting: tuple = ()
+    total: RidgeStatistics | None = None  # on the host; None where there are no rows
+    waiting: tuple[_Waiting, ...] = ()
     n_rows: int = 0
     n_bytes: int = 0
+    # Logarithm of what is left by now of a row that came first, and of what was as the total was
+    # made: later ones divided by earlier ones are the weights of rows.
     memory: float = 0.0
     memory_of_total: float = 0.0
+    # How many parts of the rows are held out in their turn; 0 where a penalty is given.
     n_parts: int = 0
-    held: tuple = ()
+    held: tuple = ()  # as of `Sums`
+    # Rows that were learnt and forgotten, whatever their weight.
     n_came: int = 0
     n_gone: int = 0
 
@@ -145,12 +120,9 @@ class Stream:
         return None if self.total is None else Sums(self.total, self.held)
 
     def learn(self, samples, factor, evaluate):
-        """With more rows, `Samples` of the host. They wait, as copies, or are evaluated.
+        """Return it with more rows, `Samples` of the host. They wait, as copies, or are evaluated.
 
-        Parameters
-        ----------
-        factor : float
-            A row's weight is multiplied by it with every row that comes after it.
+        A row's weight is multiplied by `factor` with every row that comes after it.
         """
         memory, faded = self.memory, None
         if factor < 1 or memory < 0:
@@ -168,7 +140,7 @@ class Stream:
         return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
 
     def _counting(self, n_came):
-        """With so many more rows, of which fewer parts may be needed."""
+        """Return it with so many more rows, of which fewer parts may be needed."""
         n_came += self.n_came
         parts = min(self.n_parts, n_parts(0, n_came))
         return replace(self, n_came=n_came, n_parts=parts, held=self.held[:parts])
@@ -177,7 +149,7 @@ class Stream:
         return n_rows >= self.most_rows or n_bytes >= self.most_bytes
 
     def flush(self, evaluate):
-        """With no row that waits."""
+        """Return it with no row that waits."""
         result = replace(self, waiting=(), n_rows=0, n_bytes=0)
         for _, alike in groupby(self.waiting, lambda each: each.kind):
             rows = _joined([each.remembered(self.memory) for each in alike])
@@ -198,7 +170,7 @@ class Stream:
         return self.sums if self.total is None or left == 1 else self.sums.scaled(left)
 
     def forget(self, samples, evaluate):
-        """Without rows that came before; ImpossibleSums where there cannot have been such."""
+        """Return it without rows that came before; ImpossibleSums where there were none such."""
         before = replace(self.flush(evaluate), n_gone=self.n_gone + len(samples))
         sums, gone = before._remembered(), evaluate(samples, self.n_parts)
         if sums is None:
@@ -210,7 +182,7 @@ class Stream:
         return before._with(left)
 
     def merge(self, other, evaluate):
-        """With the rows of another stream, each as far as it is remembered there."""
+        """Return it with the rows of another stream, each as far as it is remembered there."""
         here, more = self.flush(evaluate), other.flush(evaluate)._remembered()
         parts, n_gone = min(self.n_parts, other.n_parts), self.n_gone + other.n_gone
         here = replace(here, n_parts=parts, n_gone=n_gone)._counting(other.n_came)

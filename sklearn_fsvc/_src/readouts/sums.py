@@ -29,18 +29,11 @@ def held_rows(samples, n):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Statistics of rows; they add up, subtract and fade together.
+    """Statistics of rows; they add up, subtract and fade together."""
 
-    Parameters
-    ----------
-    total : RidgeStatistics
-        Of all of them.
-    held : tuple of (RidgeStatistics or None)
-        Of each part that is held out, of the units that judge; None where it has no rows.
-    """
-
-    total: RidgeStatistics
-    held: tuple = ()
+    total: RidgeStatistics  # of all of them
+    # Of each part that is held out, of the units that judge; None where it has no rows.
+    held: tuple[RidgeStatistics | None, ...] = ()
 
     def __add__(self, more):
         return Sums(self.total + more.total, _each(_plus, self.held, more.held))
@@ -49,7 +42,7 @@ class Sums:
         return Sums(self.total - gone.total, _each(_minus, self.held, gone.held))
 
     def scaled(self, factor):
-        """The same rows, with all weights multiplied by a factor."""
+        """Return the sums with all weights multiplied by a factor."""
         held = tuple(part and part.scaled(factor) for part in self.held)
         return Sums(self.total.scaled(factor), held)
 

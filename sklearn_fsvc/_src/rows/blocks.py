@@ -27,16 +27,10 @@ _CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskBlocks(Source):
-    """Rows in blocks, which are neither fetched nor kept.
+    """Rows in blocks of a Dask array, which are neither fetched nor kept.
 
-    Parameters
-    ----------
-    array : dask.array.Array of shape (n_rows, n_features)
-        With known lengths, and all features in one block.
-    device, max_memory
-        As the user gave them.
-    names : object
-        As of `Source`.
+    Its lengths are known, and all features are in one block. Device and memory are as the user
+    gave them, names as of `Source`.
     """
 
     is_remote = True
@@ -52,7 +46,7 @@ class DaskBlocks(Source):
         self.tile_rows, self.read_bytes = most, 2 * most * self.shape[1] * self.dtype.itemsize
 
     def part(self, rows):
-        """Some rows, ascending, as blocks of their own."""
+        """Return some rows, ascending, as blocks of their own."""
         return DaskBlocks(self._array[rows], self._device, self._max_memory, self.names)
 
     @property
@@ -125,17 +119,9 @@ class DaskBlocks(Source):
         return owner, rows - self._starts[owner]
 
     def each(self, function, n_units, states, *shared):
-        """``function(job, block, state, *shared)`` of some blocks; results stay where they are.
+        """Call ``function(job, block, state, *shared)`` of some blocks; results stay there.
 
-        Parameters
-        ----------
-        states : dict
-            Number of a block -> its state: a value, or a result of an earlier call.
-
-        Returns
-        -------
-        dict
-            Number of a block -> its result.
+        `states` are by number of the block, values or results of an earlier call; so are results.
         """
         import dask
 
@@ -173,7 +159,6 @@ class DaskBlocks(Source):
 
 
 def is_dask(X):
-    """Whether X is a collection of Dask."""
     return hasattr(X, "__dask_graph__") and not isinstance(X, type)
 
 

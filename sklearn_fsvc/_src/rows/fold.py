@@ -15,8 +15,6 @@ def fold(job, samples, work, rows=None):
 
     Parameters
     ----------
-    job : Job
-    samples : Samples
     work : callable
         ``work(job, samples, rows)`` gives the result of samples, or of those with the numbers
         `rows`, and ``work.add(some, more)`` that of both, of rows that follow one another; it may
@@ -63,7 +61,7 @@ def side_by_side(job, shares, work):
 
 
 def part_of(X, share):
-    """A slice of the rows of an array or a source, or a share that was sharded: not copied."""
+    """Return a slice of the rows of an array or a source, or a share of `Sharded`: not copied."""
     if isinstance(X, Sharded):
         return X.part(share)
     if isinstance(X, Source):

@@ -11,18 +11,10 @@ _AT_A_TIME = 2**16
 
 
 def row_hashes(X):
-    """Hashes of rows: equal for equal rows, dense or sparse, of whatever dtype.
+    """Return hashes (n_rows,), uint64: equal for equal rows, dense or sparse, of whatever dtype.
 
     The numbers of a row are rounded to float32, and their bits multiplied with a random odd
     number for each feature and added up, modulo 2^64 (multilinear hashing: Carter & Wegman 1979).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features), or SparseRows
-
-    Returns
-    -------
-    ndarray of uint64 of shape (n_rows,)
     """
     factors = _factors(X.shape[1])
     if isinstance(X, SparseRows):

@@ -33,15 +33,7 @@ def check_holds(out, values):
 
 
 def write(out, rows, values):
-    """``out[rows] = values``; of a file, in slices.
-
-    Parameters
-    ----------
-    out : array-like
-    rows : slice or ndarray of int
-        Ascending.
-    values : ndarray of shape (n_rows, ...)
-    """
+    """Do ``out[rows] = values``; of a file, in slices. Row numbers ascend."""
     if isinstance(rows, slice) or isinstance(out, np.ndarray):
         out[rows] = values
         return

@@ -17,10 +17,7 @@ _last = -math.inf
 def say(what, text, verbose, details=""):
     """Print a line: where `verbose` is 1, one a second at most, and no details.
 
-    Parameters
-    ----------
-    what : str
-        Who works and at what, such as "RBFClassifier fit, choice".
+    `what` is who works and at what, such as "RBFClassifier fit, choice".
     """
     global _last
     now = time.perf_counter()
@@ -36,20 +33,10 @@ def say(what, text, verbose, details=""):
 class Progress:
     """Counts rows of one phase of the work, prints how far it is and where the time goes.
 
-    That is a line a second, and one at the end of each phase.
-
-    Parameters
-    ----------
-    what : str
-        Estimator and phase, such as "RBFClassifier fit".
-    total : int
-        Rows in all.
-    verbose : int
-        0 prints nothing, 1 a line a second, 2 the end of each pass, too, and where its time went.
-    stopwatch : callable
-        Makes an ``engines.base.Stopwatch``.
-    passing : Pass
-        What callbacks hear.
+    That is a line a second, and one at the end of each phase. `what` is the estimator and the
+    phase, such as "RBFClassifier fit". A `verbose` of 0 prints nothing, 1 a line a second, 2 the
+    end of each pass, too, and where its time went. `stopwatch` makes a `Stopwatch`, and `passing`
+    is the `Pass` that callbacks hear of.
     """
 
     def __init__(self, what, total, verbose, stopwatch, passing):
@@ -65,7 +52,7 @@ class Progress:
             self._stopwatch.lap(stage)
 
     def advance(self, rows):
-        """A tile of that many rows is done."""
+        """Count a tile of that many rows."""
         self.done += rows
         self.tiles += 1
         self._passing.advance(self.done)
@@ -90,16 +77,8 @@ class Pass:
     """A pass over rows as callbacks hear of it: a task with a part for each tile.
 
     Its tiles are those that were planned. Where one is halved for want of memory, it is done
-    when all of its rows are.
-
-    Parameters
-    ----------
-    task : FitTask
-        What the pass is a part of.
-    what : str
-        As of `Progress`; all after its first word, and after the fit, is the name of the pass.
-    total, tile_rows : int
-        Rows in all, and of a tile.
+    when all of its rows are. Of `what`, as of `Progress`, all after its first word, and after the
+    fit, is the name of the pass.
     """
 
     def __init__(self, task, what, total, tile_rows):

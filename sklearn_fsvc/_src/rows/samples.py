@@ -1,11 +1,12 @@
 """Rows with what belongs to them."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .fold import part_of, shares_of, side_by_side
+from .job import Job
 from .sharded import Sharded
 from .sources import Source
 from .streaming import take_rows
@@ -13,63 +14,54 @@ from .streaming import take_rows
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Clean rows, with their targets and weights.
+    """Clean rows, with their targets and weights."""
 
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_features)
-        An array of the host or of an engine's namespace, a `Source`, or `Sharded` rows.
-    targets : object, optional
-        What the rows should be answered with: ``targets.n_outputs``,
-        ``targets.matrix(rows, xp)``, an array of `xp` of shape (rows, n_outputs) in float64,
-        and ``targets.taken(rows)``, those of some rows alone.
-    weight : ndarray of shape (n_rows,), optional
-        On the host. Rows of weight 0 are as good as absent.
-    order : ndarray of int, optional
-        Row numbers in the order in which they are presented, where there is one.
-    duplicates : Duplicates, optional
-        Which rows are equal, where that is known.
-    """
-
+    # (n_rows, n_features): an array of the host or of an engine's namespace, a `Source`, or
+    # `Sharded` rows.
     X: Any
+    # What the rows should be answered with: ``targets.n_outputs``, ``targets.matrix(rows, xp)``, an
+    # array of `xp` of shape (rows, n_outputs) in float64, and ``targets.taken(rows)``, those of
+    # some rows alone.
     targets: Any = None
+    # (n_rows,): on the host. Rows of weight 0 are as good as absent.
     weight: np.ndarray | None = None
+    # Row numbers in the order in which they are presented, where there is one.
     order: np.ndarray | None = None
-    duplicates: Any = None
+    duplicates: Any = None  # `Duplicates`: which rows are equal, where that is known
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.X)
 
     @property
-    def present(self):
-        """The numbers of the rows with a weight."""
+    def present(self) -> np.ndarray:
+        """Return the numbers of the rows with a weight."""
         return np.arange(len(self)) if self.weight is None else np.flatnonzero(self.weight)
 
-    def weight_of(self, rows):
-        """The weights of some rows, or None."""
+    def weight_of(self, rows: Any) -> np.ndarray | None:
+        """Return the weights of some rows, or None."""
         return None if self.weight is None else self.weight[rows]
 
-    def in_order(self, order):
-        """The samples as they are presented."""
+    def in_order(self, order: np.ndarray) -> Self:
+        """Return the samples with an order of presentation."""
         return replace(self, order=order)
 
-    def taken(self, rows, dtype=None):
-        """Some of the samples alone, their rows copied, in that of X or another dtype."""
+    def taken(self, rows: Any, dtype: Any = None) -> "Samples":
+        """Return some of the samples, their rows copied, in the dtype of X or another one."""
         return self.with_rows(take_rows(self.X, rows, dtype), rows)
 
-    def with_rows(self, X, rows):
-        """Some of the samples alone, where X is their rows."""
+    def with_rows(self, X: Any, rows: Any) -> "Samples":
+        """Return some of the samples, where X is their rows."""
         targets, duplicates = (
             each and each.taken(rows) for each in (self.targets, self.duplicates)
         )
         return Samples(X, targets, self.weight_of(rows), duplicates=duplicates)
 
-    def share(self, share):
-        """A slice of the samples, not copied."""
+    def share(self, share: slice) -> "Samples":
+        """Return a slice of the samples, not copied."""
         return self.with_rows(part_of(self.X, share), share)
 
-    def on_device(self, job):
-        """The samples with their rows where the job computes, and the job that is left.
+    def on_device(self, job: Job) -> tuple[Self, Job]:
+        """Return the samples with their rows where the job computes, and the job that is left.
 
         See `Job.with_rows_on_device`. To engines that share the work they are `Sharded`.
         """
@@ -78,7 +70,7 @@ class Samples:
             X, job = job.with_rows_on_device(self.X)
             return replace(self, X=X), job
 
-        def upload(job, share):
+        def upload(job: Job, share: slice) -> tuple[Any, Job]:
             X = part_of(self.X, share)
             is_there = isinstance(X, job.engine.xp.ndarray)
             return job.with_rows_on_device(job.engine.algebra.here(X) if is_there else X)

@@ -7,17 +7,9 @@ class Sharded:
     """Rows of which each engine of a team has a share.
 
     Whoever takes some rows gets them on the device of the thread that asks: work that is not
-    shared stays on the device of the engine that does it.
-
-    Parameters
-    ----------
-    whole : array-like of shape (n_rows, n_features)
-        All rows, where they came from.
-    parts : dict of slice.start -> array
-        First row -> the rows of a share, where the engine computes that has this share, or on
-        the host.
-    algebra : HostAlgebra or its like
-        Of the engines.
+    shared stays on the device of the engine that does it. `parts` are the shares by their first
+    rows, each where the engine computes that has it, or on the host; `whole` is where they came
+    from.
     """
 
     def __init__(self, whole, parts, algebra):
@@ -27,17 +19,12 @@ class Sharded:
     def __len__(self):
         return self.shape[0]
 
-    @property
-    def nbytes(self):
-        """Of all rows."""
-        return self.shape[0] * self.shape[1] * self.dtype.itemsize
-
     def part(self, share):
         """The rows of a share that was sharded."""
         return self._parts[share.start]
 
     def take(self, rows, dtype=None):
-        """Some rows (a slice or an index array) as a C-ordered array where this thread computes."""
+        """Return some rows (a slice or an index array) as an array where this thread computes."""
         rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
         xp = self._algebra.xp
         taken = xp.empty((len(rows), self.shape[1]), dtype or self.dtype)

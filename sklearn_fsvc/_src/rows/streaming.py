@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from ..engines.base import Sink
 from ..engines.patches import IMAGES, place_of
 from ..layers import PatchLayer
-from .distances import OfDistances, TileIsLost
 from .job import Job
+from .overflow import NotNumbers, check_hidden, largest_of, why_no_numbers
 from .sharded import Sharded
-from .sink import ConsumerSink, hand_over
 from .sources import Source, SparseRows, are_sparse, read_ahead
 from .tiling import BasicLayer, rows_per_tile
 
@@ -128,31 +128,80 @@ def row_blocks(X, rows, parts):
 
 @dataclass(frozen=True)
 class Consumer:
-    """What becomes of tiles of H, and the memory that it takes.
+    """What becomes of tiles of H, and the memory that it takes."""
 
-    Parameters
-    ----------
-    take : callable
-        ``take(part, H)`` with the slice of the rows that the tile stands for and H, an array
-        of ``engine.xp`` that is overwritten by the next tile. It must either finish, or
-        raise MemoryError before it has changed anything: then the tile is halved.
-    fixed_bytes, row_bytes : int
-        What it allocates where H is, in all and for each row of a tile.
-    tile_rows : int, optional
-        Rows that suit it; by default those of a basic layer.
-    keeps_hidden : bool
-        Whether H itself is the answer: then a NaN in it is refused.
-    """
-
+    # ``take(part, H)`` with the slice of the rows that the tile stands for and H, an array of
+    # ``engine.xp`` that is overwritten by the next tile. It must either finish, or raise
+    # MemoryError before it has changed anything: then the tile is halved.
     take: Callable
+    # What it allocates where H is, in all and for each row of a tile.
     fixed_bytes: int = 0
     row_bytes: int = 0
-    tile_rows: int | None = None
-    keeps_hidden: bool = False
+    tile_rows: int | None = None  # rows that suit it; by default those of a basic layer
+    keeps_hidden: bool = False  # whether H itself is the answer: then a NaN in it is refused
 
 
 # Where H stays, nobody takes it.
 _NOBODY = Consumer(None, keeps_hidden=True)
+
+
+class _ConsumerSink(Sink):
+    """A sink that hands each tile over and uses its memory again."""
+
+    n_buffers, stage = 1, "readout"
+
+    def __init__(self, xp, layer, consumer):
+        self._xp, self._layer, self._consumer = xp, layer, consumer
+        self._memory = self._H = None
+
+    def buffer(self, part):
+        n_rows = part.stop - part.start
+        if self._memory is None or len(self._memory) < n_rows:
+            self._memory = None
+            self._memory = self._xp.empty((n_rows, self._layer.n_units), self._layer.hidden_dtype)
+        self._H = self._memory[:n_rows]
+        return self._H
+
+    def put(self, part):
+        self._consumer.take(part, self._H)
+
+    def free(self):
+        self._memory = self._H = None
+
+    def close(self):
+        pass
+
+
+class _OfDistances:
+    """Takes tiles of distances, and hands over the outputs of each layer for them."""
+
+    def __init__(self, layers, take, xp):
+        self._layers, self._take, self._xp = layers, take, xp
+        self._memory = None
+
+    def __call__(self, part, D):
+        if self._memory is None or len(self._memory) < len(D):
+            self._memory = self._xp.empty(D.shape, D.dtype)
+        for i in range(len(self._layers)):
+            self._hand_over(i, part, D)
+
+    def _hand_over(self, i, part, D):
+        try:
+            H = self._layers[i].of_distances(D, self._memory[: len(D)], self._xp)
+            self._take(i, part, H)
+        except MemoryError:
+            if i == 0:
+                raise
+            # The whole tile cannot be taken back once the first layer has had it.
+            if len(D) == 1:
+                raise _TileIsLost from None
+            half = len(D) // 2
+            self._hand_over(i, slice(part.start, part.start + half), D[:half])
+            self._hand_over(i, slice(part.start + half, part.stop), D[half:])
+
+
+class _TileIsLost(MemoryError):
+    """There is no memory, and part of the work on a tile cannot be undone."""
 
 
 def stream(job, layer, X, consumer, rows=None):
@@ -162,28 +211,21 @@ def stream(job, layer, X, consumer, rows=None):
     ----------
     job : Job
         Its memory is for all that is allocated here and by the consumer.
-    layer : RBFLayer or TanhLayer
     X : array-like of shape (n_rows, n_features)
         NumPy array or memmap, an array of ``engine.xp``, or a `Source`. Only the rows of one
         tile are copied, and only if they are not C-ordered. They travel in their own dtype.
         Of a source, the rows of two tiles are in memory: the next one is read meanwhile.
-    consumer : Consumer
     rows : ndarray of int, optional
         Row numbers in the order in which they flow; all rows in order by default.
     """
-    sink = ConsumerSink(job.engine.xp, layer, consumer)
+    sink = _ConsumerSink(job.engine.xp, layer, consumer)
     _flow(job, layer, X, rows).into(sink, consumer)
 
 
 def stream_into(job, layer, X, out):
-    """Evaluate the layer on X, tile by tile, and leave H in `out`.
+    """Evaluate the layer on X as `stream` does, and leave H in `out`.
 
-    Parameters
-    ----------
-    job, layer, X
-        As for `stream`.
-    out : array of shape (n_rows, n_units), of the host or of ``engine.xp``
-        Not counted in the memory of the job.
+    `out` is of the host or of ``engine.xp``, and not counted in the memory of the job.
     """
     _flow(job, layer, X).into(job.engine.sink(out))
 
@@ -202,7 +244,7 @@ def stream_all(job, layers, X, consumer, rows=None):
     hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
     shared = replace(
         consumer,
-        take=OfDistances(layers, consumer.take, job.engine.xp),
+        take=_OfDistances(layers, consumer.take, job.engine.xp),
         row_bytes=consumer.row_bytes + hidden_bytes,
     )
     stream(job, distances, X, shared, rows)
@@ -273,13 +315,13 @@ class _Flow:
                         evaluate(place, prepared, basic, block, H)
                         progress.lap("layer")
                         H = H if consumer.keeps_hidden else None
-                        hand_over(engine, layer, sink, part, block, H, self.rows)
+                        self._hand_over(sink, part, block, H)
                         del block, H  # before the next rows take as much
                         progress.lap(sink.stage)
                         progress.advance(part.stop - part.start)
                         start = part.stop
             except MemoryError as error:
-                if tile == 1 or isinstance(error, TileIsLost):
+                if tile == 1 or isinstance(error, _TileIsLost):
                     raise
                 tile //= 2
                 sink.free()
@@ -299,8 +341,8 @@ class _Flow:
             job.engine.hidden(job.engine.prepare_for_few(layer), block, out=H)
             progress.lap("layer")
             H = H if consumer.keeps_hidden else None
-            hand_over(job.engine, layer, sink, part, block, H, self.rows)
-        except TileIsLost:
+            self._hand_over(sink, part, block, H)
+        except _TileIsLost:
             raise
         except MemoryError:
             sink.free()
@@ -310,6 +352,21 @@ class _Flow:
         sink.close()
         progress.close()
         return True
+
+    def _hand_over(self, sink, part, block, H):
+        """Give a tile to the sink, and refuse answers that are no numbers; also H, if it is given.
+
+        `block` are the rows of the tile.
+        """
+        engine, layer = self.job.engine, self.layer
+        try:
+            if H is not None:
+                check_hidden(layer, block, H, engine.xp)
+            sink.put(part)
+        except NotNumbers:
+            block = block.toarray() if issparse(block) else engine.to_host(block)
+            numbers = part.start if self.rows is None else self.rows[part]
+            raise ValueError(why_no_numbers(layer, *largest_of(block, numbers))) from None
 
     def _patch_bytes(self, consumer):
         """What patches of images may take: only they are to know it before a tile is planned."""

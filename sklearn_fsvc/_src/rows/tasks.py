@@ -18,14 +18,9 @@ from .validation import to_host
 
 @dataclass(frozen=True)
 class Place:
-    """How work is done where a block is.
+    """How work is done where a block is."""
 
-    Parameters
-    ----------
-    device, max_memory
-        As the user gave them; they hold for each task.
-    """
-
+    # As the user gave them; they hold for each task.
     device: str
     max_memory: int | str | None
 

@@ -85,7 +85,6 @@ def rows_per_tile(n_rows, row_bytes, fixed_bytes, limit, preferred):
 
     Parameters
     ----------
-    n_rows : int
     row_bytes, fixed_bytes : int
         Bytes that a row of the tile needs, and that are needed whatever the tile.
     limit : int

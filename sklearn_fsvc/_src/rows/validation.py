@@ -154,7 +154,7 @@ def _is_plain(estimator, X):
 
 
 def _are_plain(targets, n_rows):
-    """The same of targets: some, of one column each."""
+    """Return whether targets, of one column each, are as scikit-learn would leave them."""
     return bool(targets) and all(
         type(y) is np.ndarray
         and y.shape == (n_rows,)

@@ -1,9 +1,9 @@
 """HiddenSizeSearchCV: GridSearchCV over networks that share most of their work.
 
 `groups` finds candidates that differ only in what one pass over the rows can serve;
-`shared` makes the passes of a `task`, for each split or for all of them; `networks` turns their
-statistics into networks and scores, behind the `steps` of a pipeline; `look_up` gives those
-to GridSearchCV, in `parts` for which there is memory, and it does the rest.
+`shared` makes the passes, for each split or for all of them; `networks` turns their
+statistics into networks and scores, behind what stands `around` them; `look_up` gives those
+to GridSearchCV, in parts for which there is `room` in memory, and it does the rest.
 """
 
 from copy import copy
@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from ..callbacks import UNHEARD, FitTask, Observable
+from ..cautions import warn
 from ..documentation import Documented
 from ..estimators.state import Versioned
 from ..estimators.turns import changed
@@ -29,11 +30,9 @@ from ..rows.sources import Source
 from .around import last_step
 from .groups import group_candidates, is_network
 from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
-from .parts import parts_of
-from .reports import summary, warn_of, warn_of_fits
+from .room import in_parts
 from .scoring import check_scoring, may_want_probabilities
-from .shared import fit_split, fit_splits
-from .task import Task
+from .shared import Task, fit_split, fit_splits
 
 
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
@@ -198,7 +197,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         with parallel_config("threading"):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
-        warn_of(findings)
+        findings.warn()
 
     def _open(self, X, y, params):
         """X as a `Source` if it is one, y, and the parameters of fit."""
@@ -219,10 +218,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         findings, n_splits = self._findings, len(self._findings.splits)
-        base, candidates = findings.estimator, findings.candidates
-        each = (clone(base).set_params(**clone(p, safe=False)) for p in candidates)
-        warn_of_fits(map(last_step, each), n_splits)
-        parts, kept_bytes = parts_of(findings, findings.y, self.return_train_score)
+        _warn_of_fits(findings)
+        parts, kept_bytes = in_parts(findings, findings.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else UNHEARD
         search = search.part("search", 1 + len(parts), in_order=False).begin()
         self._share(search, parts[0], kept_bytes)
@@ -258,8 +255,9 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         n_splits = len(findings.splits)
         passes = search.part("passes", len(groups) * n_splits, number=0, in_order=False).begin()
         task = Task(
-            findings.streamed, findings.y, self._fit_params(findings.params), findings.splits,
-            self.return_train_score, self.verbose, passes, part, kept_bytes,
+            X=findings.streamed, y=findings.y, fit_params=self._fit_params(findings.params),
+            splits=findings.splits, return_train_score=self.return_train_score,
+            verbose=self.verbose, passes=passes, part=part, kept_bytes=kept_bytes,
             wants_probabilities=may_want_probabilities(self.scoring),
         )  # fmt: skip
         jobs, n_passes = [], 0
@@ -272,7 +270,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
                 for fitted in on_all_splits:
                     findings.add(fitted)
         if self.verbose:
-            print(summary(groups, n_passes + len(jobs), findings))
+            print(findings.summary(groups, n_passes + len(jobs)))
         task = replace(task, n_jobs=min(findings.n_jobs, max(1, len(jobs))))
         found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             delayed(_attempt)(fit_split, group, task, *which) for group, *which in jobs
@@ -291,6 +289,19 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         self.scorer_ = scorer_for(inner.scorer_, self.estimator)
         if self.refit:
             self.best_estimator_ = inner.best_estimator_.estimator_
+
+
+def _warn_of_fits(findings):
+    """Say what a search costs whose networks share nothing, before it begins."""
+    base, n_splits = findings.estimator, len(findings.splits)
+    each = (clone(base).set_params(**clone(p, safe=False)) for p in findings.candidates)
+    n = sum(getattr(last_step(one), "readout", None) == "softmax" for one in each)
+    if n:
+        warn(
+            f'readout="softmax" shares no work: {n} candidates on {n_splits} splits are '
+            f"{n * n_splits} fits, of about 15 passes over the rows each. To be quick, search with "
+            'readout="ridge", and fit the best candidate with "softmax".'
+        )
 
 
 def _fitted_attributes(search):

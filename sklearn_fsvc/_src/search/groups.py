@@ -18,18 +18,12 @@ from .around import last_step, prefix_of
 
 @dataclass
 class Group:
-    """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius.
+    """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius."""
 
-    Attributes
-    ----------
-    estimator : estimator
-        Not fitted, with the parameters that all have, and the largest of the sizes.
-    members : dict
-        Number of the candidate -> its parameters n_hidden, alpha, and kernel and radius if
-        it has them.
-    """
-
+    # Not fitted, with the parameters that all have, and the largest of the sizes.
     estimator: object
+    # Number of the candidate -> its parameters n_hidden, alpha, and kernel and radius if it has
+    # them.
     members: dict = field(default_factory=dict)
 
     def add(self, candidate, estimator):
@@ -52,7 +46,7 @@ class Group:
 
     @property
     def smallest_alpha(self):
-        """Of the penalties that are given; infinite where none is."""
+        """Return the smallest penalty that is given; infinity where none is."""
         given = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
         return min(map(float, given), default=float("inf"))
 
@@ -70,19 +64,10 @@ def _shape(parameters):
 
 
 def group_candidates(base, candidates):
-    """Groups of the candidates that share something.
+    """Return the `Group` of candidates that share something.
 
-    Parameters
-    ----------
-    base : estimator
-    candidates : list of dict
-        Parameters of each.
-
-    Returns
-    -------
-    list of Group
-        Candidates in none of them have a network whose readout is not one ridge, or that
-        cannot be fitted at all.
+    Those in none of them have a network whose readout is not one ridge, or that cannot be fitted
+    at all.
     """
     prefix, groups = prefix_of(base), {}
     for number, parameters in enumerate(candidates):

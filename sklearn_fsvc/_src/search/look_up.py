@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.metrics._scorer import _Scorer
 from sklearn.utils import get_tags
@@ -18,50 +19,31 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
 from ..callbacks import Observable, with_callbacks
+from ..cautions import warn
 from ..estimators.parts import parts_of
 from ..rows.sources import InMemory, Source, some_rows
 from .around import last_step, told
 from .groups import is_changed
 from .networks import Fitted, key_of
-from .parts import share_memory
+from .room import share_memory
 from .shared import score_again
+
+# Ill-conditioned candidates that a warning names.
+_NAMED = 5
 
 
 class Findings:
-    """What is known of the candidates.
-
-    Parameters
-    ----------
-    X : array-like
-        The rows themselves.
-    estimator : estimator
-        The user's.
-    candidates : list of dict
-    y, params
-        The targets, and other arguments of the search's `fit`.
-
-    Attributes
-    ----------
-    splits : list of (ndarray of int, ndarray of int)
-        Training and test rows, once they are known.
-    fitted : dict
-        (candidate, key of the training rows) -> Fitted.
-    errors : dict
-        Candidate -> why it could not share its work.
-    alone : set
-        The candidates that had a fit of their own.
-    streamed : Source or array-like
-        The rows as networks meet them.
-    n_jobs : int
-        Threads that work at the same time.
-    """
+    """What is known of the candidates: the arguments of the search's `fit`, and what was found."""
 
     def __init__(self, X, estimator, candidates, y=None, params=None):
         self.X, self.estimator, self.candidates = X, estimator, candidates
         self.y, self.params = y, params
-        self.splits, self.fitted, self.errors, self.alone = [], {}, {}, set()
-        self.streamed = _streamed(X, estimator)
-        self.n_jobs = 1
+        self.splits = []  # training and test rows, once they are known
+        self.fitted = {}  # (candidate, key of the training rows) -> Fitted
+        self.errors = {}  # candidate -> why it could not share its work
+        self.alone = set()  # the candidates that had a fit of their own
+        self.streamed = _streamed(X, estimator)  # the rows as networks meet them
+        self.n_jobs = 1  # threads that work at the same time
 
     def __deepcopy__(self, memo):
         # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole
@@ -89,10 +71,33 @@ class Findings:
         """The rows with these numbers, for the user."""
         return some_rows(self.X, numbers)
 
-    def problems(self):
-        """The parameters of candidates whose equations were ill-conditioned on some split."""
+    def summary(self, groups, n_passes):
+        """The plan of the search, for people to read."""
+        n_candidates, n_shared = len(self.candidates), sum(len(group.members) for group in groups)
+        return (
+            f"[HiddenSizeSearchCV] {n_candidates} candidates on {len(self.splits)} splits: "
+            f"{n_shared} of them in {n_passes} passes, {n_candidates - n_shared} fitted one by one"
+        )
+
+    def warn(self):
+        """Say what was ill-conditioned, and what had to be fitted one by one after all."""
         numbers = {number for fitted in self.fitted.values() for number in fitted.problems}
-        return [self.candidates[number] for number in sorted(numbers)]
+        problems = [str(self.candidates[number]) for number in sorted(numbers)]
+        if problems:
+            named = "; ".join(problems[:_NAMED])
+            more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+            warn(
+                f"{len(problems)} of {len(self.candidates)} candidates are ill-conditioned, and "
+                f"directions were left out of their ridge readouts: {named}{more}. Raise alpha, or "
+                "use fewer or narrower units.",
+                ConvergenceWarning,
+            )
+        not_shared = [error for name, error in self.errors.items() if name in self.alone]
+        if not_shared:
+            warn(
+                f"{len(self.errors)} candidates could not share their work and were fitted one by "
+                f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}"
+            )
 
     def with_shared_times(self, results):
         """Results of the first candidates on each split, with a share of the time of passes."""
@@ -128,12 +133,8 @@ class Candidate(Observable, BaseEstimator):
     """A candidate that looks its fit and its answers up; rows are row numbers.
 
     Where nothing was found it has a fit of its own. A candidate without a number is the
-    best one, which is fitted to all rows.
-
-    Attributes
-    ----------
-    estimator_ : estimator
-        What `fit` of the user's own estimator would have left.
+    best one, which is fitted to all rows. `estimator_` is what `fit` of the user's own estimator
+    would have left.
     """
 
     def __init__(self, findings):

@@ -1,13 +1,12 @@
 """The networks of a group from their statistics, and their scores, all at once."""
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 
+from ..engines import Engine
 from ..estimators.answering import answer_outside
 from ..estimators.parts import Parts, Task, parts_of
 from ..kernels import kernel_of
@@ -21,41 +20,26 @@ from ..readouts.held_out import (
     that_judge,
 )
 from ..readouts.linear import LinearReadout
-from ..readouts.statistics import RidgeStatistics
 from ..rows.streaming import Consumer, compute_dtype, stream_all
 from .around import with_last_step
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The networks of a group that were trained on one split.
+    """The networks of a group that were trained on one split."""
 
-    Attributes
-    ----------
-    pipeline : Pipeline, TransformedTargetRegressor or None
-        What is fitted and stands around the network.
-    networks : dict
-        Candidate -> the network that its own fit would have given.
-    problems : dict
-        Candidate -> what was wrong with its equations.
-    scores : dict
-        (candidate, key of the rows) -> decision values (rows, outputs).
-    fit_time, score_time : float
-        Seconds, in equal shares for each candidate.
-    work : object
-        What they came from, to make other decision values.
-    split : int
-        The number of the split.
-    """
-
+    # What is fitted and stands around the network.
     pipeline: object = None
+    # Candidate -> the network that its own fit would have given.
     networks: dict = field(default_factory=dict)
-    problems: dict = field(default_factory=dict)
+    problems: dict = field(default_factory=dict)  # candidate -> what was wrong with its equations
+    # (candidate, key of the rows) -> decision values (rows, outputs).
     scores: dict = field(default_factory=dict)
+    # Seconds, in equal shares for each candidate.
     fit_time: float = 0.0
     score_time: float = 0.0
-    work: object = None
-    split: int = 0
+    work: object = None  # what they came from, to make other decision values
+    split: int = 0  # the number of the split
 
     def estimator(self, candidate):
         """What `fit` of the candidate would have left."""
@@ -76,44 +60,15 @@ def layers_of(group, layer):
     return [replace(layer, kernel=kernel_of(k), radius=float(radius)) for k, radius in shapes]
 
 
-class Sums(NamedTuple):
-    """The statistics of a layer.
-
-    Attributes
-    ----------
-    all : RidgeStatistics
-        Of all training rows.
-    held : sequence of RidgeStatistics
-        Of the sets of rows by which a penalty is judged, where one is to be found; but the
-        first, of no more units than are judged by more than one.
-    """
-
-    all: RidgeStatistics
-    held: Sequence = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Common:
-    """What the networks of a group have in common.
+    """What the networks of a group have in common."""
 
-    Attributes
-    ----------
-    network : classifier or regressor
-        Not fitted.
-    parts : Parts
-        With the units of the largest, and the task that the sums are of.
-    task : Task
-        What each network knows of y.
-    engine : Engine
-    trials : Trials
-        What was tried for the layer.
-    """
-
-    network: object
-    parts: Parts
-    task: Task
-    engine: object
-    trials: Trials
+    network: object  # not fitted
+    parts: Parts  # with the units of the largest, and the task that the sums are of
+    task: Task  # what each network knows of y
+    engine: Engine
+    trials: Trials  # what was tried for the layer
 
     def with_readout(self, layer, solution, found, parameters, unseen=None):
         """The network with the first units of a layer and a readout; None if that is not finite.
@@ -166,7 +121,7 @@ def solve(common, group, layers, sums, unseen_of=None):
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
         members, start = group.of_shape(shape, layer), common.trials.first_alpha
-        unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.all)
+        unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.total)
         for candidate, solution, found in _solutions(of_layer, members, start, unseen):
             model = common.with_readout(layer, solution, found, group.members[candidate], unseen)
             if model is None:
@@ -189,7 +144,7 @@ def _solutions(sums, members, start, unseen):
         if is_word(alpha, "auto"):
             pairs = [_found(sums, size, start, also) for size in sizes]
         else:
-            solutions = sums.all.solve_leading(float(alpha), sizes, also)
+            solutions = sums.total.solve_leading(float(alpha), sizes, also)
             pairs = [(solution, float(alpha)) for solution in solutions]
         by_size = dict(zip(sizes, pairs, strict=True))
         yield from ((candidate, *by_size[size]) for size, candidate in here)
@@ -198,30 +153,20 @@ def _solutions(sums, members, start, unseen):
 def _found(sums, size, start, also):
     """The readout of the first units with the penalty that is found for them, and how."""
     held = that_judge(sums.held, size)
-    found = search_penalty(folds_of(sums.all, held, n_judges(size)), start)
-    return sums.all.leading(size).solve(found.alpha, also=also), found
+    found = search_penalty(folds_of(sums.total, held, n_judges(size)), start)
+    return sums.total.leading(size).solve(found.alpha, also=also), found
 
 
 def score(job, group, layers, X, networks):
-    """Candidate -> its decision values for rows X, in one pass for all of them.
+    """Return by candidate its decision values for clean rows X, in one pass for all `networks`.
 
     Networks of one size meet H together, as one readout.
-
-    Parameters
-    ----------
-    job : Job
-    X : array-like
-        Clean rows.
-    networks : dict
-        As of `Fitted`; those to be scored.
     """
     pairs = [
         (shape, layer)
         for shape, layer in zip(group.shapes, layers, strict=True)
         if any(candidate in networks for *_, candidate in group.of_shape(shape, layer))
     ]
-    if not pairs:
-        return {}
     shapes, layers = zip(*pairs, strict=True)
     dtype = compute_dtype(layers[0].units.dtype, X.dtype)
     layers = [layer.astype(dtype) for layer in layers]
@@ -254,13 +199,7 @@ def _readouts(engine, members, layer, networks, n_rows):
 
 
 class _Readout:
-    """The readouts of the networks of one size, side by side.
-
-    Parameters
-    ----------
-    networks : dict
-        Candidate -> fitted network.
-    """
+    """The readouts of the networks of one size, by candidate, side by side."""
 
     def __init__(self, engine, networks, dtype, n_rows):
         models, self._parts = list(networks.values()), parts_of(next(iter(networks.values())))

@@ -13,14 +13,6 @@ def check_scoring(scoring, estimator, candidates, y):
     """Raise if a scorer of scikit-learn's asks for what no candidate has, or is not for this y.
 
     No fit could be scored: there would be a traceback for each, and NaN.
-
-    Parameters
-    ----------
-    scoring : str, callable, list, tuple, dict or None
-        As of a search.
-    candidates : list of dict
-    y : object
-        As `fit` takes it.
     """
     if "roc_auc" in (name for name in _each(scoring) if isinstance(name, str)):
         _check_two_classes(y)
@@ -69,6 +61,5 @@ def _methods_of(scorer):
 def _why_not(network, method):
     try:
         getattr(network, method)
-    except AttributeError as error:
+    except AttributeError as error:  # what stands around a network has what it has
         return str(error)
-    return f"a step before the network has no {method}."

@@ -6,8 +6,10 @@ from time import perf_counter
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..callbacks import FitTask
 from ..engines import get_engine
 from ..estimators.network import with_rows
 from ..estimators.parts import Parts, generator, parts_of
@@ -16,45 +18,70 @@ from ..readouts.held_out import FEW, Trials, parts_to_hold_out
 from ..readouts.ridge import gather
 from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
+from ..readouts.sums import Sums
 from ..readouts.unseen import Unseen
 from ..rows.job import Job
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import check_rows
-from .around import last_step, without_targets
+from .around import arrive, last_step, sample_weight_of, without_targets
 from .groups import Group
-from .networks import Common, Fitted, Sums, key_of, layers_of, score, solve
-from .steps import arrive, sample_weight_of
-from .task import Task
+from .networks import Common, Fitted, key_of, layers_of, score, solve
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a search is to do: the arguments of its fit, and the splits."""
+
+    X: object
+    y: object
+    fit_params: dict
+    splits: list[tuple[np.ndarray, np.ndarray]]  # training and test rows
+    return_train_score: bool
+    verbose: int
+    passes: FitTask  # of which each pass is a part
+    part: range  # the candidates that are scored at once
+    kept_bytes: int  # that decision values take which wait
+    n_jobs: int = 1  # passes that run at the same time
+    wants_probabilities: bool = False  # whether networks may be asked for them
+
+    def job(self, network, engine):
+        """What one of the passes that run at the same time has."""
+        job = network._job(engine, "fit")
+        limit = (job.memory_limit - self.kept_bytes) // self.n_jobs
+        return replace(job, max_memory=max(1, limit))
+
+    def training_set(self, split):
+        """X, y and fit parameters of the training rows of a split."""
+        train = self.splits[split][0]
+        return (
+            some_rows(self.X, train),
+            _safe_indexing(self.y, train),
+            _check_method_params(self.X, params=self.fit_params, indices=train),
+        )
+
+    def scored_rows(self, split):
+        """The sets of rows whose scores are wanted, the test set first."""
+        train, test = self.splits[split]
+        return [test, train] if self.return_train_score else [test]
+
+    def name(self, split):
+        """Return the name of a split, for people to read."""
+        return f"split {split + 1} of {len(self.splits)}"
 
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
-    """A group at work on its largest network.
-
-    Attributes
-    ----------
-    network : classifier or regressor
-        Not fitted.
-    parts : Parts
-        Its own, with units and a task that know the rows.
-    layers : list
-        One for each shape of the group.
-    trials : Trials
-        What was tried for the layer.
-    job : Job
-    device : str or None
-        The engine of the job, once there is no job.
-    """
+    """A group at work on its largest network."""
 
     group: Group
     task: Task
-    network: object
-    parts: Parts
-    layers: list
-    trials: Trials
+    network: object  # not fitted
+    parts: Parts  # its own, with units and a task that know the rows
+    layers: list  # one for each shape of the group
+    trials: Trials  # what was tried for the layer
     job: Job
-    device: str | None = None
+    device: str | None = None  # the engine of the job, once there is no job
 
     @classmethod
     def begin(cls, group, task, network, parts, job, samples, part):
@@ -86,7 +113,7 @@ class _Pass:
         return map(Sums, work.statistics(samples, what), zip(*of_held, strict=True))
 
     def statistics(self, samples, what, rows=None):
-        """Of each layer, over some rows of the samples."""
+        """Return the statistics of each layer over some rows of the samples."""
         dtype = self._statistics_dtype(len(samples))
         return gather(self._named(self.job, what), self.layers, samples, rows, dtype)
 
@@ -94,7 +121,7 @@ class _Pass:
         return replace(job, verbose=self.task.verbose, what=f"HiddenSizeSearchCV {what}")
 
     def _statistics_dtype(self, n_rows):
-        """In which H is multiplied with itself: float64 if rounding would rival a penalty.
+        """Return the dtype in which H is multiplied with itself: float64 if a penalty is so small.
 
         H'H of n rows in float32 is rounded by about n times its epsilon.
         """
@@ -118,7 +145,7 @@ class _Pass:
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 
     def scored(self, split, fitted, part):
-        """The same, with the decision values of a part of the candidates for the split."""
+        """Return the same with the decision values of a part of the candidates for the split."""
         start = perf_counter()
         test, *more = self.task.scored_rows(split)
         networks = {c: network for c, network in fitted.networks.items() if c in part}
@@ -141,13 +168,8 @@ class _Pass:
         return {(candidate, key_of(rows)): scores for candidate, scores in found.items()}
 
 
-def fit_split(group, task, split, number):
-    """The networks of a group on one split, in a pass with a number.
-
-    Returns
-    -------
-    Fitted
-    """
+def fit_split(group, task, split, number) -> Fitted:
+    """The networks of a group on one split, in a pass with a number."""
     start = perf_counter()
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)
@@ -175,15 +197,10 @@ def score_again(fitted, part):
 
 
 def fit_splits(group, task, number):
-    """The networks of a group on all splits, if its layer is the same on all of them.
+    """Return the networks of a group on all splits, a `Fitted` for each, if they share a layer.
 
     The statistics of the training rows of a split are those of all rows less those of the
-    rows that the split holds out.
-
-    Returns
-    -------
-    list of Fitted, or None
-        None where each split needs a pass of its own.
+    rows that the split holds out. None where each split needs a pass of its own.
     """
     start = perf_counter()
     is_possible = _has_one_layer(group.estimator) and not group.has_auto

@@ -16,46 +16,28 @@ _KNOWN, _PROPOSED = 2, 2
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """What is known of the rows of a block.
+    """What is known of the rows of a block."""
 
-    Attributes
-    ----------
-    ranks, rows : ndarray of int
-        Of those that live, or were not looked at: ranks, ascending, and numbers in the block.
-    activity : ndarray of shape (n_known,), float64
-        Of the first of them, which were looked at.
-    told : tuple
-        How many live, how many were not looked at; ranks, rows and activities of those that are
-        proposed.
-    """
-
+    # Of those that live, or were not looked at: ranks, ascending, and numbers in the block.
     ranks: np.ndarray
     rows: np.ndarray
+    # (n_known,), float64: of the first of them, which were looked at.
     activity: np.ndarray = field(default_factory=lambda: np.empty(0))
+    # How many live, how many were not looked at; ranks, rows and activities of those that are
+    # proposed.
     told: tuple = ()
 
 
 @dataclass(frozen=True)
 class _Step:
-    """What is to be done in all blocks.
+    """What is to be done in all blocks."""
 
-    Attributes
-    ----------
-    n_new : int
-        The last centres, which rows that were looked at have not met.
-    horizon : int
-        Ranks below are settled.
-    until, upto : int
-        Rows of ranks below the first are looked at, living ones below the second proposed.
-    n : int
-        No block proposes more.
-    """
-
-    n_new: int
-    horizon: int
+    n_new: int  # the last centres, which rows that were looked at have not met
+    horizon: int  # ranks below are settled
+    # Rows of ranks below the first are looked at, living ones below the second proposed.
     until: int
     upto: int
-    n: int
+    n: int  # no block proposes more
 
 
 class LivingBlocks:
@@ -161,7 +143,7 @@ def _rows(shown, rows):
 
 
 def _meet(shown, rule, state, numbers, activity, units):
-    """Those of some rows that live on once they have met the units, and their activities."""
+    """Return which of some rows live on once they have met the units, and their activities."""
     if units is None or not len(numbers):
         return numbers, activity
     engine, shown = shown.engine, replace(shown, order=state.rows[numbers])

@@ -14,8 +14,6 @@ def mean_squared_gradients(job, layer, W, samples, rows=None):
 
     Parameters
     ----------
-    job : Job
-    layer : RBFLayer
     W : array of shape (n_outputs, n_units), of the host or of ``engine.xp``
     samples : Samples
         Their weights count; targets are not looked at.
@@ -39,18 +37,10 @@ def mean_squared_gradients(job, layer, W, samples, rows=None):
 
 
 def mean_outer_product(job, layer, W, samples, rows=None):
-    """The mean over rows of the outer product of the gradient with itself, over all outputs.
+    """Return the mean over rows of the outer product of the gradient with itself, over all outputs.
 
-    Its diagonal is what `mean_squared_gradients` finds; arguments are the same.
-
-    Parameters
-    ----------
-    layer : RBFLayer
-        Of Euclidean distances or their squares. The mean row should be near 0.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features), float64
+    Its diagonal is what `mean_squared_gradients` finds; arguments are the same. The layer is of
+    Euclidean distances or their squares, and the mean row should be near 0.
     """
     engine, dtype = job.engine, layer.hidden_dtype
     units, W = (engine.xp.ascontiguousarray(engine.to_device(A), dtype) for A in (layer.units, W))

@@ -5,6 +5,12 @@ that has reached the threshold is dead: no centre that is found later can make i
 none needs to meet it.
 """
 
+from dataclasses import replace
+
+import numpy as np
+
+from ..rows.fold import shares_of
+
 
 class _Centers:
     """Centres found so far, prepared in chunks: a full chunk is prepared once."""
@@ -32,20 +38,11 @@ class _Centers:
 
 
 class Living:
-    """The living rows of one worker.
+    """The living rows of one worker, of these ranks in the order of presentation, ascending.
 
-    A window holds the first of them: ranks in the order of presentation, rows as they are
-    compared, and activities in all centres so far. Rows behind the window are not read before
-    they are needed; then they meet all centres so far, and only the living ones stay.
-
-    Parameters
-    ----------
-    shown : Presentation
-    rule : NoveltyRule
-    ranks : ndarray of int
-        Positions in the order of presentation that are this worker's, ascending.
-    block_rows : int
-        Rows that are read in one go.
+    A window holds the first of them: ranks, rows as they are compared, and activities in all
+    centres so far. Rows behind the window are not read before they are needed, `block_rows` in one
+    go; then they meet all centres so far, and only the living ones stay.
     """
 
     def __init__(self, shown, rule, ranks, block_rows):
@@ -78,15 +75,42 @@ class Living:
         return survivors(self._engine, self._rule, window, self._centers.chunks())
 
 
-def survivors(engine, rule, window, chunks):
-    """What is left of some rows when they have met chunks of centres.
+class LivingTeam:
+    """`Living` rows of which each engine has its share."""
 
-    Parameters
-    ----------
-    window : tuple of arrays
-        Whatever belongs to the rows, the rows, and their activities, which are changed.
-    chunks : iterable
-        Centres as the engine prepares them.
+    def __init__(self, shown, rule, block_rows):
+        self._team, self._algebra = shown.engine.team, shown.engine.algebra
+
+        def begin(member, share, stop):
+            X, order = shown.X.part(share), shown.order
+            own = replace(shown, engine=member, X=X, order=order - share.start)
+            ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
+            return Living(own, rule, ranks, block_rows)
+
+        self._living = self._team.each(begin, shares_of(self._team, len(shown.X)))
+
+    def propose(self, n):
+        """Ranks, rows and activities of the first `n` living rows, fewer if there are no more."""
+        here, xp = self._algebra.here, self._algebra.xp
+        proposed = self._team.each(lambda _, living, stop: living.propose(n), self._living)
+        parts = [xp.concatenate(list(map(here, some))) for some in zip(*proposed, strict=True)]
+        first = xp.argsort(parts[0])[:n]
+        return tuple(part[first] for part in parts)
+
+    def announce(self, centers, horizon):
+        """These rows are centres, and all ranks below the horizon are settled."""
+
+        def tell(member, living, stop):
+            living.announce(member.algebra.here(centers), horizon)
+
+        self._team.each(tell, self._living)
+
+
+def survivors(engine, rule, window, chunks):
+    """Return what is left of some rows when they have met chunks of centres.
+
+    `window` holds whatever belongs to the rows, the rows, and their activities, which are changed;
+    `chunks` are centres as the engine prepares them.
     """
     for chunk in chunks:
         *_, rows, activity = window

@@ -20,8 +20,7 @@ from ..rows.sharded import Sharded
 from ..rows.sources import Source
 from ..rows.streaming import take_in_any_order, weigh
 from .distributed import LivingBlocks
-from .living import Living, living_bytes
-from .team import LivingTeam
+from .living import Living, LivingTeam, living_bytes
 
 # A round settles no more than this part of the rows that are read in one go, but for so few.
 _MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
@@ -47,36 +46,22 @@ class NoveltyRule:
 
 @dataclass(frozen=True, eq=False)
 class Presentation:
-    """Rows as they are presented: which ones, in what order, and where they are compared.
-
-    Parameters
-    ----------
-    engine : Engine
-    X : array-like of shape (n_rows, n_features)
-    order : ndarray of int
-        Row numbers in the order of presentation.
-    groups : ndarray of int of shape (n_rows,), optional
-        A code for each row of X. Each group is then presented as if it were the only data.
-    dtype : dtype, optional
-        dtype in which rows are compared; that of X by default.
-    block_rows : int, optional
-        Rows that are read in one go; what suits the engine by default. The centres are the
-        same for every size.
-    group_bytes : int
-        For small groups whose rows are compared all at once, all with all.
-    weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
-        Weights of the features, or a linear map: rows are compared once they are multiplied by
-        them.
-    """
+    """Rows as they are presented: which ones, in what order, and where they are compared."""
 
     engine: Engine
-    X: Any
-    order: np.ndarray
+    X: Any  # (n_rows, n_features)
+    order: np.ndarray  # row numbers in the order of presentation
+    # int, (n_rows,): a code for each row of X. Each group is then presented as if it were the only
+    # data.
     groups: np.ndarray | None = None
-    dtype: np.dtype | None = None
+    dtype: np.dtype | None = None  # dtype in which rows are compared; that of X by default
+    # Rows that are read in one go; what suits the engine by default. The centres are the same for
+    # every size.
     block_rows: int | None = None
+    # (n_features,) or (n_features, n_inputs): weights of the features, or a linear map: rows are
+    # compared once they are multiplied by them.
     weights: np.ndarray | None = None
-    group_bytes: int = 0
+    group_bytes: int = 0  # for small groups whose rows are compared all at once, all with all
 
     def __len__(self):
         return len(self.order)
@@ -134,8 +119,6 @@ def rounds(engine, workers, rule, n):
         Settles.
     workers : list of Living
         Each has ranks of its own.
-    rule : NoveltyRule
-    n : int
 
     Yields
     ------
@@ -211,8 +194,6 @@ def novel_rows(shown, rule, limit=None):
 
     Parameters
     ----------
-    shown : Presentation
-    rule : NoveltyRule
     limit : int, optional
         Stop at the first row that is one more than this. Groups that were not reached by
         then are left out.

@@ -30,20 +30,11 @@ _SMALLEST = 30.0
 
 
 class FoundRadius(NamedTuple):
-    """What `search_radius` finds.
-
-    Attributes
-    ----------
-    radius : float
-    found : ndarray of int
-        What the pass at that radius found.
-    beyond : float or None
-        The largest radius that was seen to make more rows novel than wanted.
-    """
+    """What `search_radius` finds."""
 
     radius: float
-    found: np.ndarray
-    beyond: float | None
+    found: np.ndarray  # what the pass at that radius found
+    beyond: float | None  # the largest radius that was seen to make more rows novel than wanted
 
 
 def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, enough=None):
@@ -184,14 +175,12 @@ def _median(numbers):
     """
     half = len(numbers) // 2
     numbers.partition(half)
-    upper = numbers[half:]
-    if np.isnan(upper.max()):  # which is sorted to the end
-        return np.nan
-    return upper[0] if len(numbers) % 2 else np.mean([numbers[:half].max(), upper[0]])
+    middle = numbers[half]
+    return middle if len(numbers) % 2 else np.mean([numbers[:half].max(), middle])
 
 
 def _distances(shown, metric):
-    """Those between each two of the first rows, in one dimension, on the host.
+    """Return the distances between each two of the first rows, in one dimension, on the host.
 
     They are few, and what picks them is not worth the kernels that a GPU would compile for it.
     """

@@ -53,8 +53,6 @@ def fit_layer(request, job, samples, groups=None):
 
     Parameters
     ----------
-    request : RBFRequest
-    job : Job
     samples : Samples
         With an order.
     groups : ndarray of int of shape (n_rows,), optional
@@ -123,23 +121,13 @@ class _Room:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The rows and radii that a request means for the rows that are presented.
-
-    Parameters
-    ----------
-    most : int
-        Centres that there is memory for.
-    verbose : int
-        1 prints how far a search for the selection radius is, 2 each of its passes.
-    what : str
-        Who selects, for people to read.
-    """
+    """The rows and radii that a request means for the rows that are presented."""
 
     request: RBFRequest
     shown: Presentation
-    most: int
-    verbose: int
-    what: str
+    most: int  # centres that there is memory for
+    verbose: int  # 1 prints how far a search for the selection radius is, 2 each of its passes
+    what: str  # who selects, for people to read
 
     @cached_property
     def natural(self):
@@ -182,7 +170,6 @@ class _Search:
         return max(wanted, least_novel(self.shown, self.request.overlap))
 
     def all_novel(self, radius):
-        """All rows that are novel."""
         found, _ = novel_rows(self.shown, self.rule(radius), self.most)
         if len(found) > self.most:
             raise ValueError(
@@ -192,7 +179,6 @@ class _Search:
         return self.shown.order[found]
 
     def first_novel(self, n, radius):
-        """The first `n` rows that are novel."""
         return self.shown.order[first_novel_rows(self.shown, self.rule(radius), n)]
 
     def searched(self, n):

@@ -21,41 +21,27 @@ SELECTIONS = ("per_class", "global", "random")
 
 @dataclass(frozen=True)
 class RBFRequest:
-    """What the user asked of an RBF layer.
+    """What the user asked of an RBF layer."""
 
-    Parameters
-    ----------
-    size_name : str
-        Name of the parameter that `n_units` is.
-    n_units : int or None
-    radius, selection_radius, overlap, selection, metric, shuffle, random_state
-        As of `RBFClassifier`.
-    kernel : Kernel or str
-        That of the rule of novelty.
-    weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
-        Rows are compared multiplied by them, weights or a linear map.
-    is_tried : bool
-        Whether ``radius="auto"`` is found later, by held-out error.
-    part_of_natural : float
-        How far it goes else from the selection radius to the natural radius.
-    filled : float or None
-        The part of `n_units` with which a search for a selection radius may end; None for all
-        of them.
-    """
-
-    size_name: str
+    size_name: str  # name of the parameter that `n_units` is
     n_units: int | None
+    # As of `RBFClassifier`.
     radius: float | str
     selection_radius: float | None
     overlap: float
     selection: str
     metric: str
-    kernel: Kernel | str
+    kernel: Kernel | str  # that of the rule of novelty
     shuffle: bool
     random_state: Any
+    # (n_features,) or (n_features, n_inputs): rows are compared multiplied by them, weights or a
+    # linear map.
     weights: np.ndarray | None = None
-    is_tried: bool = False
+    is_tried: bool = False  # whether ``radius="auto"`` is found later, by held-out error
+    # How far it goes else from the selection radius to the natural radius.
     part_of_natural: float = 0.0
+    # The part of `n_units` with which a search for a selection radius may end; None for all of
+    # them.
     filled: float | None = None
 
     def check(self):

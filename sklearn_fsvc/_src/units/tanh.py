@@ -27,17 +27,11 @@ _TOO_LARGE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TanhRequest:
-    """What the user asked of a tanh layer.
+    """What the user asked of a tanh layer: parameters of `TanhProjector`."""
 
-    Parameters
-    ----------
-    n_units : int
-    weights, scale, image_shape, patch_size, bias, random_state
-        As of `TanhProjector`.
-    """
-
+    size_name: str  # name of the parameter that `n_units` is
     n_units: int
     weights: str
     scale: float | str
@@ -46,16 +40,16 @@ class TanhRequest:
     bias: bool
     random_state: Any
 
-    def check(self, size_name):
+    def check(self):
         """Raise for what cannot be used."""
-        check_count(size_name, self.n_units)
+        check_count(self.size_name, self.n_units)
         check_choice("weights", self.weights, WEIGHTS)
         check_positive_or_auto("scale", self.scale)
         check_flag("bias", self.bias)
         read_fields(self.image_shape, self.patch_size)
 
     @property
-    def is_auto(self):
+    def has_auto_scale(self):
         """Whether the scale is read off the data."""
         return isinstance(self.scale, str)
 
@@ -67,7 +61,7 @@ class TanhRequest:
     @property
     def needs_rows(self):
         """Whether the layer depends on the training rows."""
-        return self.needs_classes or self.is_auto
+        return self.needs_classes or self.has_auto_scale
 
     def fields(self, n_features, seed):
         """What each unit sees of an image, or None."""
@@ -78,32 +72,26 @@ class TanhRequest:
         return Fields.draw(self.n_units, image_shape, patch_size, seed)
 
     def biases(self, seed):
-        """Of all units, in float64."""
+        """Return the biases of all units, in float64."""
         if not self.bias:
             return np.zeros(self.n_units)
         return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
 
 
-def fit_layer(request, job, samples, codes=None, feature_weights=None):
+def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLayer:
     """The tanh layer that was asked for.
 
     Unit by unit: with the same seed, fewer units are a prefix of more.
 
     Parameters
     ----------
-    request : TanhRequest
     job : Job
         Its memory is for what is taken where the rows lie, beside the layer.
-    samples : Samples
     codes : ndarray of int of shape (n_rows,), optional
         Classes; read only where the weights need them.
     feature_weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
         Weights, or a linear map. Units are those for rows that are multiplied by them, and are
         multiplied by them instead.
-
-    Returns
-    -------
-    layer : TanhLayer
     """
     X, dtype = samples.X, hidden_dtype(samples.X.dtype)
     algebra = job.algebra_of(X)
@@ -132,7 +120,7 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None):
     if fields is not None:
         fields.mask(W, xp)
     b = request.biases(biases)
-    if request.is_auto:
+    if request.has_auto_scale:
         deviation = sample.deviation(fields)
         b *= reach(deviation)
         b -= sample.scale(W, deviation)
@@ -170,12 +158,12 @@ def _bring_near_one(W, xp):
 
 
 def _lengths(W, xp):
-    """Of the weights of each unit; 1 where there are none."""
+    """Return the length of the weights of each unit; 1 where there are none."""
     lengths = xp.linalg.norm(W, axis=1)
     lengths[lengths == 0] = 1
     return lengths
 
 
 def _expected_lengths(W, fields):
-    """Of normal weights, on average."""
+    """Return the length that normal weights have on average."""
     return np.sqrt(np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W)))

@@ -91,18 +91,18 @@ def test_errors_of_computing_end_the_reader(error):
     assert tap.closed == tap.calls == 2
 
 
-def test_memory_that_runs_out_while_reading_halves_the_tile(monkeypatch):
+def test_memory_that_runs_out_while_reading_halves_the_tile():
     """Of the reader's thread, too: the rows before it are counted once."""
     source, blocks = open_rows(Shelf(X), None)[0], []
-    read = type(source).blocks
+    read = source.blocks
 
-    def few(self, rows, n):
-        for block in read(self, rows, n):
+    def few(rows, n):
+        for block in read(rows, n):
             if len(block) > 12:
                 raise MemoryError
             yield block
 
-    monkeypatch.setattr(type(source), "blocks", few)
+    source.blocks = few
     consumer = Consumer(lambda part, H: blocks.append(H.copy()), tile_rows=50)
     stream(Job(get_engine("jit")), LAYER, source, consumer)
     H = np.concatenate(blocks)

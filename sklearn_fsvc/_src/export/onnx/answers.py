@@ -16,21 +16,9 @@ def layer_for(model, dtype):
 
 
 def add_scores(graph, model, X, dtype):
-    """The scores of rows, as of a `Question`.
+    """Return the name of the scores (rows, n_scores), float64, of rows X, as of a `Question`.
 
-    Parameters
-    ----------
-    graph : Graph
-    model : Network or Mixture
-        Fitted.
-    X : str
-    dtype : dtype
-        Of X, as the model takes it.
-
-    Returns
-    -------
-    str
-        (rows, n_scores), float64.
+    The model, a `Network` or `Mixture`, is fitted; `dtype` is that of X as it takes them.
     """
     model = model._as_it_stands()
     if isinstance(model, Mixture):
@@ -78,12 +66,9 @@ def _readout(graph, W, b, H, dtype):
 
 
 def tables(labels):
-    """The classes of each output in the types that ONNX has: int64, or strings in all of them.
+    """Return the classes of each output in the types of ONNX: int64, or strings in all of them.
 
-    Raises
-    ------
-    ValueError
-        For numbers that are no int64.
+    ValueError for numbers that are no int64.
     """
     # Of several outputs the answers stand side by side, in one dtype.
     classes = np.concatenate(labels.each)
@@ -146,12 +131,12 @@ def _by_class(graph, labels, scores, of_two):
 
 
 def _told(graph, labels, parts):
-    """In scikit-learn's shapes: of one output an array, of several a list."""
+    """Return scikit-learn's shapes: of one output an array, of several a list."""
     return parts[0] if labels.is_single else graph.add("SequenceConstruct", *parts)
 
 
 def _split(graph, labels, scores):
-    """As `Labels.split`."""
+    """Do what `Labels.split` does."""
     if labels.is_single:
         return [scores]
     numbers = labels.scores_of(np.zeros(sum(map(len, labels.each))), axis=0)

@@ -18,13 +18,7 @@ def tensor_type(dtype):
 
 
 class Graph:
-    """What a converter of skl2onnx adds to a model.
-
-    Parameters
-    ----------
-    scope, container
-        As skl2onnx gives them to converters.
-    """
+    """What a converter of skl2onnx adds to a model: its scope and container."""
 
     def __init__(self, scope, container):
         if container.target_opset < LEAST_OPSET:

@@ -11,20 +11,10 @@ _FUNCTIONS = {IDENTITY: None, EXP: "Exp", TANH: "Tanh"}
 
 
 def add_layer(graph, layer, X):
-    """H of rows X, and what the layer sums over the features of the rows.
+    """Return the names of H of rows X, and of what the layer sums over their features.
 
-    Parameters
-    ----------
-    graph : Graph
-    layer : RBFLayer or TanhLayer
-        In the dtype in which it meets the rows.
-    X : str
-        The rows, in any dtype of numbers.
-
-    Returns
-    -------
-    H, sums : str
-        Both (rows, units), H in ``layer.hidden_dtype``.
+    The layer has the dtype in which it meets the rows, which may be of any dtype of numbers. Both
+    are (rows, units), H in ``layer.hidden_dtype``.
     """
     if type(layer) not in (RBFLayer, TanhLayer):
         raise TypeError(f"A {type(layer).__name__} has no form in ONNX.")
@@ -62,7 +52,7 @@ def _looked_up(graph, layer, sums):
 
 
 def _rounded(graph, steps, H, dtype):
-    """As `formulas.Steps.apply`."""
+    """Do what `formulas.Steps.apply` does."""
     if steps is None:
         return H
     H = graph.add("Round", graph.add("Mul", H, dtype.type(steps.scale)))
@@ -77,7 +67,7 @@ def _power(graph, A, power):
 
 
 def _affine(graph, affine, A, dtype):
-    """As `formulas.Affine.apply`."""
+    """Do what `formulas.Affine.apply` does."""
     if affine.scale != 1:
         A = graph.add("Mul", A, finite(affine.scale, dtype))
     if np.any(affine.offset):

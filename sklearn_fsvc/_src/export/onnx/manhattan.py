@@ -15,21 +15,10 @@ _UNIT_DIFFERENCES, _DIFFERENCES = 2**15, 2**18
 
 
 def add_manhattan(graph, layer, X):
-    """``sum |x - c|`` of rows X and the units of a layer, in its ``hidden_dtype``.
+    """Return the name of ``sum |x - c|`` (rows, units) of rows X and the units of a layer.
 
-    Sums of bytes are exact in float32 up to 65,793 features.
-
-    Parameters
-    ----------
-    graph : Graph
-    layer : RBFLayer
-    X : str
-        Rows in ``layer.hidden_dtype``.
-
-    Returns
-    -------
-    str
-        Distances (rows, units).
+    X is in ``layer.hidden_dtype``, and so are the sums. Of bytes they are exact in float32 up to
+    65,793 features.
     """
     n_features = layer.n_features
     most = max(1, _UNIT_DIFFERENCES // n_features)

@@ -6,18 +6,10 @@ from .base import Source
 
 
 class Anticipated(Source):
-    """Reads many of the rows that will be asked for next, and lets them wait in memory.
+    """Reads many of the rows that will be asked for next, which wait in `n_bytes` of memory.
 
-    Rows that lie anywhere in a file cost a pass over it, be they few or many.
-
-    Parameters
-    ----------
-    source : Source
-    order : ndarray of int
-        Row numbers as they will be asked for, a few at a time and perhaps from the start
-        again. Others are read when they are.
-    n_bytes : int
-        For the rows that wait.
+    Rows that lie anywhere in a file cost a pass over it, be they few or many. In `order` they are
+    asked for, a few at a time and perhaps from the start again. Others are read when they are.
     """
 
     def __init__(self, source, order, n_bytes):

@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
@@ -34,15 +36,20 @@ class Source(ABC):
         Whether rows may be asked for in any order, and as often as one likes.
     """
 
-    names = None
-    is_remote = is_in_memory = False
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    names: Any = None
+    read_bytes: int
+    tile_rows: int
+    is_remote: bool = False
+    is_in_memory: bool = False
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
     @abstractmethod
-    def pieces(self, rows):
-        """(number of the first row, some rows) of consecutive pieces that hold all of `rows`.
+    def pieces(self, rows: Any) -> Generator[tuple[int, np.ndarray], None, None]:
+        """Yield (number of the first row, some rows) of pieces that hold all of `rows`, in order.
 
         Parameters
         ----------
@@ -55,8 +62,8 @@ class Source(ABC):
         piece : ndarray of shape (n, n_features), checked, of any dtype of numbers
         """
 
-    def take(self, rows, dtype=None):
-        """Rows in any order, as one C-ordered array of `dtype`."""
+    def take(self, rows: Any, dtype: Any = None) -> np.ndarray:
+        """Return rows in any order, as one C-ordered array of `dtype`."""
         rows = np.asarray(rows)
         order = np.argsort(rows, kind="stable")
         ascending, done = rows[order], 0
@@ -67,8 +74,8 @@ class Source(ABC):
             done = stop
         return block
 
-    def blocks(self, rows, n):
-        """`n` of the rows at a time, in one pass; fewer the last time.
+    def blocks(self, rows: Any, n: int) -> Generator[np.ndarray, None, None]:
+        """Yield `n` of the rows at a time, in one pass; fewer the last time.
 
         Parameters
         ----------
@@ -82,7 +89,7 @@ class Source(ABC):
             C-ordered, of the source's dtype. Not to be written to.
         """
         done = start = 0
-        block = None
+        block: np.ndarray | None = None
         with closing(self.pieces(rows)) as pieces:
             for first, piece in pieces:
                 stop = bisect_left(rows, first + len(piece), lo=done)
@@ -100,18 +107,19 @@ class Source(ABC):
                     done = end
                     if done - start == size:
                         yield block
-                        block = some = None
+                        block = None
+                        del some  # before the next rows are read
 
 
-def _within(rows, first):
-    """Where rows are in a piece that begins at row `first`; a slice if they are neighbours."""
+def _within(rows: Any, first: int) -> slice | np.ndarray:
+    """Return where rows are in a piece from row `first` on; a slice if they are neighbours."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0] - first, rows[-1] + 1 - first)
     return np.asarray(rows) - first
 
 
-def read_ahead(blocks):
-    """The blocks of a generator; the next one is read in a thread while one is used.
+def read_ahead(blocks: Generator[np.ndarray, None, None]) -> Iterator[np.ndarray]:
+    """Yield the blocks of a generator; the next one is read in a thread while one is used.
 
     Errors of the reader are raised here. The thread ends with this generator, whatever
     ends it.
@@ -127,14 +135,14 @@ def read_ahead(blocks):
             del block  # before the one after the next is read
 
 
-def as_taken(dtype, what):
-    """The dtype that rows of a dtype are given in, as for arrays."""
+def as_taken(dtype: np.dtype, what: str) -> np.dtype:
+    """Return the dtype that rows of a dtype are given in, as for arrays."""
     if dtype.kind not in "biuf":
         raise ValueError(f"{what} has dtype {dtype}; it must be of real numbers.")
     return dtype if dtype in DTYPES else np.dtype(np.float64)
 
 
-def check_finite(rows, numbers):
+def check_finite(rows: np.ndarray, numbers: Any) -> None:
     """Raise for a NaN or an infinity, and name the first row that has one.
 
     Parameters

@@ -14,34 +14,18 @@ BELONGINGS = ("y", "sample_weight")
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some consecutive rows.
+    """Some consecutive rows."""
 
-    Parameters
-    ----------
-    X : ndarray, or a table of Arrow, pandas or polars
-    first : int
-        Number of its first row.
-    columns : list or None
-        Those of the table that are features; None of an array.
-    belongings : dict
-        "y" and "sample_weight" -> those of these rows, where they came along.
-    """
-
-    X: Any
-    first: int
-    columns: list | None
-    belongings: dict
+    X: Any  # ndarray, or a table of Arrow, pandas or polars
+    first: int  # number of its first row
+    columns: list | None  # those of the table that are features; None of an array
+    belongings: dict  # "y" and "sample_weight" -> those of these rows, where they came along
 
     @classmethod
     def of(cls, given, first, named):
-        """What a function gave: ``X``, ``(X, y)``, ``(X, y, weight)`` or a table.
+        """Take what a function gave: ``X``, ``(X, y)``, ``(X, y, weight)`` or a table.
 
-        Parameters
-        ----------
-        given : object
-        first : int
-        named : dict
-            "y" and "sample_weight" -> their column, where they have one.
+        `named` says which columns "y" and "sample_weight" are, where they are columns.
         """
         parts = given if isinstance(given, tuple) else (given,)
         if not 1 <= len(parts) <= 3:

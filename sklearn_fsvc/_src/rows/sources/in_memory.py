@@ -11,14 +11,7 @@ _PIECE = 2**17
 class InMemory(Source):
     """Rows of an array, which are copied and converted a few at a time, as they are asked for.
 
-    Parameters
-    ----------
-    array : ndarray of shape (n_rows, n_features), of real numbers
-        A memmap is one, too.
-    rows : ndarray of int, optional
-        The numbers of the rows, in any order; all by default.
-    names : object
-        As of `Source`.
+    The array, or memmap, is of real numbers; `rows` are numbers of rows in any order, None for all.
     """
 
     is_in_memory = True
@@ -34,11 +27,11 @@ class InMemory(Source):
 
     @property
     def nbytes(self):
-        """Of all rows, were they converted."""
+        """Return the bytes of all rows, were they converted."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def __getitem__(self, part):
-        """A slice of the rows, converted."""
+        """Return a slice of the rows, converted."""
         return self.take(np.arange(len(self))[part])
 
     def copy(self):
@@ -46,7 +39,7 @@ class InMemory(Source):
         return self[:]
 
     def part(self, rows):
-        """Some of the rows, in any order, which are not copied before they are asked for."""
+        """Return some of the rows, in any order, not copied before they are asked for."""
         rows = rows if self._rows is None else self._rows[rows]
         some = _slice_of(rows)
         if some is rows:

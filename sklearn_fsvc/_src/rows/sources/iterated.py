@@ -13,12 +13,8 @@ from .chunks import BELONGINGS, Chunk
 class Iterated(Source):
     """Rows that a function without arguments gives, again in each pass.
 
-    Parameters
-    ----------
-    function : callable
-        Returns an iterable of what `Chunk.of` knows.
-    named : dict
-        "y" and "sample_weight" -> the column of a table that they are.
+    It returns an iterable of what `Chunk.of` knows; `named` says which columns "y" and
+    "sample_weight" are.
     """
 
     def __init__(self, function, named):

@@ -9,14 +9,7 @@ from .base import Source
 
 
 class Part(Source):
-    """Some rows of another source, which are not read before they are asked for.
-
-    Parameters
-    ----------
-    source : Source
-    rows : ndarray of int
-        Their numbers, ascending, none twice.
-    """
+    """Rows of another source, in ascending order, not read before they are asked for."""
 
     def __init__(self, source, rows):
         self._source, self._rows = source, rows
@@ -35,13 +28,7 @@ class Part(Source):
 
 
 def some_rows(X, rows):
-    """Some rows of an array, a table or a source.
-
-    Parameters
-    ----------
-    X : array-like or Source
-    rows : ndarray of int
-    """
+    """Return some rows of an array, a table or a source."""
     if not isinstance(X, Source):
         return _safe_indexing(X, rows)
     if not (X.is_in_memory or (np.diff(rows) > 0).all()):

@@ -16,13 +16,7 @@ class SparseRows(Source):
     """The rows of a sparse matrix.
 
     As a source it gives dense rows, a few at a time; to what multiplies sparse rows it gives
-    those.
-
-    Parameters
-    ----------
-    X : sparse matrix or array of SciPy
-        With the numbers of a row in any order. It is not copied where it is CSR of float32, float64
-        or uint8.
+    those. The numbers of a row may be in any order. CSR of float32, float64 or uint8 is not copied.
     """
 
     is_in_memory, read_bytes = True, 0
@@ -59,7 +53,7 @@ class SparseRows(Source):
         return replace(layer, units=np.take(layer.units, used, axis=1)), SparseRows(X)
 
     def row_bytes(self, dtype):
-        """Of the longest row, in a tile of a dtype."""
+        """Return the bytes of the longest row, in a tile of a dtype."""
         index = self._X.indices.itemsize
         longest = int(np.diff(self._X.indptr).max(initial=0))
         return longest * (index + max(self.dtype.itemsize, dtype.itemsize)) + index
@@ -73,7 +67,7 @@ class SparseRows(Source):
             check_finite(self.take([row]), row)
 
     def sparse(self, rows, dtype):
-        """Some rows as a ``csr_array`` of a dtype, a copy."""
+        """Return some rows as a ``csr_array`` of a dtype, a copy."""
         return self._X[rows].astype(dtype, copy=False)
 
     def tiles(self, rows, parts, dtype):
@@ -99,7 +93,7 @@ class SparseRows(Source):
             done = stop
 
     def part(self, rows):
-        """Some rows, in any order, as sparse rows."""
+        """Return some rows, in any order, as sparse rows."""
         is_whole = len(rows) == len(self) and (np.diff(rows) == 1).all()
         return self if is_whole else SparseRows(self._X[rows])
 

@@ -34,19 +34,9 @@ _FLOOR = 0.01
 
 
 def fit_layer(request, job, samples):
-    """The layer of patches that was asked for.
+    """Return the `PatchLayer` that was asked for, and its units as they are in the images.
 
-    Parameters
-    ----------
-    request : PatchRequest
-    job : Job
-    samples : Samples
-
-    Returns
-    -------
-    layer : PatchLayer
-    patches : ndarray of shape (n_units, height, width, channels)
-        The units as they are in the images, in the dtype of X.
+    These have the shape (n_units, height, width, channels) and the dtype of X.
     """
     grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
     random_state = check_random_state(request.random_state)
@@ -86,7 +76,7 @@ def _parts(P):
 
 
 def _patches(windows, places):
-    """Those of the patches that are numbered so."""
+    """Return the patches with these numbers."""
     return windows[np.unravel_index(places, windows.shape[:3])]
 
 
@@ -150,8 +140,9 @@ def _choose(request, job, P, random_state):
         return np.arange(n)
     order = np.arange(len(P))
     novel = RBFRequest(
-        request.size_name, n, "auto", None, 1.0, "global", "euclidean", "triangular", False,
-        random_state,
+        size_name=request.size_name, n_units=n, radius="auto", selection_radius=None, overlap=1.0,
+        selection="global", metric="euclidean", kernel="triangular", shuffle=False,
+        random_state=random_state,
     )  # fmt: skip
     return fit_rbf_layer(novel, job, Samples(P, order=order))[1]
 

@@ -29,21 +29,11 @@ _LEAST_IMAGE, _NO_IMAGE = 16, 64
 _PART_OF_SIDE, _LEAST_SIDE, _MOST_SIDE = 0.25, 3, 8
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PatchRequest:
-    """What the user asked of a layer of patches.
+    """What the user asked of a layer of patches: parameters of `PatchProjector`."""
 
-    Parameters
-    ----------
-    size_name : str
-        Name of the parameter that `n_units` is.
-    n_units : int
-    image_shape, patch_size, stride, pool, kernel, metric, radius, threshold, contrast,
-    whitening, selection, random_state
-        As of `PatchProjector`.
-    """
-
-    size_name: str
+    size_name: str  # name of the parameter that `n_units` is
     n_units: int
     image_shape: Any
     patch_size: Any

@@ -57,15 +57,10 @@ class Fields:
     Height, width and place are uniform: among the sizes that `patch_size` allows and the
     image holds, and among the places where the rectangle lies within the image. It has all
     channels of its pixels.
-
-    Attributes
-    ----------
-    image_shape : tuple of int
-    starts, lengths : ndarray of int of shape (n_fields, 2)
-        First row and column, height and width; of 8 fields or more.
     """
 
-    image_shape: tuple
+    image_shape: tuple[int, ...]
+    # int, (n_fields, 2): first row and column, height and width; of 8 fields or more.
     starts: np.ndarray
     lengths: np.ndarray
 

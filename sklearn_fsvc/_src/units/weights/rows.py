@@ -24,32 +24,18 @@ _WORDS = 4
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Training rows and their classes: where they lie, and how they are taken.
-
-    Parameters
-    ----------
-    job : Job
-    X : array of the host or of ``engine.xp``, of shape (n_rows, n_features)
-    rows : ndarray of int
-        The rows of X that count.
-    codes : ndarray of int
-        Classes of all rows of X.
-    mean : ndarray of shape (n_features,), of the host
-        What is taken from sums.
-    dtype : dtype
-        Of the weights.
-    """
+    """Training rows and their classes: where they lie, and how they are taken."""
 
     job: Job
-    X: Any
-    rows: np.ndarray
-    codes: np.ndarray
-    mean: np.ndarray
-    dtype: np.dtype
+    X: Any  # (n_rows, n_features)
+    rows: np.ndarray  # the rows of X that count
+    codes: np.ndarray  # classes of all rows of X
+    mean: np.ndarray  # (n_features,), of the host: what is taken from sums
+    dtype: np.dtype  # of the weights
 
     @property
     def algebra(self):
-        """For X, and for the weights."""
+        """Return the algebra for X, and for the weights."""
         return self.job.algebra_of(self.X)
 
     @property
@@ -81,11 +67,6 @@ def signed_sums(data, n_units, seed):
     simple and accurate handwritten digit classification by training shallow neural network
     classifiers with the extreme learning machine algorithm"). One pass over X. Sums of
     bytes are exact, so the same wherever they are made.
-
-    Parameters
-    ----------
-    data : LabelledRows
-    n_units, seed : int
 
     Returns
     -------
@@ -190,11 +171,6 @@ def differences(data, n_units, seed):
 
     The first row's class is j modulo the number of classes, the second one's any other
     (W. Zhu, J. Miao, L. Qing 2014, "Constrained extreme learning machine").
-
-    Parameters
-    ----------
-    data : LabelledRows
-    n_units, seed : int
 
     Returns
     -------

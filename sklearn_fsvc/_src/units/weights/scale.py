@@ -42,32 +42,20 @@ _MARGIN = 1e4
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows, less their mean, where X lies.
+    """Some rows, less their mean, where X lies."""
 
-    Attributes
-    ----------
-    algebra : HostAlgebra or its like
-        Of the arrays.
-    block : array of shape (n_rows, n_features), float64
-    weight : array of shape (n_rows,)
-        Shares of the rows, with the sum 1; 0 for those that are far from all others.
-    mean : ndarray of shape (n_features,), of the host
-    total : float
-        Rows that the sample stands for: the sum of their weights.
-    unit : float
-        That of `block`: a power of two, 1 unless squares of squares would be no numbers.
-    """
-
-    algebra: Any
-    block: Any
+    algebra: Any  # of the arrays
+    block: Any  # (n_rows, n_features), float64
+    # (n_rows,): shares of the rows, with the sum 1; 0 for those that are far from all others.
     weight: Any
-    mean: np.ndarray
-    total: float
+    mean: np.ndarray  # (n_features,), of the host
+    total: float  # rows that the sample stands for: the sum of their weights
+    # That of `block`: a power of two, 1 unless squares of squares would be no numbers.
     unit: float = 1.0
 
     @classmethod
     def draw(cls, algebra, X, rows, weight, random_state, feature_weights=None):
-        """At most 1000 of `rows`, and of these the ones that are not far from all others.
+        """Draw at most 1000 of `rows`, and take those that are not far from all others.
 
         Multiplied by feature weights or a linear map, if there are any.
         """
@@ -153,17 +141,9 @@ class Sample:
 
     @at_most(1)
     def scale(self, W, deviation):
-        """Multiply the weights of each unit so that it receives that deviation, in place.
+        """Multiply the weights W of each unit so that it receives that deviation, in place.
 
-        Parameters
-        ----------
-        W : array of shape (n_units, n_features), where X lies
-        deviation : float
-
-        Returns
-        -------
-        centre : ndarray of shape (n_units,)
-            What each then receives from the mean row.
+        Returns what each then receives from the mean row, (n_units,).
         """
         xp, spread = self.xp, self.spread
         deviation /= spread
@@ -189,7 +169,7 @@ def reach(deviation):
 
 
 def _unit_of(peak):
-    """A power of two near the largest number, or 1 where its fourth power is one, too."""
+    """Return a power of two near the largest number; 1 where its fourth power is finite, too."""
     exponent = math.frexp(peak)[1]
     return 1.0 if abs(exponent) < _NEAR_ONE else math.ldexp(1.0, exponent - 1)
 

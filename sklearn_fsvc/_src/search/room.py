@@ -18,22 +18,10 @@ from .around import last_step
 _WAITING = 1 / 4
 
 
-def parts_of(findings, y, with_train):
-    """Numbers of candidates, part by part, and the bytes that a part's decision values take.
+def in_parts(findings, y, with_train):
+    """Return ranges of the candidates, and the bytes that decision values of a range take.
 
-    Parameters
-    ----------
-    findings : Findings
-        That knows the splits.
-    y : array-like
-        The targets.
-    with_train : bool
-        Whether training rows are scored, too.
-
-    Returns
-    -------
-    parts : list of range
-    n_bytes : int
+    `findings` know the splits; `with_train` says whether training rows are scored, too.
     """
     estimator, total = findings.estimator, len(findings.candidates)
     n_rows = sum(len(test) + with_train * len(train) for train, test in findings.splits)
@@ -45,7 +33,7 @@ def parts_of(findings, y, with_train):
 
 
 def _row_bytes(estimator, X, y):
-    """Of the decision values of a row, at most."""
+    """Return the bytes of the decision values of a row, at most."""
     y = y if issparse(y) else np.asarray(y)
     n_columns = 1 if y.ndim < 2 else y.shape[1]
     if is_regressor(estimator) or issparse(y):
