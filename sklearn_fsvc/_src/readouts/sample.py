@@ -22,7 +22,9 @@ ROWS, _MORE = 512, 8
 # The part of the memory that they may take.
 _MEMORY = 1 / 16
 # Numbers that are hashed at a time: few for a cache, many for a GPU; rows, where they are sparse.
-_ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**22, 2**12
+_ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**24, 2**12
+# Bytes that a number takes as it is hashed on a GPU, several times over.
+_HASHED = 64
 # Of hashes.
 _RANGE = 64 * np.log(2)
 
@@ -173,7 +175,8 @@ class _Draw:
     most: int
 
     def __call__(self, job, samples, rows=None):
-        numbers = _ON_HOST if job.algebra_of(samples.X).xp is np else _ON_DEVICE
+        is_there = job.algebra_of(samples.X).xp is not np
+        numbers = min(_ON_DEVICE, job.memory_limit // _HASHED) if is_there else _ON_HOST
         return Sample(self.most)._meeting(_parts_of(samples, rows, numbers), job=job)
 
     @staticmethod

@@ -29,8 +29,8 @@ def row_hashes(X):
 def exact_hashes(X, xp=np):
     """Hashes of rows of which no number is rounded, where they are: an array of `xp`.
 
-    As `row_hashes` in all else. Of a million rows, two that differ have the same hash once in ten
-    million times.
+    As `row_hashes` in all else. Of a million different rows of small whole numbers, two have the
+    same hash once in thousands of times; of others, once in millions.
     """
     factors = xp.asarray(_factors(X.shape[1]))
     if isinstance(X, SparseRows):
