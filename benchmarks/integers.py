@@ -7,6 +7,9 @@ A product is H'H of some rows in float32 (ssyrk, as SciPy or CuPy calls it, with
 takes), against the same of activations that are rounded, from floats to sums in float64. In turn,
 medians. Then of how many activations two engines make different integers: of 784 features, at
 random. With `--data`, the folder of MNIST: fits and accuracy with each precision.
+
+As on a processor without VNNI, with the variables NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell
+and NUMBA_CPU_FEATURES=+sse4.2,+avx,+avx2,+fma.
 """
 
 import time

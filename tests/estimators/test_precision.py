@@ -100,14 +100,28 @@ def any_size(monkeypatch):
 AS_MADE = {"random_state": 0, "device": "jit"}
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("make", PREDICTORS)
-def test_auto_takes_bytes_where_the_penalty_allows(make, any_size, monkeypatch):
+def test_auto_takes_bytes_where_the_penalty_allows(make, dtype, any_size, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
-    sure = make(60, **AS_MADE, alpha=10.0).fit(X[TRAIN], Y[TRAIN])
+    rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
+    sure = make(60, **AS_MADE, alpha=10.0).fit(rows, Y[TRAIN])
     assert sure.precision_ == 8
-    given = make(60, **AS_MADE, alpha=10.0, precision=8).fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_array_equal(sure.predict(X[TEST]), given.predict(X[TEST]))
-    assert make(60, **AS_MADE, alpha=1e-5).fit(X[TRAIN], Y[TRAIN]).precision_ is None
+    given = make(60, **AS_MADE, alpha=10.0, precision=8).fit(rows, Y[TRAIN])
+    np.testing.assert_array_equal(sure.predict(new), given.predict(new))
+    assert make(60, **AS_MADE, alpha=1e-5).fit(rows, Y[TRAIN]).precision_ is None
+
+
+def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
+    """Where they want hardly any, bytes are not tried, whatever a search begins with."""
+    seen = []
+    monkeypatch.setattr(readouts, "tolerates", lambda training, alpha: seen.append(alpha))
+    U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
+    model = RBFRegressor(60, **AS_MADE).fit(U, U[:, 0] + U[:, 1] ** 2)
+    tried = model.search_results_
+    is_small = tried["n_units"] != 30
+    assert seen == [tried["alpha"][is_small][tried["error"][is_small].argmin()]]
+    assert seen[0] < 0.1
 
 
 def test_auto_takes_more_bits_where_few_are_too_coarse(any_size, monkeypatch):
@@ -129,21 +143,17 @@ def test_auto_is_sure_only_when_the_penalty_is_found(any_size):
     np.testing.assert_array_equal(found.readout_coef_, exact.readout_coef_)
 
 
-@pytest.mark.parametrize(
-    "case", ["weights of rows", "class weights", "float64", "no bytes", "small", "float"]
-)
+@pytest.mark.parametrize("case", ["weights of rows", "class weights", "no bytes", "small", "float"])
 def test_auto_keeps_floats(case, any_size, monkeypatch):
     model, rows, weight = TanhClassifier(60, alpha=10.0, **AS_MADE), X[TRAIN], None
     if case == "weights of rows":
         weight = np.linspace(1, 2, 1000)
     elif case == "class weights":
         model.set_params(class_weight="balanced")
-    elif case == "float64":
-        rows = rows.astype(np.float64)
     elif case == "no bytes":
         monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
     elif case == "small":
-        monkeypatch.setattr(readouts, "_LARGE", 2**37)
+        monkeypatch.setattr(readouts, "_LARGE", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None

@@ -35,9 +35,10 @@ def test_rbf_units_are_their_formula(kernel, metric, dtype):
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_rounded_units_of_bytes_are_the_same_to_the_bit(kernel, bits):
-    units = {"kernel": kernel, "radius": 100.0, "selection": "random", "precision": bits}
-    model = RBFProjector(70, random_state=0, **units).fit(X.astype(np.uint8))
-    rows = X_NEW.astype(np.uint8)
+    units = {"kernel": kernel, "radius": 1500.0, "selection": "random", "precision": bits}
+    random = np.random.default_rng(0)
+    rows = random.integers(0, 256, (400, 60)).astype(np.uint8)
+    model = RBFProjector(70, random_state=0, **units).fit(rows)
     H = answers(model, rows)["variable"]
     np.testing.assert_array_equal(H, model.transform(rows))
 

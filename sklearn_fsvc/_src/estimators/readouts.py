@@ -31,7 +31,7 @@ from .parts import Readout, generator
 # tables of smooth regression found 6 times the noise, and lost 0.5 points.
 _FAR = 10
 # Multiplications of H with itself from which bytes gain more than it takes to try them.
-_LARGE = 2**37
+_LARGE = 2**36
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,7 +103,7 @@ class Ridge(Linear):
     def train(self, training):
         if is_word(training.units.precision, "auto"):
             alphas, is_chosen = penalties(self.alpha)
-            alpha = training.trials.first_alpha if is_chosen else alphas[0]
+            alpha = training.trials.best_alpha if is_chosen else alphas[0]
             for bits in bits_that_gain(training):
                 rounded = training.rounded(bits)
                 if tolerates(rounded, alpha):
@@ -294,7 +294,6 @@ def bits_that_gain(training):
     is_worth = (
         training.units.pretrained is None  # whose layer stays what it is
         and n_rows * layer.n_units**2 >= _LARGE
-        and layer.hidden_dtype == np.float32
         and training.samples.weight is None
     )
     return job.engine.algebra.fast_bits() if is_worth else ()
