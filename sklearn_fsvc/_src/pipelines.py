@@ -223,8 +223,8 @@ class MidrankTransformer(QuantileTransformer):
         finally:
             self.n_quantiles = n_quantiles
         X, quantiles = np.asarray(X), self.quantiles_
-        low, high = ((X <= quantiles[0]).mean(axis=0), (X >= quantiles[-1]).mean(axis=0))
-        self.ends_ = np.stack([low / 2, 1 - high / 2])
+        low, high = np.less_equal(X, quantiles[0]), np.greater_equal(X, quantiles[-1])
+        self.ends_ = np.stack([low.mean(axis=0) / 2, 1 - high.mean(axis=0) / 2])
         return self
 
     def transform(self, X):
