@@ -24,10 +24,14 @@ from sklearn_fsvc import (
     TanhProjector,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.pipelines import BoundedQuantileTransformer
+from sklearn_fsvc._src.pipelines import MidrankTransformer
 
 normal = NormalDist().inv_cdf
-LOW, HIGH = normal(1e-7), normal(1 - 1e-7)  # what scikit-learn gives both ends
+
+
+def score(rank):
+    """What becomes of a number at a rank between 0 and 1."""
+    return (normal(rank) + 12**0.5 * (rank - 0.5)) / 2
 
 
 def preprocessing(missing=None, **options):
@@ -61,8 +65,18 @@ def mixed(rng):
 def test_numbers(largest):
     """The median (4) takes the place of what is missing; then each row stands on its quantile."""
     H = preprocessing().fit_transform(np.array([[1.0], [np.nan], [3.0], [5.0], [largest]]))
-    expected = [LOW, normal(0.5), normal(0.25), normal(0.75), HIGH]
+    expected = [score(0.1), 0, score(0.25), score(0.75), score(0.9)]
     np.testing.assert_allclose(H[:, 0], expected, atol=1e-6)
+
+
+def test_equal_numbers_have_the_rank_in_their_middle():
+    """Of six rows four are 0: those that have four ranks of six have 2 / 6."""
+    H = preprocessing().fit_transform(np.array([[0.0], [0], [0], [0], [1], [2]]))
+    np.testing.assert_allclose(H[:4, 0], score(2 / 6), atol=1e-6)
+    assert H[3, 0] < H[4, 0] < H[5, 0]
+    np.testing.assert_allclose(H[5, 0], score(11 / 12), atol=1e-6)
+    H = preprocessing().fit_transform(np.array([[7.0], [7], [8]]))
+    np.testing.assert_allclose(H[:, 0], [score(1 / 3), score(1 / 3), score(5 / 6)], atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
@@ -76,7 +90,7 @@ def test_new_numbers():
     """Missing ones get the median of the training rows; beyond the ends all are alike."""
     fitted = preprocessing().fit(np.array([[1.0], [2.0], [4.0], [7.0], [9.0]]))
     H = fitted.transform(np.array([[np.nan], [3.0], [-1e9], [1e9]]))
-    np.testing.assert_allclose(H[:, 0], [0, normal(0.375), LOW, HIGH], atol=1e-6)
+    np.testing.assert_allclose(H[:, 0], [0, score(0.375), score(0.1), score(0.9)], atol=1e-6)
 
 
 def test_categories():
@@ -168,7 +182,8 @@ def test_categorical_features(features):
 @pytest.mark.parametrize("features", [None, [], "from_dtype"])
 def test_no_categories(features):
     X = np.array([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
-    expected = [[LOW, HIGH], [0, LOW], [HIGH, 0]]
+    low, high = score(1 / 6), score(5 / 6)
+    expected = [[low, high], [0, low], [high, 0]]
     for numbers in (X, X.tolist(), X.astype(object), X.astype(np.uint8), pd.DataFrame(X)):
         H = preprocessing(categorical_features=features).fit_transform(numbers)
         np.testing.assert_allclose(H, expected, atol=1e-6)
@@ -182,7 +197,8 @@ def test_bools_of_an_array():
 def test_object_array():
     X = np.array([[1, "a"], [None, "b"], [3, "a"]], dtype=object)
     H = preprocessing(categorical_features=[1]).fit_transform(X)
-    np.testing.assert_allclose(H, [[LOW, 0.5, 0], [0, 0, 0.5], [HIGH, 0.5, 0]], atol=1e-6)
+    expected = [[score(1 / 6), 0.5, 0], [0, 0, 0.5], [score(5 / 6), 0.5, 0]]
+    np.testing.assert_allclose(H, expected, atol=1e-6)
 
 
 def test_constant_and_empty_columns(rng):
@@ -231,7 +247,7 @@ def test_dtype_of_the_result(rng):
 
 def test_quantiles_are_as_many_as_rows_at_most(rng):
     """And `n_quantiles` stays what it was, for clones and for the next fit."""
-    quantiles = BoundedQuantileTransformer(output_distribution="normal")
+    quantiles = MidrankTransformer()
     assert quantiles.fit(rng.random((5, 1))).n_quantiles_ == 5
     assert quantiles.n_quantiles == 1000
     assert quantiles.fit(rng.random((2000, 1))).n_quantiles_ == 1000
@@ -291,7 +307,7 @@ def test_grid_search(mixed):
     grid = {
         "rbfclassifier__n_hidden": [5, 20],
         "preprocessing__transformer_weights": [{"categories": 0.5}, None],
-        "preprocessing__numbers__quantiles__n_quantiles": [2, 1000],
+        "preprocessing__numbers__ranks__n_quantiles": [2, 1000],
     }
     pipeline = make_tabular_pipeline(RBFClassifier(random_state=0))
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)

@@ -1,11 +1,13 @@
 """make_tabular_pipeline: what a table needs before a network, out of scikit-learn's parts."""
 
 from functools import partial
+from math import sqrt
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import ndtri
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, RobustScaler
+from sklearn.preprocessing import FunctionTransformer, QuantileTransformer
 from sklearn.utils.validation import _num_samples
 
 from .categories import MOST_LEVELS, LevelEncoder
@@ -22,9 +24,10 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     """Put an estimator behind the preprocessing that a table of mixed columns needs.
 
     Numbers: missing values become the median of their column, and a column of 0 and 1 says where
-    they were; then quantiles become those of a standard normal distribution. Categories: each
-    level is a column of 0 and 0.5, of more than 100 levels each of the commonest 99, and one
-    of all others. The result is dense, and does not depend on the units of the columns.
+    they were; then a number becomes the mean of its normal score and of its rank in the column,
+    scaled alike. Categories: each level is a column of 0 and 0.5, of more than 100 levels each
+    of the commonest 99, and one of all others. The result is dense, and does not depend on
+    the units of the columns.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     -------
     pipeline : sklearn.pipeline.Pipeline
         Its steps are "preprocessing", a `ColumnTransformer` of "numbers" (steps "impute",
-        "scale" and "quantiles"), "categories" (steps "missing" and "one_hot") and "missing", a
+        "ranks" and "scores"), "categories" (steps "missing" and "one_hot") and "missing", a
         `MissingIndicator`; and the estimator under the name of its class in lower case, as in
         `make_pipeline`.
 
@@ -73,14 +76,16 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     -----
     A distance adds up what rows differ by in each column, so that all columns must be
     measured alike. Of numbers the order matters here, and hardly anything else: a long tail or
-    an outlier takes no more room than other rows do. The least and the greatest number of
-    a column, and what is beyond them, become -5.2 and 5.2. So do the two numbers of a column
-    that has no others; name such a column in `categorical_features`.
+    an outlier takes no more room than other rows do. Ranks lie between 0 and 1, and rows that are
+    equal have the rank in their middle [1]_: where half of the rows are 0, and no row is less, that
+    is 0.25. Normal scores, the quantiles of a standard normal distribution at these ranks, tell
+    the ends of a column apart; ranks, times :math:`\\sqrt{12}` and so with the same standard
+    deviation, tell its middle. The Manhattan distance of both is that of their sum: one column
+    does for two. What lies beyond the least and the greatest number of `fit` becomes as these.
 
     At half scale, two levels lie 1 apart in the Manhattan distance, about as far as two numbers
-    drawn from a normal distribution (:math:`2 / \\sqrt{\\pi}` on average). A level that `fit`
-    has not seen is all zeros, 0.5 from every other, or one of the rare ones that share a column.
-    A missing category is a level like others.
+    of a column (1.14 on average). A level that `fit` has not seen is all zeros, 0.5 from every
+    other, or one of the rare ones that share a column. A missing category is a level like others.
     ``set_params(preprocessing__categories__one_hot__max_categories=None)`` gives each level a
     column, however many there are.
 
@@ -92,11 +97,16 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     for RBF units and 4.0 for tanh units on average (``benchmarks/missing.py``).
     ``set_params(preprocessing__missing="drop")`` leaves them out.
 
-    The quantiles are those of 10,000 rows at most, drawn with a fixed seed. float32 numbers
-    stay float32 in a table without categories; everything else becomes float64.
+    Ranks are those of 10,000 rows at most, drawn with a fixed seed. float32 numbers stay float32
+    in a table without categories; everything else becomes float64.
 
     It is for tables. The networks compare images of uint8 exactly, as they are; here they
     would become float64.
+
+    References
+    ----------
+    .. [1] W. J. Conover, "Practical Nonparametric Statistics" (Wiley 1999), on midranks and normal
+       scores.
 
     Examples
     --------
@@ -172,9 +182,8 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     columns = partial(_columns, features=_check_categorical_features(categorical_features))
     numbers = [
         ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
-        # The order stays; quantiles take for equal what lies less than 1e-7 apart at the ends.
-        ("scale", RobustScaler()),
-        ("quantiles", BoundedQuantileTransformer(output_distribution="normal", random_state=0)),
+        ("ranks", MidrankTransformer(random_state=0)),
+        ("scores", FunctionTransformer(_scores, feature_names_out="one-to-one")),
     ]
     one_hot = LevelEncoder(
         handle_unknown="infrequent_if_exist", max_categories=MOST_LEVELS, sparse_output=False
@@ -183,7 +192,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
         ("missing", FunctionTransformer(_with_one_missing, feature_names_out="one-to-one")),
         ("one_hot", one_hot),
     ]
-    # Of the columns where fit has seen one; not for the quantiles, which would make it -5.2 or 5.2.
+    # Of the columns where fit has seen one; not for the ranks, which would scale them.
     missing = MissingIndicator(error_on_new=False, sparse=False)
     preprocessing = ColumnTransformer(
         [
@@ -197,10 +206,12 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     return Pipeline([("preprocessing", preprocessing), (name, estimator)])
 
 
-class BoundedQuantileTransformer(QuantileTransformer):
-    """QuantileTransformer with `n_quantiles` quantiles, or one for each row of fewer rows.
+class MidrankTransformer(QuantileTransformer):
+    """QuantileTransformer to ranks between 0 and 1, also of many rows that are equal.
 
-    scikit-learn's own does the same, with a warning.
+    scikit-learn's own has 0 for the least number of a column and 1 for the greatest, also where
+    they are those of most rows: as far from the others as can be. Here they have the rank in the
+    middle of the rows that have them. And it has no more quantiles than rows, without a warning.
     """
 
     def fit(self, X, y=None):
@@ -208,9 +219,22 @@ class BoundedQuantileTransformer(QuantileTransformer):
         n_quantiles = self.n_quantiles
         self.n_quantiles = min(n_quantiles, _num_samples(X))
         try:
-            return super().fit(X, y)
+            super().fit(X, y)
         finally:
             self.n_quantiles = n_quantiles
+        X, quantiles = np.asarray(X), self.quantiles_
+        low, high = np.less_equal(X, quantiles[0]), np.greater_equal(X, quantiles[-1])
+        self.ends_ = np.stack([low.mean(axis=0) / 2, 1 - high.mean(axis=0) / 2])
+        return self
+
+    def transform(self, X):
+        ranks = np.asarray(super().transform(X))
+        return np.clip(ranks, *self.ends_.astype(ranks.dtype))
+
+
+def _scores(ranks):
+    """The mean of normal scores and of ranks less their mean, scaled alike."""
+    return (ndtri(ranks) + sqrt(12) * (ranks - 0.5)) / 2
 
 
 def _with_one_missing(X):

@@ -26,6 +26,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.estimators import mixing
+from sklearn_fsvc._src.units import choice, feature_weights
 from sourced import Tap
 
 GIVEN = {"random_state": 0, "alpha": 0.5, "feature_weights": None}
@@ -201,6 +202,40 @@ def test_what_is_shared(rows):
     assert tanh.random_state == 0
     assert members[0][1].random_state is None
     assert not hasattr(members[0][1], "centers_")
+
+
+def test_weights_are_learned_once(rng, monkeypatch):
+    """For all members that measure alike, tanh ones too; a linear map is of one of them alone."""
+    X = rng.normal(size=(120, 6))
+    y = np.abs(X[:, 0]) + X[:, 1]
+    learned = []
+
+    def learn(job, samples, metric, *args):
+        learned.append(metric)
+        return feature_weights.learn(job, samples, metric, *args)
+
+    monkeypatch.setattr(choice, "learn", learn)
+    members = [
+        ("first", RBFRegressor(40)),
+        ("second", RBFRegressor(30, kernel="triangular")),
+        ("euclidean", RBFRegressor(40, metric="euclidean")),
+        ("tanh", TanhRegressor(50)),
+        ("map", TanhRegressor(50, feature_weights="map")),
+        ("none", RBFRegressor(20, feature_weights=None)),
+    ]
+    fitted = {}
+    monkeypatch.setattr(
+        MixtureRegressor, "_keep", lambda self, members, *args: fitted.update(members)
+    )
+    MixtureRegressor(members, random_state=0).fit(X, y)
+    assert learned == ["manhattan", "euclidean"]
+    first = fitted["first"].feature_weights_
+    assert first.argmax() < 2
+    for name in ("second", "tanh"):
+        np.testing.assert_array_equal(fitted[name].feature_weights_, first)
+    assert (fitted["euclidean"].feature_weights_ != first).any()
+    assert fitted["none"].feature_weights_ is None
+    assert not any("shared" in vars(member) for member in fitted.values())
 
 
 def test_contributions(rows):

@@ -77,7 +77,7 @@ class MixtureClassifier(ClassifierMixin, Mixture):
 
     Notes
     -----
-    Weights are found by 2048 rows at random, at most. Rows that are equal are left out together.
+    Weights are found by 1024 rows at random, at most. Rows that are equal are left out together.
 
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
     that is left out.

@@ -39,7 +39,7 @@ from .state import Versioned
 from .turns import changed, copy_of, of_one_state
 
 # Rows by which weights are found, at most: a few numbers need no more. Scores of all members, too.
-_JUDGES, _SCORES = 2**11, 2**19
+_JUDGES, _SCORES = 2**10, 2**19
 # Numbers of X and scores that are answered at a time.
 _AT_A_TIME = 2**21
 # What all members have, and the mixture sets where a member leaves it as it is by default.
@@ -119,11 +119,11 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
         sample = self._drawn(samples, members)
-        Y, weight, scores = sample.mean, sample.rows.weight, []
+        Y, weight, scores, shared = sample.mean, sample.rows.weight, [], {}
         for name, member in members:
             self._share_memory(member, 16 * Y.size * len(members))
             with _told(heard.part(name), member):
-                scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample))
+                scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample, shared))
         self._keep(members, task, np.stack(scores), Y, weight)
         self._end_fit(heard, X, y, sample_weight)
 
@@ -318,11 +318,14 @@ def _told(task, member):
     return task.context.propagate_callback_context(member) if task.context else nullcontext()
 
 
-def _fitted(member, X, y, weight, sample):
-    """Scores (n_rows, n_outputs) of a sample by a member, as it is fitted, that has not seen it."""
-    member.sample = sample
+def _fitted(member, X, y, weight, sample, shared):
+    """Scores (n_rows, n_outputs) of a sample by a member, as it is fitted, that has not seen it.
+
+    What members have `shared` is not found again, and what this one finds is added.
+    """
+    member.sample, member.shared = sample, shared
     member.fit(X, y, weight)
-    del member.sample
+    del member.sample, member.shared
     found = vars(member).pop("unseen_", None)
     return _left_out(member, X, y, weight, sample) if found is None else found
 

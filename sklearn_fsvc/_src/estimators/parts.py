@@ -101,6 +101,8 @@ class Units(Part, ABC):
         Its value.
     given : estimator, array or None
         The parameter `layer`: a layer that is there already.
+    shared : dict or None
+        What members of a mixture have found for one another: metric -> feature weights.
     precision : {8, 15, "auto", "float"}
         To how many bits activations are rounded. What "auto" comes to is for the readout to say.
     first_alpha : float
@@ -116,6 +118,7 @@ class Units(Part, ABC):
     size_name: str = "n_hidden"
     n_units: Any = None
     given: Any = None
+    shared: Any = None
     precision: Any = "float"
     first_alpha: ClassVar[float]
     of_units: ClassVar[tuple[str, ...]] = ()

@@ -123,7 +123,9 @@ class RBF(Units):
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
             space = SearchSpace(self.kernels, radius, learns, maps=self.learned == "map")
             random = generator(self.random_state)
-            kernel, radius, weights = choose(job, samples, request, space, random, trials)
+            kernel, radius, weights = choose(
+                job, samples, request, space, random, trials, self.shared
+            )
             found["radius_"] = radius
         return self.knowing(**found, kernel_=named(kernel), **apart(weights), precision_=self.bits)
 

@@ -98,7 +98,7 @@ class Tanh(TanhRequest, Units):
         if not learns and may_learn and n_features <= MOST_LEARNED:
             learns = len(samples.present) >= FEWEST_ROWS
         if learns:
-            return better_weights(job, samples, generator(self.random_state))
+            return better_weights(job, samples, generator(self.random_state), self.shared)
         return self._given_weights(n_features)
 
     def _given_weights(self, n_features=None):

@@ -75,7 +75,7 @@ class SearchSpace:
         return len(self.kernels) == 1 and self.radius is not None and not is_learned
 
 
-def choose(job, samples, request, space, random, trials):
+def choose(job, samples, request, space, random, trials, shared=None):
     """Kernel, radius and feature weights, as they were wished.
 
     Parameters
@@ -89,6 +89,9 @@ def choose(job, samples, request, space, random, trials):
     random : numpy.random.Generator
     trials : Trials
         Takes in what is tried.
+    shared : dict, optional
+        Metric -> feature weights that were learned from the same samples: they are not learned
+        again, and what is learned is added.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def choose(job, samples, request, space, random, trials):
     """
     if space.are_none:
         return space.kernels[0], space.radius, request.weights
-    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, trials)
+    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, trials, shared)
     weights = request.weights
     if space.learns or space.maps:
         seed = int(random.integers(2**31))
@@ -108,7 +111,7 @@ def choose(job, samples, request, space, random, trials):
     return best.kernel, best.radius, weights
 
 
-def better_weights(job, samples, random):
+def better_weights(job, samples, random, shared=None):
     """Feature weights for units of another kind: learned, of equal spread, or None.
 
     Those with the least held-out error in small networks of Laplacian units.
@@ -119,12 +122,14 @@ def better_weights(job, samples, random):
     samples : Samples
         With targets.
     random : numpy.random.Generator
+    shared : dict, optional
+        As of `choose`.
 
     Returns
     -------
     ndarray of shape (n_features,) or None
     """
-    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, Trials(_ALPHA))
+    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, Trials(_ALPHA), shared)
     seed, other = map(int, random.integers(2**31, size=2))
     request = RBFRequest(
         "n_hidden", UNITS, "auto", None, 1.0, "random", "manhattan", LAPLACIAN, True, other
@@ -144,6 +149,8 @@ class _Probe:
     kept, held : ndarray of int
         The rows that networks are trained on, and others.
     trials : Trials
+    shared : dict
+        Weights by metric, see `choose`.
     """
 
     job: Job
@@ -151,9 +158,10 @@ class _Probe:
     kept: np.ndarray
     held: np.ndarray
     trials: Trials
+    shared: dict
 
     @classmethod
-    def of(cls, job, samples, random, trials):
+    def of(cls, job, samples, random, trials, shared=None):
         kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
         order = random.permutation(kept)
         job, X = job.alone(), samples.X
@@ -165,7 +173,8 @@ class _Probe:
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
             job = job.reserving(samples.X.nbytes)
             kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
-        return cls(job, samples.in_order(order), kept, held, trials)
+        shared = {} if shared is None else shared
+        return cls(job, samples.in_order(order), kept, held, trials, shared)
 
     def better_weights(self, request, seed, learns=True, maps=False):
         """Learned weights, those of equal spread, a learned map, or what is asked for: the best.
@@ -173,6 +182,14 @@ class _Probe:
         Laplacian units on random rows learn and compare them, whatever units the layer will
         have: of all kernels they are the least particular about their width.
         """
+        if maps or request.weights is not None:
+            return self._best_weights(request, seed, learns, maps)
+        if request.metric not in self.shared:
+            self.shared[request.metric] = self._best_weights(request, seed, learns, maps)
+        return self.shared[request.metric]
+
+    def _best_weights(self, request, seed, learns, maps):
+        """`better_weights`, found anew."""
         candidates, errors = [request.weights], []
         if learns:
             candidates += learn(self.job, self.samples, request.metric, LAPLACIAN, seed, self.kept)

@@ -29,7 +29,7 @@ from .novelty import Presentation
 from .radius import typical_distance, typical_distance_bytes
 
 # Networks that are asked one after the other, the rows of them, and the most centres.
-_ROUNDS, _ROWS, _CENTERS = 4, 4800, 1500
+_ROUNDS, _ROWS, _CENTERS = 4, 4800, 1000
 # Units of which a half judges penalties and maps: the same ones are found, in half the time.
 _MANY = 600
 # The penalty that is tried first.
