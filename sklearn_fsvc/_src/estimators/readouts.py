@@ -103,7 +103,7 @@ class Ridge(Linear):
     def train(self, training):
         if is_word(training.units.precision, "auto"):
             alphas, is_chosen = penalties(self.alpha)
-            alpha = _expected(training) if is_chosen else alphas[0]
+            alpha = training.trials.best_alpha if is_chosen else alphas[0]
             for bits in bits_that_gain(training):
                 rounded = training.rounded(bits)
                 if tolerates(rounded, alpha):
@@ -297,16 +297,6 @@ def bits_that_gain(training):
         and training.samples.weight is None
     )
     return job.engine.algebra.fast_bits() if is_worth else ()
-
-
-def _expected(training):
-    """The penalty that the layer will probably want.
-
-    That of small networks, or more. Of ten tables, four would try 8 bits in vain with the larger
-    one; images of bytes want it.
-    """
-    are_bytes = training.samples.X.dtype == np.uint8
-    return training.trials.first_alpha if are_bytes else training.trials.best_alpha
 
 
 def tolerates(training, alpha):
