@@ -325,9 +325,7 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
     assert 10**-0.5 < found.alpha / best < 10**0.5
     W, b = (oracle(H[kept], y[kept], best)[i] for i in (0, 1))
     scores, expected = H @ point[:-1] + point[-1], H @ W.T + b
-    np.testing.assert_allclose(
-        softmax_of(scores, axis=1), softmax_of(expected, axis=1), atol=0.03
-    )
+    np.testing.assert_allclose(softmax_of(scores, axis=1), softmax_of(expected, axis=1), atol=0.03)
 
 
 def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):

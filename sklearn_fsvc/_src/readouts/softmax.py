@@ -78,7 +78,7 @@ class Found(NamedTuple):
 def train_softmax(
     job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None, ridge_alpha=None,
     start=None,
-):
+):  # fmt: skip
     """A readout that minimises ``sum w log-loss + alpha / 2 |W|^2``.
 
     Of two classes W is one vector, as it is in scikit-learn's `LogisticRegression`; several
