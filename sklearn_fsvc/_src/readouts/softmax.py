@@ -28,7 +28,7 @@ _KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
 # Rows by which the length of the first readout is found.
 _FIRST_ROWS = 4096
 # Steps along a direction that one pass tries, and shorter ones where none of them helps.
-_STEPS, _SHORT = (0.5, 1.0, 2.0), (1 / 64, 1 / 16, 1 / 4)
+_STEPS, _SHORT = (0.25, 0.5, 1.0, 2.0), (1 / 64, 1 / 16)
 # Where H of all rows is kept, steps are cheap, and it goes on until this part of the tolerance.
 _WHERE_KEPT = 0.1
 # Steps after which other rows are kept, and gradients that are remembered.
