@@ -3,7 +3,7 @@
 import time
 
 import numpy as np
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import ParameterSampler
 
 from _tabular_data import at_most, sample
@@ -78,7 +78,10 @@ def fit_and_score(model, table, train, test):
         return scores | {"error": float(error), "r2": float(1 - error)}
     scores["error"] = float(np.mean(classes[answers] != y_test))
     if hasattr(model, "predict_proba"):
-        scores["log_loss"] = _log_loss(y_test, model.predict_proba(X_test), classes)
+        probabilities = model.predict_proba(X_test)
+        scores["log_loss"] = _log_loss(y_test, probabilities, classes)
+        if len(classes) == 2 and np.array_equal(classes, np.unique(y_test)):
+            scores["auc"] = float(roc_auc_score(y_test, probabilities[:, 1]))
     return scores
 
 

@@ -48,7 +48,7 @@ class Method:
 
     label: str
     classifier: Callable
-    regressor: Callable
+    regressor: Callable | None  # None where there is nothing that the classifier would be
     space: dict = field(default_factory=dict)
     max_rows: int | None = None  # trained on a sample of so many rows where there are more
     ours: bool = False
@@ -232,5 +232,8 @@ METHODS = {
     ),
     "rbf": _of_ours("RBFClassifier", RBFClassifier, RBFRegressor),
     "rbf-best": _of_ours("RBFClassifier, best", RBFClassifier, RBFRegressor, **BEST),
+    "softmax": Method(
+        "RBFClassifier, softmax", partial(_ours, RBFClassifier, readout="softmax"), None, ours=True
+    ),
     "tanh": _of_ours("TanhClassifier", TanhClassifier, TanhRegressor),
 }  # fmt: skip

@@ -39,7 +39,8 @@ def run(paths, methods, file, *, track, device, tuned, part=(1, 1), hours=None, 
     for table, split, pair in _dealt(paths, track, part):
         for name, method, variant in variants(methods, tuned):
             label = _with_units(name, method, n_hidden)
-            if (table.name, split, label, variant) in done:
+            is_done = (table.name, split, label, variant) in done
+            if is_done or method.factory(table.task) is None:
                 continue
             if time.monotonic() > end:
                 print(f"stopped after {hours} hours: run again to go on", flush=True)

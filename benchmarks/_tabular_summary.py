@@ -13,7 +13,7 @@ BASELINE = METHODS["lightgbm"].label
 SCORES = {"classification": "accuracy, %", "regression": "R^2, %"}
 REGRESSORS = {"Classifier": "Regressor", "SVC": "SVR", "logistic": "ridge"}
 COLUMNS = (
-    "set", "split", "method", "variant", "task", "n_train", "error", "log_loss", "fit_s",
+    "set", "split", "method", "variant", "task", "n_train", "error", "log_loss", "auc", "fit_s",
     "tuning_s", "predict_s", "failure",
 )  # fmt: skip
 TIME, MEDIAN = "fit, s (geometric)", "fit, s (median)"
@@ -76,6 +76,7 @@ def standing(results):
         return pd.DataFrame()
     of_sets = by_set(results, "score")
     times, losses = wide(results, "total_s"), by_set(results, "log_loss")
+    areas = by_set(results, "auc").dropna(how="all")  # of two classes
     return pd.DataFrame({
         "score": of_sets.mean(),
         "rank": rankdata(-of_sets.round(9), axis=1).mean(axis=0),
@@ -84,6 +85,8 @@ def standing(results):
         MEDIAN: times.median(),
         "predict, s": gmean(wide(results, "predict_s")),
         "log-loss": losses.mean(skipna=False),
+        "its rank": losses.rank(axis=1).mean(skipna=False),
+        "AUC, %": 100 * areas.mean(skipna=False),
     })  # fmt: skip
 
 
@@ -120,7 +123,8 @@ def _means(results, what):
         table = table.dropna(axis=1, how="all")  # of numbers there is no log-loss
         lines.append(_text(table.rename(columns={"score": what})))
         lines.append(
-            "Rank and won-lost (against LightGBM's defaults) are by set, means of its splits.\n"
+            "Rank and won-lost (against LightGBM's defaults) are by set, means of its splits;\n"
+            "AUC is that of sets of two classes.\n"
             "Time to fit is with preprocessing and tuning; times are over all splits."
         )
     leaky = [name for name in whole if name in LEAKY]

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from sklearn.base import is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
@@ -136,6 +136,13 @@ def test_scores(bench, folder):
     with_a_gap = replace(table, y=3 + 2 * table.y)
     again = bench("fit").fit_and_score(DummyClassifier(), with_a_gap, train, test)
     assert again["error"] == scores["error"]
+    assert "auc" not in scores
+    model = make_pipeline(bench("methods")._ordinal(), DecisionTreeClassifier(random_state=0))
+    p = model.fit(table.X.iloc[train], table.y[train]).predict_proba(table.X.iloc[test[1:]])[:, 1]
+    scores = bench("fit").fit_and_score(clone(model), table, train, test[1:])
+    is_second = table.y[test[1:]] == table.y[train].max()
+    above = [np.sign(a - b) / 2 + 0.5 for a in p[is_second] for b in p[~is_second]]
+    assert scores["auc"] == pytest.approx(np.mean(above))
 
 
 def test_scores_of_numbers(bench, folder):
@@ -185,6 +192,14 @@ def test_a_second_run_does_nothing(bench, folder, tmp_path, monkeypatch):
     assert file.read_text() == text
 
 
+def test_what_is_for_classes_alone_meets_no_numbers(bench, folder, tmp_path):
+    runs, file = bench("run"), tmp_path / "results.jsonl"
+    only = bench("methods").Method("prior", lambda device: DummyClassifier(), None)
+    options = {"track": "small", "device": "cpu", "tuned": False}
+    runs.run(bench("data").find_tables(folder), {"linear": only}, file, **options)
+    assert {record["task"] for record in runs.read_results(file)} == {"classification"}
+
+
 def test_a_failure_is_kept_and_tried_again(bench, folder, tmp_path):
     Method, runs = bench("methods").Method, bench("run")
     file, paths = tmp_path / "results.jsonl", bench("data").find_tables(folder, ["given"])
@@ -216,6 +231,7 @@ def made_up():
             "fit_s": 4.0 if name == "a" else 1.0, "predict_s": 1.0,
         }
         | ({"log_loss": error} if method == "lightgbm" else {})
+        | ({"auc": 1 - error} if name == "a" else {})
         for (name, method), values in errors.items()
         for split, error in enumerate(values)
     ]  # fmt: skip
@@ -232,6 +248,9 @@ def test_summary_by_hand(bench):
     assert list(table["fit, s (median)"]) == pytest.approx([1, 1])
     assert table["log-loss"].iloc[0] == pytest.approx(0.8 / 3)
     assert np.isnan(table["log-loss"].iloc[1])
+    assert table["its rank"].iloc[0] == 1
+    assert np.isnan(table["its rank"].iloc[1])
+    assert list(table["AUC, %"]) == pytest.approx([80, 85])
     said = bench("summary").summary(results)
     assert "means over 3 of 5 sets" in said
     assert "Not in the means: c, which lacks RBFClassifier" in said

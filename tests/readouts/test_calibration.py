@@ -5,16 +5,16 @@ import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_digits, make_blobs, make_classification
 from sklearn.metrics import log_loss
-from sklearn.model_selection import KFold, cross_val_predict, train_test_split
+from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
-from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.readouts.calibration import fit_temperature, probabilities
 from sklearn_fsvc._src.rows.samples import Samples
 
 # Wide units, that no row is outside of.
@@ -43,7 +43,10 @@ def rows_of(n_classes, n=60):
 
 
 class Ridge(ClassifierMixin, BaseEstimator):
-    """The readout of a network on rows of its hidden layer, trained by the oracle."""
+    """The readout of a network on rows of its hidden layer, trained by the oracle.
+
+    The last column is what each row weighs in training; sample_weight is of the calibration.
+    """
 
     def __init__(self, alpha):
         self.alpha = alpha
@@ -51,24 +54,40 @@ class Ridge(ClassifierMixin, BaseEstimator):
     def fit(self, H, y, sample_weight=None):
         self.classes_, codes = np.unique(y, return_inverse=True)
         Y = np.eye(len(self.classes_))[codes]
-        self.W, self.b = naive.ridge(H, Y, self.alpha, sample_weight)
+        self.W, self.b = naive.ridge(H[:, :-1], Y, self.alpha, H[:, -1])
         return self
 
     def decision_function(self, H):
-        scores = H @ self.W.T + self.b
+        scores = H[:, :-1] @ self.W.T + self.b
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, H):
         raise NotImplementedError  # scikit-learn asks that there be one
 
 
+def with_weight(clf, X, weight=1.0):
+    """Rows for `Ridge`."""
+    H = naive.of_rows(layer_of(clf), X)
+    return np.column_stack([H, weight * np.ones(len(H))])
+
+
 def by_brute_force(clf, X, y, weight=None):
-    """scikit-learn's calibration of the readout on its own n splits, one for each row."""
-    splits = list(KFold(len(X)).split(X))
+    """scikit-learn's calibration of the readout on its own n splits, one for each row.
+
+    Beside each row there is one of each class, a quarter of a row in all: they calibrate alone.
+    """
+    n, k = len(X), y.max() + 1
+    weight, doubt = np.ones(n) if weight is None else weight, 0.25 / (n + 1)
+    rows = np.tile(np.arange(n), k + 1)
+    splits = [(np.delete(np.arange(n), i), np.flatnonzero(rows == i)) for i in range(n)]
     calibrated = CalibratedClassifierCV(
         Ridge(clf.alpha_), method="temperature", cv=splits, ensemble=False
     )
-    return calibrated.fit(naive.of_rows(layer_of(clf), X), y, sample_weight=weight)
+    return calibrated.fit(
+        with_weight(clf, X[rows], np.where(np.arange(len(rows)) < n, weight[rows], 0)),
+        np.concatenate([y, np.repeat(np.arange(k), n)]),
+        sample_weight=np.concatenate([(1 - doubt) * weight, np.tile(doubt / k * weight, k)]),
+    )
 
 
 @pytest.mark.parametrize(("alpha", "weighted"), [(0.1, False), ([0.01, 1.0], True)], ids=str)
@@ -79,7 +98,7 @@ def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, 
     clf = network.set_params(alpha=alpha).fit(X, y, sample_weight=weight)
     brute = by_brute_force(clf, X, y, weight)
     for rows in (X, X[:30] + X[30:] / 2):
-        expected = brute.predict_proba(naive.of_rows(layer_of(clf), rows))
+        expected = brute.predict_proba(with_weight(clf, rows))
         # Both search for the temperature to a tolerance.
         np.testing.assert_allclose(clf.predict_proba(rows), expected, rtol=0, atol=1e-5)
 
@@ -92,7 +111,7 @@ def test_weights_of_classes_weigh_in_the_calibration(network):
     by_row = clone(clf).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), atol=1e-6)
     expected = by_brute_force(by_class, X, y, weight)
-    expected = expected.predict_proba(naive.of_rows(layer_of(by_class), X))
+    expected = expected.predict_proba(with_weight(by_class, X))
     np.testing.assert_allclose(by_class.predict_proba(X), expected, atol=1e-5)
 
 
@@ -107,6 +126,35 @@ def test_temperature_changes_no_answer(network, n_classes, alpha, dtype):
     np.testing.assert_array_equal(clf.predict_proba(X).argmax(axis=1), clf.predict(X))
     plain = clone(clf).set_params().fit(X[:100], y[:100])
     assert (plain.predict(X) == clf.predict(X)).mean() > 0.99
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_rows_that_are_all_right_leave_a_doubt(n_classes):
+    """Of n such rows, as if a quarter of one more was of any class."""
+    codes = np.arange(40) % n_classes
+    scores = np.eye(n_classes)[codes]
+    scores = scores[:, 1:] - scores[:, :1] if n_classes == 2 else scores
+    for weight in (None, np.full(40, 7.0)):
+        p = probabilities(fit_temperature(scores, codes, weight), scores)
+        doubt = 1 - p[np.arange(40), codes]
+        np.testing.assert_allclose(doubt, 0.25 / 41 * (1 - 1 / n_classes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_log_probabilities_are_finite(network, n_classes):
+    """Also of classes that are far apart, and where probabilities are 0 in float64."""
+    X, y = make_blobs(90, n_classes, centers=n_classes, cluster_std=0.1, random_state=0)
+    clf = network.fit(X, y)
+    log_p = clf.predict_log_proba(X)
+    assert clf.score(X, y) == 1
+    assert -20 < log_p.min() < log_p.max() < -1e-6
+    np.testing.assert_allclose(np.exp(log_p), clf.predict_proba(X), rtol=1e-9)
+    clf.temperature_ = 1e-4
+    assert (clf.predict_proba(X) == 0).any()
+    log_p, scores = clf.predict_log_proba(X), np.abs(clf.decision_function(X))
+    assert np.isfinite(log_p).all()
+    if n_classes == 2:
+        np.testing.assert_allclose(log_p.min(axis=1), -scores / 1e-4)
 
 
 def test_calibration_changes_no_decision_value(network):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import log_softmax
+from scipy.special import softmax as softmax_of
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -81,11 +82,13 @@ def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
     assert best * (1 - 1e-6) < own < best * (1 + tolerance)
 
 
-@pytest.fixture(params=["kept", "sampled"])
+@pytest.fixture(params=["kept", "weighed", "sampled"])
 def few_are_kept(request, monkeypatch):
     """H of all rows is kept where there are few; here also of some alone."""
     if request.param == "sampled":
         monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
+    if request.param == "weighed":
+        monkeypatch.setattr(softmax, "_SLOW", -1)
     return request.param == "sampled"
 
 
@@ -172,6 +175,21 @@ def test_a_team_shares_the_passes(few_are_kept):
         there, job = samples_of(X, y, some_weights()).on_device(Job(engine))
         found = train_softmax(job, tanh_layer(), there, 1.0, tol=2e-5)
     check_equal(found, naive.hidden(tanh_layer(), X), y, 1.0, some_weights())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted, monkeypatch):
+    """Conjugate gradients end at once in them, where those of all rows take many."""
+    X, y = table(2)
+    samples, n_steps = samples_of(X, y, some_weights() if weighted else None), {}
+    monkeypatch.setattr(softmax, "_LEFT_OUT", 0.0)
+    for slow in (-1, np.inf):
+        monkeypatch.setattr(softmax, "_SLOW", slow)
+        with get_engine("jit") as engine:
+            training = softmax.Training(Job(engine), tanh_layer(), samples)
+            training.run(1e-3, 1e-6, 20)
+        n_steps[slow] = training._n_steps
+    assert n_steps[-1] <= 1 < n_steps[np.inf]
 
 
 def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
@@ -302,7 +320,7 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
     held = np.arange(0, N, 3)
     monkeypatch.setattr(softmax_penalty, "parts_to_hold_out", lambda *_: [held])
     with get_engine("jit") as engine:
-        found = search_softmax_penalty(
+        found, point = search_softmax_penalty(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0)
         )
     H, kept = naive.hidden(layer, X), np.setdiff1d(np.arange(N), held)
@@ -314,6 +332,11 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
     assert len(found.tried) >= 3
     lowest, highest = min(found.tried), max(found.tried)
     assert lowest < found.alpha < highest
+    best = min(found.tried, key=found.tried.get)
+    assert 10**-0.5 < found.alpha / best < 10**0.5
+    W, b = (oracle(H[kept], y[kept], best)[i] for i in (0, 1))
+    scores, expected = H @ point[:-1] + point[-1], H @ W.T + b
+    np.testing.assert_allclose(softmax_of(scores, axis=1), softmax_of(expected, axis=1), atol=0.03)
 
 
 def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
@@ -323,15 +346,17 @@ def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
 
     def told(self, job, layer, samples, held, ridge_alpha):
         seen.append(len(samples))
-        self.log_loss = lambda alpha: abs(np.log(alpha) - 1)
+        self.log_loss = lambda alpha: (np.log10(alpha) - 0.3) ** 2
+        self.points = {1.0: len(held) * np.ones(3)}
 
     monkeypatch.setattr(softmax_penalty._Fold, "__init__", told)
     with get_engine("jit") as engine:
-        found = search_softmax_penalty(
+        found, point = search_softmax_penalty(
             Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0)
         )
     assert set(seen) == {4 * M}
-    np.testing.assert_allclose(found.alpha, 10**0.5)
+    np.testing.assert_allclose(found.alpha, 10**0.3)
+    np.testing.assert_allclose(point, 4 * M / 6, atol=0.5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -1,9 +1,7 @@
 """MixtureClassifier: several networks, weighted by what each says of rows without themselves."""
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 
-from ..estimators.answering import as_list
 from ..estimators.classes import Classes
 from ..estimators.lazy import lazy_on_dask
 from ..estimators.mixing import Mixture
@@ -234,10 +232,7 @@ class MixtureClassifier(ClassifierMixin, Mixture):
         -------
         log_p : ndarray of shape (n_samples, n_classes)
         """
-        p = self.predict_proba(X)
-        for each in as_list(p):
-            np.log(each, out=each)
-        return p
+        return self._answer(X, "predict_log_proba")
 
     def score(self, X, y=None, sample_weight=None):
         """Return the accuracy: the part of the rows whose outputs are all predicted correctly.

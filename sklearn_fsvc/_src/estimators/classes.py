@@ -106,7 +106,8 @@ class Classes(Task):
             return labels.decode(labels.codes_of(scores))
         if method == "decision_function":
             return labels.told(scores)
-        return labels.probabilities(scores, readout.found["temperature_"])
+        are_logs = method == "predict_log_proba"
+        return labels.probabilities(scores, readout.found["temperature_"], are_logs)
 
     def check_out(self, out, shape):
         check_out(out, shape)

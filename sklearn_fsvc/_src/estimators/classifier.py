@@ -1,11 +1,9 @@
 """What classifiers can be asked: their public methods. What they do is in `network`."""
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..availability import available_if
-from .answering import as_list
 from .lazy import lazy_on_dask
 from .network import Network
 from .online import Online
@@ -220,10 +218,9 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
         log_p : ndarray of shape (n_samples, n_classes)
             Or a list of them, as of `predict_proba`.
         """
-        p = self.predict_proba(X)
-        for each in as_list(p):
-            np.log(each, out=each)
-        return p
+        check_is_fitted(self)
+        self._has_probabilities()  # now that it is solved
+        return self._answer(X, "predict_log_proba")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

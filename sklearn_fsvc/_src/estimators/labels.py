@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from ..readouts.calibration import fit_temperature, probabilities
+from ..readouts.calibration import fit_temperature, log_probabilities, probabilities
 from .targets import ClassTargets, SeveralTargets
 
 # Whole numbers in so small a range are counted, not sorted.
@@ -188,10 +188,11 @@ class Labels:
             found.append(fit_temperature(part[rows], codes, of_classes[rows, codes]))
         return found[0] if self.is_single else np.array(found)
 
-    def probabilities(self, scores, temperatures):
+    def probabilities(self, scores, temperatures, are_logs=False):
         """Return probabilities of classes in scikit-learn's shapes; of an indicator, of ones."""
         pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)
-        found = [probabilities(temperature, part) for temperature, part in pairs]
+        said = log_probabilities if are_logs else probabilities
+        found = [said(temperature, part) for temperature, part in pairs]
         if self.is_indicator:
             return np.column_stack([each[:, 1] for each in found])
         return found[0] if self.is_single else found

@@ -210,14 +210,15 @@ class Softmax(Linear):
 
     def train(self, training):
         job, layer, samples, alpha = training.job, training.layer, training.samples, self.alpha
-        statistics = ridge_alpha = None
+        statistics = ridge_alpha = start = None
         if is_word(alpha, "auto"):
             random = generator(self.random_state)
             of_ridge, statistics = train_held_out(job, layer, samples, random, training.trials)
             ridge_alpha = of_ridge.alpha
-            alpha = search_softmax_penalty(job, layer, samples, random, ridge_alpha).alpha
+            of_softmax, start = search_softmax_penalty(job, layer, samples, random, ridge_alpha)
+            alpha = of_softmax.alpha
         found = train_softmax(
-            job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha
+            job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start
         )
         n_columns = training.task.n_columns
         is_single = training.task.labels.is_single

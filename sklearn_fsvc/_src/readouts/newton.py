@@ -65,7 +65,14 @@ class Model:
     T : array of shape (n_units + 1, n_scores)
         The readout.
     alpha, of_others : float
+
+    Attributes
+    ----------
+    n_steps : int
+        Of conjugate gradients, that `solve` has taken.
     """
+
+    n_steps = 0
 
     def __init__(self, coordinates, log_loss, kept, T, alpha, of_others):
         self._coordinates, self._log_loss, self._kept = coordinates, log_loss, kept
@@ -78,7 +85,7 @@ class Model:
         r = self._coordinates.gradient(G)
         z, p, rr = r * 0, r, _dot(r, r)
         least = _TOLERANCE**2 * rr
-        for _ in range(_STEPS):
+        for self.n_steps in range(_STEPS):
             if rr <= least:
                 break
             q = self._times(p)

@@ -28,9 +28,9 @@ _KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
 # Rows by which the length of the first readout is found.
 _FIRST_ROWS = 4096
 # Steps along a direction that one pass tries, and shorter ones where none of them helps.
-_STEPS, _SHORT = (0.5, 1.0, 2.0), (1 / 64, 1 / 16, 1 / 4)
+_STEPS, _SHORT = (0.25, 0.5, 1.0, 2.0), (1 / 64, 1 / 16)
 # Where H of all rows is kept, steps are cheap, and it goes on until this part of the tolerance.
-_WHERE_KEPT = 0.01
+_WHERE_KEPT = 0.1
 # Steps after which other rows are kept, and gradients that are remembered.
 _KEEP_FOR, _MEMORY = 3, 10
 # What each row counts for, beside its own spread, as it is drawn: a part of the mean.
@@ -39,6 +39,11 @@ _LEAST_SPREAD = 0.02
 _OF_OTHERS = 0.01
 # The mean curvature that the first coordinates are made for, and how far from the truth it may be.
 _CURVATURE, _FAR = 1 / 16, 4.0
+# Steps of conjugate gradients from which it is worth to make coordinates of the unsure rows, and
+# the part of the spread that they may leave out.
+_SLOW, _LEFT_OUT = 15, 1e-3
+# Rows that are added to their sums at a time.
+_AT_A_TIME = 1024
 # Below this mean curvature, as of rows that are all predicted surely, the penalty is all there is.
 _FLAT = 1e-12
 # Readouts that are in memory at a time: steps, gradients, points of a line, conjugate gradients.
@@ -71,8 +76,9 @@ class Found(NamedTuple):
 
 
 def train_softmax(
-    job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None, ridge_alpha=None
-):
+    job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None, ridge_alpha=None,
+    start=None,
+):  # fmt: skip
     """A readout that minimises ``sum w log-loss + alpha / 2 |W|^2``.
 
     Of two classes W is one vector, as it is in scikit-learn's `LogisticRegression`; several
@@ -95,13 +101,16 @@ def train_softmax(
     ridge_alpha : float, optional
         Where it is given, W is drawn to the ridge's solution at that penalty, calibrated, and not
         to 0: the penalty is ``alpha / 2 |W - W_ridge|^2``.
+    start : ndarray of shape (n_units + 1, n_scores), optional
+        A readout to begin with; that of the ridge by default.
 
     Returns
     -------
     Found
         With a `Solution.problem` where it did not converge.
     """
-    return Training(job, layer, samples, statistics, ridge_alpha).run(alpha, tol, max_iter)
+    training = Training(job, layer, samples, statistics, ridge_alpha, start)
+    return training.run(alpha, tol, max_iter)
 
 
 def sampled(spread, n, random):
@@ -130,7 +139,7 @@ class Training:
 
     Parameters
     ----------
-    job, layer, samples, statistics, ridge_alpha
+    job, layer, samples, statistics, ridge_alpha, start
         As of `train_softmax`.
 
     Attributes
@@ -139,7 +148,7 @@ class Training:
         The readout so far, from which the next penalty begins; None to begin with.
     """
 
-    def __init__(self, job, layer, samples, statistics=None, ridge_alpha=None):
+    def __init__(self, job, layer, samples, statistics=None, ridge_alpha=None, start=None):
         self.n_passes, self.layer, self.samples, self.point = 0, layer, samples, None
         self.log_loss = LogLoss.of(samples.targets)
         self._weights = len(samples) if samples.weight is None else float(samples.weight.sum())
@@ -149,7 +158,8 @@ class Training:
         self.statistics, self.algebra = statistics, job.engine.algebra
         self._take_memory(job.named(f"{job.what}, softmax"))
         self._coordinates, self._random = None, np.random.default_rng(0)
-        self._prior = None
+        self._n_steps, self._weighs = 0, start is not None
+        self._prior, self._start = None, start
         if ridge_alpha is not None:
             self._prior = calibrated_ridge(
                 self.job, layer, samples, self.statistics, ridge_alpha, self.log_loss
@@ -166,14 +176,39 @@ class Training:
         wanted = max(_KEPT_PER_UNIT * m, _KEPT_NUMBERS // m)
         self.n_kept = min(len(self.samples.present), wanted, room)
         self.job = job.reserving(self.n_kept * row_bytes)
+        weighing = RidgeStatistics.nbytes(m) + 2 * _AT_A_TIME * m * dtype.itemsize
+        is_all = self.n_kept == len(self.samples.present)
+        self._may_weigh = is_all and 2 * weighing < self.job.memory_limit
+        if self._may_weigh:
+            self.job = self.job.reserving(weighing)
 
-    def _set_coordinates(self, curvature):
-        """Coordinates that suit rows of this mean curvature, if the present ones are too far."""
+    def _set_coordinates(self, curvature, spread=None):
+        """Coordinates that suit rows of this mean curvature, if the present ones do not.
+
+        Where H of all rows is kept and they were too slow, they are of the unsure rows: each
+        counts as much as it is curved. Of two classes, their normal matrix is the Hessian.
+        """
         penalty = self.alpha / max(curvature, _FLAT)
         now = self._coordinates and self._coordinates.penalty
-        if now is None or not 1 / _FAR < penalty / now < _FAR:
+        may_weigh = spread is not None and self._may_weigh
+        is_slow = may_weigh and self._n_steps > _SLOW
+        self._weighs |= is_slow
+        if now is None or is_slow or not 1 / _FAR < penalty / now < _FAR:
             self._coordinates = None  # before there is another one
-            self._coordinates = Coordinates(self.statistics, penalty)
+            weighs = may_weigh and self._weighs and curvature > _FLAT
+            of = self._of_the_unsure(spread / (2 * curvature)) if weighs else self.statistics
+            self._coordinates = Coordinates(of, penalty)
+
+    def _of_the_unsure(self, weight):
+        """Statistics of the rows that are kept, but for those of next to no weight."""
+        kept, statistics = self._kept, RidgeStatistics(self.layer.n_units, 0, self.algebra)
+        order = np.argsort(weight)
+        rows = order[np.cumsum(weight[order], dtype=float) > _LEFT_OUT * weight.sum(dtype=float)]
+        for start in range(0, len(rows), _AT_A_TIME):
+            part = rows[start : start + _AT_A_TIME]
+            H = kept.H[self.algebra.xp.asarray(part)]
+            statistics.update(H, self.algebra.xp.zeros((len(part), 0)), weight[part].astype(float))
+        return statistics
 
     def run(self, alpha, tol, max_iter):
         """`Found` for a penalty."""
@@ -200,7 +235,8 @@ class Training:
                 problem = "" if is_enough else _at_rounding(tol, gap / loss, dtype)
                 break
             new, (loss, slope, spread) = found
-            history.add(new - T, slope - G)
+            if not self._keeps_all:  # else the Hessian leaves nothing out
+                history.add(new - T, slope - G)
             T, G, n_iter = new, slope, n_iter + 1
         self.point = T
         part = gap / loss if loss > 0 else 0.0
@@ -212,11 +248,13 @@ class Training:
             n = min(self.n_kept, _FIRST_ROWS)
             rows = np.sort(self._random.choice(rows, n, replace=False))
         self._keep(rows)
-        self._set_coordinates(_CURVATURE)
+        if self._start is not None:
+            return self.algebra.here(self._start)
         return self._first_point(rows) if self._prior is None else self._prior
 
     def _first_point(self, rows):
         """The ridge's solution, as long as the log-loss of some rows wants it."""
+        self._set_coordinates(_CURVATURE)
         c, xp = self._coordinates, self.algebra.xp
         right = xp.concatenate([self.statistics.right, xp.zeros((1, len(self.statistics.y)))])
         z = c.gradient(right)
@@ -288,11 +326,12 @@ class Training:
     def _direction(self, T, G, spread, history):
         """Where to go, and by how much the objective should fall on the way."""
         total = float(spread.sum(dtype=float))
-        self._set_coordinates(total / 2 / self._weights)
+        self._set_coordinates(total / 2 / self._weights, spread)
         others = 0.0 if self._keeps_all else total - float(spread[self._kept.rows].sum(dtype=float))
         of_others = _OF_OTHERS * max(0.0, others) / 2 / self._weights
         model = Model(self._coordinates, self.log_loss, self._kept, T, self.alpha, of_others)
         D = -history.times(G, model.solve)
+        self._n_steps = model.n_steps
         gap = -float((G * D).sum()) / 2
         if gap <= 0 and len(history):
             history.clear()
