@@ -61,7 +61,7 @@ assert "numba" not in sys.modules
 
 threads.n_cores = lambda: 4
 X = np.zeros((20_000, 64))
-projector = TanhProjector(256, device="jit").fit(X)
+projector = TanhProjector(256, device="jit").fit(X[:100])
 with threadpool_limits(1, user_api="openmp"):
     projector.transform(X)
 assert threading.active_count() == 1
