@@ -8,7 +8,15 @@ LogisticRegression(C=1 / alpha)), which has H in memory, and TanhClassifier(unit
 readout="softmax", alpha=alpha), which has not. The peer is given iterations until the objectives
 differ by less than 1e-4 or so: its own default of 100 stops far before. What each allocates at
 most is what NumPy reports, in fits of their own of a few iterations (--memory).
+
+With --device cuda both sides are on the GPU: the peer takes arrays of CuPy by SciPy's array API.
 """
+
+import os
+import sys
+
+if "cuda" in sys.argv:  # read by SciPy as it is imported
+    os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import time
 import tracemalloc
@@ -16,6 +24,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -66,7 +75,16 @@ def counted(passes):
     readouts.train_softmax = train
 
 
+def _on_host(array):
+    return array.get() if hasattr(array, "get") else array
+
+
 def main(args):
+    with sklearn.config_context(array_api_dispatch=args.device == "cuda"):
+        compare(args)
+
+
+def compare(args):
     X, y, X_test, y_test, _ = load_images(args.data / "mnist")
     X, y, X_test = X[: args.rows] / np.float32(255), y[: args.rows], X_test / np.float32(255)
     options = {"random_state": 0, "device": args.device}
@@ -81,13 +99,18 @@ def main(args):
     TanhClassifier(50, readout="softmax", alpha=1.0, **options).fit(X[:2000], y[:2000])  # compile
     fits, passes = {name: [] for name in models}, []
     counted(passes)
+    there = dict.fromkeys(models, (X, X_test))
+    if args.device == "cuda":
+        import cupy
+
+        there[next(iter(models))] = cupy.asarray(X), cupy.asarray(X_test)
     for _ in range(args.repeats):
         for name, model in models.items():
-            fits[name].append(seconds(model, X, y))
+            fits[name].append(seconds(model, there[name][0], y))
     rows = []
     for name, model in models.items():
-        p, p_test = model.predict_proba(X), model.predict_proba(X_test)
-        coef = model.readout_coef_ if model is ours else model[-1].coef_
+        p, p_test = (_on_host(model.predict_proba(part)) for part in there[name])
+        coef = _on_host(model.readout_coef_ if model is ours else model[-1].coef_)
         answers = model.classes_[p_test.argmax(axis=1)]
         rows += [
             (f"{name}: fit, s", float(np.median(fits[name], axis=0)[0])),
