@@ -125,9 +125,9 @@ def large(args):
     random = np.random.default_rng(0)
     X = random.integers(0, 256, (200_000, 784), dtype=np.uint8)
     y = random.integers(0, 10, len(X))
-    for precision in ("float", 8)[args.large == "8" :]:
+    for precision in (8,) if args.large == "8" else ("float", 8):
         how = {"precision": precision, "random_state": 0, "device": args.device}
-        model = TanhClassifier(131_072, alpha=1.0, **how)
+        model = TanhClassifier(131_072, alpha=1.0, max_memory="125GiB", **how)
         start = time.perf_counter()
         model.fit(X, y)
         yield (

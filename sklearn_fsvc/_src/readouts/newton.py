@@ -2,8 +2,9 @@
 
 import numpy as np
 
-# Conjugate gradients end at this part of the gradient, or after so many steps.
-_TOLERANCE, _STEPS = 0.05, 60
+# Conjugate gradients end at this part of the gradient, or after so many steps: sooner where some
+# rows stand for others, for then the Hessian is a guess.
+_ENDS, _ENDS_OF_GUESS = (0.05, 60), (0.2, 25)
 
 
 class Coordinates:
@@ -84,8 +85,9 @@ class Model:
         """The Hessian's inverse times G, by conjugate gradients in the coordinates."""
         r = self._coordinates.gradient(G)
         z, p, rr = r * 0, r, _dot(r, r)
-        least = _TOLERANCE**2 * rr
-        for self.n_steps in range(_STEPS):
+        tolerance, n_steps = _ENDS_OF_GUESS if self._of_others else _ENDS
+        least = tolerance**2 * rr
+        for self.n_steps in range(n_steps):
             if rr <= least:
                 break
             q = self._times(p)
