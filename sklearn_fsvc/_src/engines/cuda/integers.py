@@ -17,6 +17,7 @@ from ..kernels.cuda.integers import (
     pack_bytes,
     round_rows,
 )
+from .grids import n_parts, over_rows, round_up
 
 # Units and words of four rows are padded to multiples: cuBLAS asks for 16 bytes.
 _UNITS, _WORDS = 32, 4
@@ -27,8 +28,6 @@ _PRODUCTS = {
     1: ((((0, 0),), 1),),
     2: ((((0, 0),), 128 * 128), (((0, 1), (1, 0)), 128), (((1, 1),), 1)),
 }
-# Rows that one block visits as it rounds, and the highest grid there is.
-_ROWS, _HIGHEST = 4, 65_535
 
 
 def round_columns(engine, H, units, steps):
@@ -49,20 +48,16 @@ def look_up_columns(engine, H, units, table, steps):
 
 
 def _grid(H, units):
-    return -(-(units.stop - units.start) // THREADS), min(-(-len(H) // _ROWS), _HIGHEST)
+    return over_rows(units.stop - units.start, len(H), THREADS)
 
 
 def add_gram(blocks, H, steps, xp, launch, multiply):
-    """Add H'H to the lower triangle of a matrix.
+    """Add H'H to the lower triangle of a matrix, as `..integers.add_gram` does on a host.
 
     Parameters
     ----------
-    blocks : list of (int, array)
-        As those of `PackedSymmetric`: number of the first column, which is a multiple of 64,
-        and the panel in float64.
-    H : array of shape (rows, units)
-        Rounded to 8 or 15 bits by `steps`.
-    steps : Steps
+    blocks, H, steps
+        As there, of any number of rows.
     xp : module
     launch : callable
         As of the engine.
@@ -88,9 +83,9 @@ class Bytes:
         (self.n_rows, n_units), n = H.shape, 2 if steps.bits > 8 else 1
         # What is taken from an activation in steps.
         self.shift = 0 if steps.is_signed else 2 ** (steps.bits - 1)
-        padded, words = _round_up(n_units, _UNITS), _round_up(-(-self.n_rows // 4), _WORDS)
+        padded, words = round_up(n_units, _UNITS), round_up(n_parts(self.n_rows, 4), _WORDS)
         packed = xp.empty((n * padded, words), "u4")
-        grid = -(-words // SQUARE), padded // SQUARE
+        grid = n_parts(words, SQUARE), n_parts(padded, SQUARE)
         self.launch(
             pack_bytes(H.dtype, n == 2), grid, (SQUARE, LINES),
             H, packed, H.dtype.type(steps.scale), self.shift,
@@ -111,7 +106,7 @@ class Bytes:
 
     def _sums(self, pairs, first, begin, n):
         """Of products of the units from `first` on with those from `begin` on, and `n` or more."""
-        end = begin + _round_up(n, _UNITS)
+        end = begin + round_up(n, _UNITS)
         sums = self.xp.empty((end - begin, len(self.planes[0]) - first), "i4")
         for i, (a, b) in enumerate(pairs):
             self.multiply(self.planes[a][first:], self.planes[b][begin:end], sums, i > 0)
@@ -134,12 +129,8 @@ class Bytes:
         return lift
 
     def _add(self, A, sums, lift, first, start, factor):
-        grid = -(-A.shape[1] // THREADS), min(len(A), _HIGHEST)
+        grid = over_rows(A.shape[1], len(A), THREADS, each=1)
         self.launch(
             add_products(), grid, THREADS,
             A, sums, lift, first, first + start, np.float64(factor * self.unit),
         )  # fmt: skip
-
-
-def _round_up(n, multiple):
-    return -(-n // multiple) * multiple

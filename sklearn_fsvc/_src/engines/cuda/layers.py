@@ -12,13 +12,12 @@ from ...formulas import IDENTITY, Affine, finite
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
 from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
+from .grids import n_parts, over_rows, round_up
 from .integers import look_up_columns
 
 # float32 sums of more features than this are added up from parts: adding ever smaller
 # numbers to an ever larger sum loses digits.
 PART = 1024
-# Rows that one block of an elementwise kernel visits, and the highest grid there is.
-_ROWS, _HIGHEST = 4, 65_535
 
 
 class CudaLayer(ABC):
@@ -93,19 +92,19 @@ class Manhattan(CudaLayer):
     def prepared_bytes(engine, layer):
         # The units and, once packed, padded to whole tiles; and what one tile of rows takes.
         (m, n), item, tile = layer.units.shape, item_of(layer), _tile(engine, layer)
-        items = _round_up(_n_items(n, item), tile.step)
-        return layer.nbytes + items * item.itemsize * (_round_up(m, tile.units) + tile.rows)
+        items = round_up(_n_items(n, item), tile.step)
+        return layer.nbytes + items * item.itemsize * (round_up(m, tile.units) + tile.rows)
 
     @staticmethod
     def row_bytes(engine, layer):
         item, step = item_of(layer), _tile(engine, layer).step
-        return _round_up(_n_items(layer.n_features, item), step) * item.itemsize
+        return round_up(_n_items(layer.n_features, item), step) * item.itemsize
 
     def hidden(self, X, out, units):
         item, tile, affine = self.item, self.tile, self.layer.on_sums
         rows = pack_rows(self.engine, X, item, tile.rows, tile.step)
         first = units.start // tile.units
-        grid = rows.shape[1] // tile.rows, _n_parts(units.stop, tile.units) - first
+        grid = rows.shape[1] // tile.rows, n_parts(units.stop, tile.units) - first
         n_items = _n_items(X.shape[1], item)
         part = PART if item == np.float32 else n_items
         for begin in range(0, n_items, part):
@@ -188,9 +187,9 @@ LAYERS = {"manhattan": Manhattan, "sqeuclidean": SquaredEuclidean, "product": Pr
 
 def pack_rows(engine, X, item, multiple, step):
     """Rows feature by feature, padded: see `kernels.cuda.manhattan.pack`."""
-    items = _round_up(_n_items(X.shape[1], item), step)
-    packed = engine.xp.empty((items, _round_up(len(X), multiple)), item)
-    grid = tuple(_n_parts(size, SQUARE) for size in packed.shape[::-1])
+    items = round_up(_n_items(X.shape[1], item), step)
+    packed = engine.xp.empty((items, round_up(len(X), multiple)), item)
+    grid = tuple(n_parts(size, SQUARE) for size in packed.shape[::-1])
     engine.launch(pack(item), grid, (SQUARE, 8), X, packed)
     return packed
 
@@ -211,20 +210,11 @@ def _tile(engine, layer):
 
 def _grid(H, units, width):
     """Of a kernel that visits some columns of H, `width` of them a thread."""
-    across = _n_parts(units.stop - units.start, THREADS * width)
-    return across, min(_n_parts(len(H), _ROWS), _HIGHEST)
+    return over_rows(units.stop - units.start, len(H), THREADS * width)
 
 
 def _n_items(n_features, item):
-    return _n_parts(n_features, 4) if item == np.uint32 else n_features
-
-
-def _n_parts(n, size):
-    return -(-n // size)
-
-
-def _round_up(n, multiple):
-    return _n_parts(n, multiple) * multiple
+    return n_parts(n_features, 4) if item == np.uint32 else n_features
 
 
 def _squares(xp, X):
