@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from ...engines.host import map_rows
+from ...engines.threads import n_threads
 from ...rows.job import Job
 from ...rows.sources import are_sparse
 from ...rows.streaming import row_blocks, take_rows
@@ -149,13 +151,21 @@ class _Signs:
     def __init__(self, n_units, seed):
         self._n_units = n_units
         self._streams = [
-            np.random.SFC64([seed, block]) for block in range(-(-n_units // (64 * _WORDS)))
+            np.random.Generator(np.random.SFC64([seed, block]))
+            for block in range(-(-n_units // (64 * _WORDS)))
         ]
 
     def next_words(self, n_rows):
         """(n_rows, n_words) for the rows that follow."""
-        words = [s.random_raw(n_rows * _WORDS).reshape(-1, _WORDS) for s in self._streams]
-        return np.concatenate(words, axis=1).astype("<u8", copy=False)
+        words = np.empty((n_rows, len(self._streams), _WORDS), np.uint64)
+
+        def draw(streams):
+            for i in range(streams.start, streams.stop):
+                whole = self._streams[i].integers(2**64, size=(n_rows, _WORDS), dtype=np.uint64)
+                words[:, i] = whole
+
+        map_rows(draw, len(self._streams), n_threads())
+        return words.reshape(n_rows, -1).astype("<u8", copy=False)
 
     def of(self, words, dtype, xp):
         """(rows, n_units): the bits as signs."""
