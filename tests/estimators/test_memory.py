@@ -232,6 +232,7 @@ def test_a_wide_table_of_few_rows_needs_little_more_than_itself(model, device):
     X, y = np.random.default_rng(0).random((50, 40_000), np.float32), np.arange(50) % 2
     limit = 80 * MIB
     model = clone(model).set_params(device=device, max_memory=limit, random_state=0)
+    model.fit(X[:, :10], y).predict(X[:, :10])  # compiled and imported before it is measured
     assert peak(model.fit, X, y)[1] <= limit
     assert peak(model.predict, X)[1] <= limit
 

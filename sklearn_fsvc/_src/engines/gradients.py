@@ -11,6 +11,10 @@ import numpy as np
 
 from .blas_threads import at_most
 
+# Steps of a block of rows that are made at a time, where those of one feature are fewer: each call
+# has its price, and wide tables have many features.
+_STEPS = 2**13
+
 
 def slopes(layer, D, xp):
     """``phi'(d)``, over d for the Euclidean distance (0 where d is) and twice for its square."""
@@ -38,13 +42,15 @@ def square(is_manhattan, X, units, slopes, W, out, xp):
     out : array of shape (rows, n_features), float64
     """
     W, ones = xp.ascontiguousarray(W.T), xp.ones(len(W))
-    for k in range(X.shape[1]):
-        steps = X[:, k, None] - units[k]
+    n_at_a_time = max(1, _STEPS // slopes.size)
+    for k in range(0, X.shape[1], n_at_a_time):
+        some = slice(k, k + n_at_a_time)
+        steps = X[:, some, None] - units[some]
         if is_manhattan:
             xp.sign(steps, out=steps)
-        steps *= slopes
-        gradients = (steps @ W).astype(np.float64, copy=False)
-        out[:, k] = (gradients * gradients) @ ones
+        steps *= slopes[:, None]
+        gradients = (steps.reshape(-1, len(W)) @ W).astype(np.float64, copy=False)
+        out[:, some] = ((gradients * gradients) @ ones).reshape(len(X), -1)
 
 
 def outer(X, units, slopes, W, weight, algebra):
