@@ -2,7 +2,7 @@
 
 Euclidean distances come from the expanded product |x|^2 + |c|^2 - 2 x.c; pairs so close
 that the expansion cancels are computed again from their differences. A Manhattan
-distance is no product: it is computed by blocks that stay in cache.
+distance is no product: SciPy computes it, in float64.
 """
 
 import os
@@ -10,6 +10,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from .base import CANCELLATION
 from .blas_threads import at_most
@@ -27,7 +28,8 @@ _FINISH = 2**15
 @dataclass(frozen=True)
 class _Prepared:
     layer: object
-    unit_norms: np.ndarray | None
+    unit_norms: np.ndarray | None = None
+    wide_units: np.ndarray | None = None  # in float64, for Manhattan distances
 
 
 class ProductEngine(HostEngine):
@@ -45,17 +47,20 @@ class ProductEngine(HostEngine):
         per_thread = 8 * _FINISH
         if layer.accumulation != "product":
             per_thread = 24 * _FINISH + 2 * _BLOCK_BYTES
-        return layer.nbytes + layer.n_units * 8 + n_threads() * per_thread
+        wide = 8 * layer.units.size if layer.accumulation == "manhattan" else 0
+        return layer.nbytes + wide + layer.n_units * 8 + n_threads() * per_thread
 
     def knobs(self, layer):
         # The library cuts its products itself.
         return {"M": (4096, 1024, 2048), "asymmetry": (1, 2, 4)}
 
     def prepare(self, layer):
-        norms = None
+        units = layer.units
         if layer.accumulation == "sqeuclidean":
-            norms = np.einsum("ij,ij->i", layer.units, layer.units)
-        return _Prepared(layer, norms)
+            return _Prepared(layer, unit_norms=np.einsum("ij,ij->i", units, units))
+        if layer.accumulation == "manhattan":
+            return _Prepared(layer, wide_units=units.astype(np.float64, copy=False))
+        return _Prepared(layer)
 
     def hidden(self, prepared, X, out=None, units=None):
         layer, norms = prepared.layer, prepared.unit_norms
@@ -66,7 +71,8 @@ class ProductEngine(HostEngine):
             H, layer = out[:, units], layer.part(units)
             norms = norms if norms is None else norms[units]
         if layer.accumulation == "manhattan":
-            self._by_rows(lambda rows: _manhattan(X[rows], layer.units, H[rows]), H)
+            wide = prepared.wide_units[units or slice(None)]
+            self._by_rows(lambda rows: _manhattan(X[rows], wide, H[rows]), H)
         else:
             with far_away():
                 self.multiply(X, layer.units, H)
@@ -149,20 +155,16 @@ class MklEngine(ProductEngine):
 
 
 def _manhattan(X, units, out):
-    """Sum |x - c| by blocks of rows, one unit at a time."""
-    n = max(1, X.shape[1])
-    step = max(1, _BLOCK_BYTES // (n * X.dtype.itemsize))
-    total = np.int64 if X.dtype == np.uint8 else X.dtype
-    for start in range(0, len(X), step):
-        block = X[start : start + step]
-        difference, other = np.empty_like(block), np.empty_like(block)
-        for j, unit in enumerate(units):
-            if X.dtype == np.uint8:
-                np.minimum(block, unit, out=other)
-                np.subtract(np.maximum(block, unit, out=difference), other, out=difference)
-            else:
-                np.abs(np.subtract(block, unit, out=difference), out=difference)
-            out[start : start + step, j] = difference.sum(axis=1, dtype=total)
+    """Sum |x - c| by blocks of rows and of units, whose float64 stay in cache."""
+    fitting = _BLOCK_BYTES // (8 * max(1, X.shape[1]))
+    n_units = max(8, fitting)
+    n_rows = max(1, min(fitting, _FINISH // min(n_units, len(units))))
+    for start in range(0, len(X), n_rows):
+        rows = slice(start, start + n_rows)
+        block = X[rows].astype(np.float64, copy=False)
+        for first in range(0, len(units), n_units):
+            some = slice(first, first + n_units)
+            out[rows, some] = cdist(block, units[some], "cityblock")
 
 
 def _expand(X, units, unit_norms, out):
