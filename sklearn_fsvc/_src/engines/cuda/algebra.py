@@ -197,45 +197,42 @@ def _contiguous(array):
     return array
 
 
-def _blas(name, dtype, *args):
-    """Call a routine of cuBLAS on the stream of the moment; factors lie on the host."""
+@contextmanager
+def _cublas():
+    """Its handle, on the stream of the moment; factors lie on the host."""
     import cupy
     from cupy.cuda import cublas, device
 
-    letter, real = REALS[dtype]
     handle = device.get_cublas_handle()
     cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
     mode = cublas.getPointerMode(handle)
     cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
-    factors = [real(arg) for arg in args if isinstance(arg, float)]
-    waiting = iter(factors)
     try:
-        getattr(cublas, letter + name)(
-            handle, *[_pointer(next(waiting) if isinstance(a, float) else a) for a in args]
-        )
+        yield cublas, handle
     finally:
         cublas.setPointerMode(handle, mode)
 
 
+def _blas(name, dtype, *args):
+    """Call a routine of cuBLAS."""
+    letter, real = REALS[dtype]
+    factors = [real(arg) for arg in args if isinstance(arg, float)]
+    waiting = iter(factors)
+    args = [_pointer(next(waiting) if isinstance(a, float) else a) for a in args]
+    with _cublas() as (cublas, handle):
+        getattr(cublas, letter + name)(handle, *args)
+
+
 def _multiply_bytes(A, B, sums, keep):
     """``sums = B A'``, or added to it, of lines of bytes with a sign, four a word."""
-    import cupy
-    from cupy.cuda import cublas, device
-
-    handle, n_bytes = device.get_cublas_handle(), 4 * A.shape[1]
-    cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
-    mode = cublas.getPointerMode(handle)
-    cublas.setPointerMode(handle, cublas.CUBLAS_POINTER_MODE_HOST)
-    factors = [ctypes.c_int32(1), ctypes.c_int32(keep)]
+    n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(keep)]
     one, kept = map(ctypes.addressof, factors)
-    try:
+    with _cublas() as (cublas, handle):
         cublas.gemmEx(
             handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
             A.data.ptr, _BYTES, n_bytes, B.data.ptr, _BYTES, n_bytes, kept,
             sums.data.ptr, _INTEGERS, len(A), cublas.CUBLAS_COMPUTE_32I, _ANY,
         )  # fmt: skip
-    finally:
-        cublas.setPointerMode(handle, mode)
 
 
 def _pointer(arg):
