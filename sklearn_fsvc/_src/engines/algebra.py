@@ -198,6 +198,16 @@ class HostAlgebra:
         return np.median(A, axis=0)
 
     @staticmethod
+    def any(A, axis=None):
+        """Return whether A, or each of its rows (``axis=1``), holds a number other than 0."""
+        return A.any(axis=axis)
+
+    @staticmethod
+    def is_finite(A):
+        """Return whether all numbers of A are."""
+        return bool(np.isfinite(A).all())
+
+    @staticmethod
     def to_host(array):
         """An array of `xp` as a NumPy array."""
         return array

@@ -89,7 +89,7 @@ class Moments:
         H = H.astype(max(H.dtype, dtype), copy=False)
         is_first = self.n == 0 and not self._has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
-        if is_first or origin.any():
+        if is_first or self.algebra.any(origin):
             H -= origin
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
@@ -139,7 +139,7 @@ class Moments:
         self.y += sign * other.y
         self.yy += sign * other.yy
         self.gram.add(gram, sign)
-        if step.any():
+        if self.algebra.any(step):
             # n step step' + h step' + step h', by rank-one updates.
             self.gram.add_outer(n, step + other.h / other.n)
             self.gram.add_outer(-sign / other.n, other.h)

@@ -210,7 +210,8 @@ class _LeaveOut:
 
         def score(at, H):
             part = at if rows is None else rows[at]
-            is_outside = ~H.any(axis=1) if keep_scores else None  # before H is overwritten
+            # Before H is overwritten.
+            is_outside = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, engine.xp)
             together = samples.duplicates and samples.duplicates.of(part, engine.xp)
             scores = scorer.scores(H, Y, samples.weight_of(part), together)

@@ -53,7 +53,7 @@ class Sums:
         """
         total, n = self.total, n_judges(len(self.total.h))
         spread = total.yy - total.y**2 / total.n
-        if not (spread > ROUNDING * total.yy.max()).any():
+        if not float((spread - ROUNDING * total.yy.max()).max()) > 0:
             return []
         folds = folds_of(total, [part for part in self.held if part is not None], n)
         return [(kept, held) for kept, held in folds if kept.n > ROUNDING * total.n]

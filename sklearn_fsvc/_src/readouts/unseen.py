@@ -60,14 +60,15 @@ class Unseen:
         self._score(lambda H: [scored(H)], (self.layer.n_units,), job)
 
     def _score(self, scored, sizes, job):
-        sample, m, to_host = self.sample, max(sizes), self.job.engine.to_host
+        sample, m, engine = self.sample, max(sizes), self.job.engine
         Y, n_rows = sample.mean, len(sample.rows.hashes)
         scores = {size: np.empty(Y.shape) for size in sizes}
         is_outside = {size: np.empty(n_rows, bool) for size in sizes}
 
         def take(part, H):
             for size, (found, leverage) in zip(sizes, scored(H[:, :m]), strict=True):
-                is_outside[size][part] = to_host(~H[:, :size].any(axis=1))
+                is_active = engine.algebra.any(H[:, :size], axis=1)
+                is_outside[size][part] = ~engine.to_host(is_active)
                 rest = np.maximum(1 - leverage * sample.rows.weight[part], _LEAST)[:, None]
                 scores[size][part] = Y[part] - (Y[part] - found) / rest
 

@@ -131,7 +131,7 @@ def check_rows(estimator, engine, X, *, reset):
         raise ValueError(f"X has dtype {X.dtype}; it must be of real numbers.")
     if X.dtype not in DTYPES:
         X = X.astype(np.float64)
-    if X.dtype.kind == "f" and not bool(engine.xp.isfinite(X).all()):
+    if X.dtype.kind == "f" and not engine.algebra.is_finite(X):
         raise ValueError("Input X contains NaN or infinity; remove or impute such values.")
     _check_n_features(estimator, X, reset=reset)
     return X

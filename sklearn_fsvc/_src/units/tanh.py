@@ -113,7 +113,7 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLa
         W = FROM_ROWS[request.weights](data, request.n_units, directions)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
             W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
-        _bring_near_one(W, xp)
+        _bring_near_one(W, algebra)
     else:
         W = FROM_CHANCE[request.weights](request.n_units, n_inputs, directions, dtype)
         W = xp.asarray(W)
@@ -148,10 +148,11 @@ def _check_room(request, job, n_features, dtype):
     check_fits(what, needed, job.memory_limit)
 
 
-def _bring_near_one(W, xp):
+def _bring_near_one(W, algebra):
     """Divide what squares would overflow of, in place, and refuse what has overflown already."""
+    xp = algebra.xp
     peaks = xp.maximum(W.max(axis=1), -W.min(axis=1))
-    if not bool(xp.isfinite(peaks).all()):
+    if not algebra.is_finite(peaks):
         raise ValueError(_TOO_LARGE.format(to_host(abs(W).max(axis=0)).argmax(), W.dtype))
     if float(peaks.max()) > _NEAR_ONE:
         W /= xp.where(peaks > _NEAR_ONE, peaks, 1)[:, None]

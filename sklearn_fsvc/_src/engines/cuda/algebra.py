@@ -5,6 +5,7 @@ a matrix.
 """
 
 import ctypes
+import math
 from contextlib import contextmanager
 from functools import partial
 
@@ -135,6 +136,19 @@ class CuPyAlgebra:
 
         A, n = cupy.sort(A, axis=0), len(A)
         return 0.5 * A[(n - 1) // 2] + 0.5 * A[n // 2]
+
+    # CuPy compiles its own `any` and `all` for more than a second on a new machine, anew for each
+    # kind of array. Its least and largest number come compiled, and are NaN if one is.
+    @staticmethod
+    def any(A, axis=None):
+        least, most = A.min(axis=axis), A.max(axis=axis)
+        if axis is None:
+            return float(least) != 0 or float(most) != 0
+        return (least != 0) | (most != 0)
+
+    @staticmethod
+    def is_finite(A):
+        return math.isfinite(float(A.min())) and math.isfinite(float(A.max()))
 
     @staticmethod
     def to_host(array):

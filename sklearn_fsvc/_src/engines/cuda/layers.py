@@ -129,7 +129,7 @@ class SquaredEuclidean(CudaLayer):
         units = engine.to_device(layer.units)
         # Taken from rows and units, so that products cancel less.
         centre = units.mean(axis=0, dtype=np.float64).astype(units.dtype)
-        is_finite = bool(self.xp.isfinite(centre).all())
+        is_finite = engine.algebra.is_finite(centre)
         self.centre = centre if is_finite else self.xp.zeros_like(centre)
         self.units = units - self.centre
         self.norms = _squares(self.xp, self.units)
