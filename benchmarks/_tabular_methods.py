@@ -173,6 +173,7 @@ _BOOSTING = {
     "subsample": uniform(0.5, 0.5),
     "reg_lambda": loguniform(1e-3, 10),
 }
+_MORE_TREES = {"n_estimators": 500, "learning_rate": 0.05}
 _NYSTROEM = {
     "alpha": loguniform(1e-3, 1e3),
     "gamma": loguniform(1e-4, 1),
@@ -192,6 +193,10 @@ METHODS = {
             "num_leaves": randint(7, 128), "min_child_samples": randint(5, 101),
             "subsample_freq": [1],
         },
+    ),
+    "lightgbm-500": Method(
+        "LightGBM, 500 trees", partial(_lightgbm, "LGBMClassifier", **_MORE_TREES),
+        partial(_lightgbm, "LGBMRegressor", **_MORE_TREES),
     ),
     "catboost": Method(
         "CatBoost", partial(_catboost, "CatBoostClassifier"),

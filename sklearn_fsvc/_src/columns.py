@@ -21,6 +21,15 @@ def why_refused(name, dtype, features):
     )
 
 
+def why_no_numbers(X):
+    """The sentence of `why_refused` for the first column of dates or times; None for none."""
+    names, dtypes, kinds = described(X) if hasattr(X, "columns") else ((), (), ())
+    for name, dtype, kind in zip(names, dtypes, kinds, strict=True):
+        if kind == "other":
+            return why_refused(name, dtype, None)
+    return None
+
+
 def described(X):
     """Name, dtype and kind of each column of a DataFrame or an array."""
     if hasattr(X, "columns"):

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sklearn_fsvc import (
@@ -358,6 +359,21 @@ def test_what_is_no_number_has_a_remedy(cls, table, what):
         with pytest.raises(ValueError, match=re.escape(what)) as error:
             call()
         assert remedy in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [
+        (pd.date_range("2026-01-01", periods=len(X)), r"Column 'b' of X \(datetime64.* dates"),
+        (pd.timedelta_range("1h", periods=len(X)), r"Column 'b' of X \(timedelta64.* seconds"),
+        (pd.Categorical(["red"] * len(X)), r"make_tabular_pipeline\(RBFClassifier"),
+    ],
+    ids=["dates", "times", "text"],
+)
+def test_columns_of_a_table_that_are_no_numbers(column, what):
+    table = pd.DataFrame({"a": X[:, 0] > 0.5, "b": column})
+    with pytest.raises(ValueError, match=what):
+        RBFClassifier().fit(table, Y)
 
 
 def test_the_remedy_works():

@@ -6,12 +6,15 @@ from sklearn.externals import array_api_compat
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
+from ..columns import why_no_numbers
 from ..engines import Engine, known_engines
 from ..engines.pool import share
 from ..engines.threads import n_threads
 from ..layers import DTYPES
 from .sources import InMemory, Source, SparseRows
 
+# What scikit-learn and pandas say of rows with missing values or text.
+_NO_NUMBERS = "X contains NaN", "convert string to float", "Cannot cast str"
 # Numbers that layers take once they are converted, and how many are converted at once.
 _OTHER_NUMBERS = (bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16)
 _FEW = 2**17
@@ -43,9 +46,11 @@ def validated(estimator, X, *y, **checks):
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # sums of what is huge
             found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         what = str(error).partition("\n")[0]
-        if "X contains NaN" not in what and "convert string to float" not in what:
+        if not any(reason in what for reason in _NO_NUMBERS):
+            if (why := why_no_numbers(X)) is not None:
+                raise ValueError(why) from error
             raise
         raise ValueError(
             f"{what.rstrip('.')}. {name} needs numbers; for missing values and categories use "
