@@ -1,15 +1,14 @@
 """The contract between an engine and everything above it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from . import gradients, profiles
+from . import gradients, patches, profiles
 from .algebra import HOST
-from .patches import PatchSteps
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
@@ -32,7 +31,7 @@ def in_steps(H: Any, xp: Any) -> Any:
     return H
 
 
-class Engine(PatchSteps, ABC):
+class Engine(ABC):
     """A place where layers are evaluated.
 
     An engine receives clean arrays: C-ordered, finite, two-dimensional, of the layer's own
@@ -62,6 +61,9 @@ class Engine(PatchSteps, ABC):
         Rows that novelty selection reads in one go, and those that it settles in a round.
     chunk_units : int
         Centres that they meet at a time; who dies of them is spared the next.
+    patch_bytes, patch_threads : int
+        Of patches, and of what units answer to them, bytes that are on their way at a time in each
+        thread, few enough to stay where the engine is fast; and threads that `divide` takes.
     group_bytes : int
         For groups of rows that `novel_in_each` settles at one time; 0 where it gains nothing.
     auto_work : int or None
@@ -91,6 +93,7 @@ class Engine(PatchSteps, ABC):
     tuned: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     n_ahead: int = 1
     block_rows, round_rows, chunk_units, group_bytes = 4096, 256, 256, 0
+    patch_bytes, patch_threads = 2**20, 1
 
     def __enter__(self) -> Self:
         self.tuned = profiles.read(self.identity())
@@ -204,6 +207,18 @@ class Engine(PatchSteps, ABC):
     def sparse_place(self) -> Any:
         """Return what takes a ``csr_array`` for layers of products; None: rows come dense."""
         return None
+
+    def divide(self, function: Callable[[slice], Any], n_rows: int) -> None:
+        """Call ``function(rows)`` on slices that cover the rows, on the threads for patches."""
+        function(slice(0, n_rows))
+
+    def unfold(self, layer: Any, X: Any) -> Any:
+        """Return patches of images X as units or their whitening meet them, (places, inputs)."""
+        return patches.unfold(layer, X, self.xp)
+
+    def average(self, layer: Any, A: Any, H: Any) -> None:
+        """Write the means over cells of what becomes of outputs A into `H`."""
+        patches.average(layer, A, H, self.xp)
 
     def activity(self, prepared: Any, X: Any) -> Any:
         """Return the sum of the outputs of all units for each row of X, of `xp` in float64.
