@@ -116,8 +116,8 @@ class CudaEngine(Engine):
     def try_a_kernel(self):
         """Load one and launch it; None if it gives what it should, else a sentence."""
         with self:
-            one = self.xp.ones((1, 1), np.float32)
-            packed = pack_rows(self, one, one.dtype, 128, 8).get()
+            one = self.to_device(np.ones((1, 1), np.float32))
+            packed = self.to_host(pack_rows(self, one, one.dtype, 128, 8))
         if packed[0, 0] != 1 or packed.sum() != 1:
             return f"a kernel gives wrong results on GPU {self.index}"
         return None
