@@ -213,7 +213,7 @@ def figure4(run, results):
         ("basic layers of the M measured", basic_layer(run.engine, layer)),
         ("basic layers of M = 4096", BasicLayer.of(4096, 1, m)),
     ):
-        across, down = basic.grid(N, m)
+        across, down = -(-m // basic.units), -(-N // basic.rows)
         add(method=name, stage="all", value=f"{across} x {down} of {basic.units} x {basic.rows}")
     n_bytes = X.nbytes + layer.units.nbytes + H["jit"].nbytes
     add(method="arrays", stage="all", value=format_bytes(n_bytes))

@@ -181,6 +181,12 @@ def test_groups_are_settled_side_by_side(engine, rng, sizes):
     assert sum(map(len, found)) < sum(sizes) or sizes == [1]
 
 
+def test_a_gpu_works_where_a_kernel_gives_what_it_should(engine):
+    assert engine.try_a_kernel() is None
+    engine.to_host = np.zeros_like
+    assert engine.try_a_kernel() == "a kernel gives wrong results on GPU 0"
+
+
 @pytest.mark.parametrize("kind", ["manhattan triangular uint8", "tanh float64"])
 def test_the_kernel_of_the_paper_is_right(kind):
     X, layer = example(kind, 9, 7, 5)

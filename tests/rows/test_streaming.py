@@ -10,7 +10,6 @@ from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.streaming import (
     Consumer,
-    basic_layer,
     compute_dtype,
     stream,
     stream_all,
@@ -268,7 +267,6 @@ def whole(layer, X):
 def test_a_large_layer_is_cut_into_basic_layers(large):
     engine, (layer, X) = SmallBasicLayers(), large
     _, H = collect(engine, layer, X)
-    assert basic_layer(engine, layer).grid(len(X), layer.n_units) == (3, 4)
     columns = [(0, 256), (256, 512), (512, 600)]
     assert engine.parts == [(n, *c) for n in (256, 256, 256, 232) for c in columns]
     np.testing.assert_array_equal(H, whole(layer, X))

@@ -70,7 +70,6 @@ def test_format_keeps_four_digits(n):
 def test_the_layer_of_the_paper():
     """Dogaru & Dogaru 2017: 8000 units and 10,000 samples by M = 4096."""
     basic = BasicLayer.of(4096, asymmetry=1, n_units=8000)
-    assert basic.grid(n_rows=10_000, n_units=8000) == (2, 3)
     parts = list(basic.parts(10_000, 8000))
     assert parts[0] == (slice(0, 4096), slice(0, 4096))
     assert parts[-1] == (slice(8192, 10_000), slice(4096, 8000))
@@ -102,7 +101,3 @@ def test_basic_layers_cover_every_output_once(rows, units, n_rows, n_units):
         assert all(0 <= s.start < s.stop <= n for s, n in zip(part, H.shape, strict=True))
         H[part] += 1
     assert (H == 1).all()
-    across, down = basic.grid(n_rows, n_units)
-    assert across == len({units.start for _, units in parts})
-    assert down == len({rows.start for rows, _ in parts})
-    assert across * down == len(parts)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import naive
 from allocated import peak
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.engines.activities import in_steps
+from sklearn_fsvc._src.engines.base import in_steps
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.rows.job import Job

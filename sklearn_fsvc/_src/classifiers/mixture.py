@@ -1,17 +1,14 @@
 """MixtureClassifier: several networks, weighted by what each says of rows without themselves."""
 
-from sklearn.base import ClassifierMixin
-
 from ..estimators.classes import Classes
-from ..estimators.lazy import lazy_on_dask
+from ..estimators.classifier import ClassifierMethods
 from ..estimators.mixing import Mixture
-from ..estimators.turns import of_one_state
 from ..readouts.mixing import by_log_loss
 from .rbf import RBFClassifier
 from .tanh import TanhClassifier
 
 
-class MixtureClassifier(ClassifierMixin, Mixture):
+class MixtureClassifier(ClassifierMethods, Mixture):
     """Classifier that adds up the scores of several networks: stacking, without folds.
 
     Each network is fitted once, to all rows. A ridge readout knows in closed form which scores a
@@ -166,90 +163,3 @@ class MixtureClassifier(ClassifierMixin, Mixture):
             input that cannot be used; the mixture is left as it was.
         """
         return self._fit(X, y, sample_weight)
-
-    @of_one_state
-    @lazy_on_dask
-    def decision_function(self, X):
-        """Compute the scores of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes), float64
-            As of `RBFClassifier.decision_function`.
-        """
-        return self._answer(X, "decision_function")
-
-    @of_one_state
-    @lazy_on_dask
-    def predict(self, X, out=None):
-        """Predict the class of each row: the one with the largest score, of equal ones the first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-        out : array-like of the shape of y, optional
-            Where the predictions go, as of `RBFClassifier.predict`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
-        """
-        return self._answer(X, "predict", out)
-
-    @of_one_state
-    @lazy_on_dask
-    def predict_proba(self, X):
-        """Predict the probabilities of the classes.
-
-        A softmax of decision values, whose temperature has the least log-loss on the scores of
-        rows without themselves.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            As of `RBFClassifier.predict_proba`.
-        """
-        return self._answer(X, "predict_proba")
-
-    @of_one_state
-    @lazy_on_dask
-    def predict_log_proba(self, X):
-        """Predict the logarithms of the probabilities, see `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-        """
-        return self._answer(X, "predict_log_proba")
-
-    def score(self, X, y=None, sample_weight=None):
-        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-        sample_weight : array-like of shape (n_samples,) or str, optional
-
-        Returns
-        -------
-        float
-        """
-        return self._score(X, y, sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
-        return tags

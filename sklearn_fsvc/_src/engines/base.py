@@ -1,22 +1,37 @@
 """The contract between an engine and everything above it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from . import activities, gradients, profiles
+from . import gradients, patches, profiles
 from .algebra import HOST
-from .patches import PatchSteps
 
 # A squared distance under this part of |x|^2 + |c|^2 has cancelled where it was expanded to
 # |x|^2 + |c|^2 - 2 x.c, and is computed again from differences.
 CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
+# Added to an output, it leaves no room for digits under 2^-40. It is made for outputs up to
+# 2048; larger ones come out as coarser multiples.
+_SHIFT = 1.5 * 2.0**12
 
 
-class Engine(PatchSteps, ABC):
+def in_steps(H: Any, xp: Any) -> Any:
+    """Return outputs to the nearest multiple of 2^-40, a new array in float64: for novelty.
+
+    float64 holds sums of those exactly as long as they are below 2^13: so centres do not depend on
+    who sums, and in what parts. Of float32 outputs only those under 2^-17 have digits to round. A
+    sum that goes further has passed every threshold under 2^13, rounded or not; to a larger one
+    the sums are right to rounding, and blocks may decide what is as near.
+    """
+    H = xp.add(H, _SHIFT, dtype=np.float64)
+    H -= _SHIFT
+    return H
+
+
+class Engine(ABC):
     """A place where layers are evaluated.
 
     An engine receives clean arrays: C-ordered, finite, two-dimensional, of the layer's own
@@ -46,6 +61,9 @@ class Engine(PatchSteps, ABC):
         Rows that novelty selection reads in one go, and those that it settles in a round.
     chunk_units : int
         Centres that they meet at a time; who dies of them is spared the next.
+    patch_bytes, patch_threads : int
+        Of patches, and of what units answer to them, bytes that are on their way at a time in each
+        thread, few enough to stay where the engine is fast; and threads that `divide` takes.
     group_bytes : int
         For groups of rows that `novel_in_each` settles at one time; 0 where it gains nothing.
     auto_work : int or None
@@ -75,6 +93,7 @@ class Engine(PatchSteps, ABC):
     tuned: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     n_ahead: int = 1
     block_rows, round_rows, chunk_units, group_bytes = 4096, 256, 256, 0
+    patch_bytes, patch_threads = 2**20, 1
 
     def __enter__(self) -> Self:
         self.tuned = profiles.read(self.identity())
@@ -189,13 +208,25 @@ class Engine(PatchSteps, ABC):
         """Return what takes a ``csr_array`` for layers of products; None: rows come dense."""
         return None
 
+    def divide(self, function: Callable[[slice], Any], n_rows: int) -> None:
+        """Call ``function(rows)`` on slices that cover the rows, on the threads for patches."""
+        function(slice(0, n_rows))
+
+    def unfold(self, layer: Any, X: Any) -> Any:
+        """Return patches of images X as units or their whitening meet them, (places, inputs)."""
+        return patches.unfold(layer, X, self.xp)
+
+    def average(self, layer: Any, A: Any, H: Any) -> None:
+        """Write the means over cells of what becomes of outputs A into `H`."""
+        patches.average(layer, A, H, self.xp)
+
     def activity(self, prepared: Any, X: Any) -> Any:
         """Return the sum of the outputs of all units for each row of X, of `xp` in float64.
 
-        Outputs are rounded by `activities.in_steps` before: then the sums of parts of the
+        Outputs are rounded by `in_steps` before: then the sums of parts of the
         units add up to that of all, to the bit.
         """
-        return activities.in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
+        return in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
 
     @abstractmethod
     def novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> np.ndarray:
@@ -208,7 +239,15 @@ class Engine(PatchSteps, ABC):
         float64, an array of `xp`, is what they start with; it may be changed.
         """
 
-    novel_in_each = activities.novel_in_each
+    def novel_in_each(self, layers: Sequence[Any], threshold: float) -> list[np.ndarray]:
+        """Return `novel` of each of some layers: the rows are the units, and no activity is yet."""
+        zeros = self.xp.zeros
+        return [self.novel(layer, layer.units, zeros(layer.n_units), threshold) for layer in layers]
+
+    def outputs_by_unit(self, layer: Any, X: Any) -> Any:
+        """Return what each unit answers to rows X, a row for each unit, rounded by `in_steps`."""
+        H = self.hidden(self.prepare(layer), X)
+        return in_steps(self.xp.ascontiguousarray(H.T), self.xp)
 
     def squared_gradients(self, layer: Any, X: Any, D: Any, W: Any) -> Any:
         """Return how steep the answers of a network are: see `gradients`.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from . import mkl
 from .base import CANCELLATION
 from .blas_threads import at_most
 from .host import HostEngine, far_away, host_identity, map_rows
@@ -126,31 +127,18 @@ class MklEngine(ProductEngine):
 
     name = "mkl"
     packages = ("mkl",)
+    functions = mkl.Functions()
 
     def why_unavailable(self):
-        from . import mkl
-
         return mkl.why_unavailable()
 
     def details(self):
-        from . import mkl
-
         return mkl.version()
 
     def identity(self):
-        from . import mkl
-
         return host_identity(self.name, mkl.version())
 
-    @property
-    def functions(self):
-        from . import mkl
-
-        return mkl.Functions()
-
     def multiply(self, X, W, out):
-        from . import mkl
-
         mkl.multiply(X, W, out)
 
 

@@ -8,8 +8,8 @@ from functools import cache, partial
 import numpy as np
 
 from ..version import __version__
-from . import activities, gradients
-from .base import Engine, Sink, Stopwatch
+from . import gradients
+from .base import Engine, Sink, Stopwatch, in_steps
 from .memory import host_memory
 from .pool import is_part, share
 from .threads import n_cores, n_threads
@@ -124,13 +124,13 @@ class HostEngine(Engine):
         def add(rows):
             for start in range(rows.start, rows.stop, step):
                 block = slice(start, min(start + step, rows.stop))
-                activities.in_steps(H[block], np).sum(axis=1, out=total[block])
+                in_steps(H[block], np).sum(axis=1, out=total[block])
 
         map_rows(add, len(X), 1 if H.size <= _SERIAL_SUMS else n_threads())
         return total
 
     def novel(self, layer, X, activity, threshold):
-        outputs, kept = activities.by_unit(self, layer, X), []
+        outputs, kept = self.outputs_by_unit(layer, X), []
         for i in range(len(X)):
             if activity[i] < threshold:
                 kept.append(i)

@@ -1,28 +1,22 @@
-"""Who is told that something is compiled: the first call waits for it, and looks like a hang."""
+"""Who is told that loops are compiled: the first call waits for it, and looks like a hang."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _listeners = []
 
 
 @contextmanager
 def told(tell):
-    """Context in which ``tell(what)`` is called with what is compiled, each text once."""
-    heard = set()
-
-    def once(what):
-        if what not in heard:
-            heard.add(what)
-            tell(what)
-
-    _listeners.append(once)
+    """Context in which ``tell()`` is called once, as soon as something is compiled."""
+    _listeners.append(tell)
     try:
         yield
     finally:
-        _listeners.remove(once)
+        with suppress(ValueError):  # who was told listens no more
+            _listeners.remove(tell)
 
 
-def compiling(what):
-    """Say that this is compiled now, to all who want to know."""
-    for listener in list(_listeners):
-        listener(what)
+def compiling():
+    """Say that loops are compiled now, to all who want to know."""
+    while _listeners:
+        _listeners.pop()()

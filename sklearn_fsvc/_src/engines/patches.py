@@ -14,8 +14,6 @@ from ..layers import BELOW_MEAN, TWO_SIDED, LinearLayer, PatchLayer
 
 # Images that are evaluated in one go.
 IMAGES = 1024
-
-
 # The part of the memory that may be on its way, and the part of that which a piece may be.
 _PART = 4
 
@@ -23,27 +21,6 @@ _PART = 4
 def place_of(engine, layer, memory_limit):
     """Where a layer is evaluated: the engine, or for a layer of patches what stands before it."""
     return PatchPlace(engine, memory_limit) if isinstance(layer, PatchLayer) else engine
-
-
-class PatchSteps:
-    """What an engine does around the units of a layer of patches, and may do in its own way."""
-
-    # Bytes of patches, and of what units answer to them, that are on their way at a time in each
-    # thread: few enough to stay where the engine is fast.
-    patch_bytes = 2**20
-    patch_threads = 1  # that `divide` takes
-
-    def divide(self, function, n_rows):
-        """Call ``function(rows)`` on slices that cover the rows, on the threads."""
-        function(slice(0, n_rows))
-
-    def unfold(self, layer, X):
-        """The patches of images X as units or their whitening meet them, (places, inputs)."""
-        return unfold(layer, X, self.xp)
-
-    def average(self, layer, A, H):
-        """The means over cells of what becomes of outputs A, in `H`: see `average`."""
-        average(layer, A, H, self.xp)
 
 
 @dataclass(frozen=True)

@@ -56,26 +56,21 @@ class Team:
         """
         stop, lead = Event(), self.members[0]
 
-        def finished(member, task):
-            """Others may look at what this one has written."""
-            result = work(member, task, stop)
-            member.finish()
-            return result
-
         def guarded(member, task):
             try:
-                return finished(member, task)
+                result = work(member, task, stop)
+                member.finish()  # others may look at what it has written
+                return result
             except BaseException:
                 stop.set()
                 raise
 
         lead.finish()
-
         others = list(zip(self._threads, self.members[1:], tasks[1:], strict=False))
         running = [thread.submit(guarded, *of_member) for thread, *of_member in others]
         first = error = None
         try:
-            first = finished(lead, tasks[0])
+            first = guarded(lead, tasks[0])
             wait(running)
         except BaseException as raised:
             stop.set()

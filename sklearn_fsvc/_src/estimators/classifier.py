@@ -16,7 +16,116 @@ _NOT_CALIBRATED = (
 )
 
 
-class NetworkClassifier(ClassifierMixin, Online, Network):
+class ClassifierMethods(ClassifierMixin):
+    """What a fitted classifier can be asked, be it a network or a mixture of them."""
+
+    def _has_probabilities(self):
+        """Whether it has; AttributeError, which says why, where it has not."""
+        return True
+
+    @of_one_state
+    @lazy_on_dask
+    def decision_function(self, X):
+        """Compute the scores of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes one score, positive where the second is predicted. Of an indicator
+            y, (n_samples, n_labels): positive where the label is predicted. Of several
+            outputs, a list with the scores of each.
+        """
+        return self._answer(X, "decision_function")
+
+    @of_one_state
+    @lazy_on_dask
+    def predict(self, X, out=None):
+        """Predict the class of each row: the one with the largest score, of equal ones the first.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+            As of `fit`; y in chunks of a function is not looked at.
+        out : array-like of the shape of y, optional
+            Where the predictions go: an array, a ``numpy.memmap``, or a data set of h5py or zarr.
+            After an error it may hold some of them.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
+        """
+        return self._answer(X, "predict", out)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+            As of `fit`.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        float
+        """
+        return self._score(X, y, sample_weight)
+
+    @available_if(lambda model: model._has_probabilities())
+    @of_one_state
+    @lazy_on_dask
+    def predict_proba(self, X):
+        """Predict the probabilities of the classes.
+
+        The softmax of decision values over `temperature_`, which is found by rows that the readout
+        has not seen; with the readout "softmax" it is 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. Of an indicator y, (n_samples, n_labels): those of
+            the labels. Of several outputs, a list with the probabilities of each. Beside p
+            itself, `max_memory` bounds what is allocated where the layer is computed.
+        """
+        check_is_fitted(self)
+        self._has_probabilities()  # now that it is solved
+        return self._answer(X, "predict_proba")
+
+    @available_if(lambda model: model._has_probabilities())
+    @of_one_state
+    @lazy_on_dask
+    def predict_log_proba(self, X):
+        """Predict the logarithms of the probabilities, see `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+            Or a list of them, as of `predict_proba`.
+        """
+        check_is_fitted(self)
+        self._has_probabilities()  # now that it is solved
+        return self._answer(X, "predict_log_proba")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
+        return tags
+
+
+class NetworkClassifier(ClassifierMethods, Online, Network):
     """A network whose task is `Classes`."""
 
     def fit(self, X, y=None, sample_weight=None):
@@ -114,59 +223,6 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
         """
         return self._partial_fit(X, y, sample_weight, classes)
 
-    @of_one_state
-    @lazy_on_dask
-    def decision_function(self, X):
-        """Compute the scores of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes one score, positive where the second is predicted. Of an indicator
-            y, (n_samples, n_labels): positive where the label is predicted. Of several
-            outputs, a list with the scores of each.
-        """
-        return self._answer(X, "decision_function")
-
-    @of_one_state
-    @lazy_on_dask
-    def predict(self, X, out=None):
-        """Predict the class of each row: the one with the largest score, of equal ones the first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            As of `fit`; y in chunks of a function is not looked at.
-        out : array-like of the shape of y, optional
-            Where the predictions go: an array, a ``numpy.memmap``, or a data set of h5py or zarr.
-            After an error it may hold some of them.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
-        """
-        return self._answer(X, "predict", out)
-
-    def score(self, X, y=None, sample_weight=None):
-        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-            As of `fit`.
-        sample_weight : array-like of shape (n_samples,) or str, optional
-
-        Returns
-        -------
-        float
-        """
-        return self._score(X, y, sample_weight)
-
     def _has_probabilities(self):
         if not self._parts().readout.has_probabilities:
             raise AttributeError(
@@ -179,50 +235,5 @@ class NetworkClassifier(ClassifierMixin, Online, Network):
             raise AttributeError(_NOT_CALIBRATED.format(type(self).__name__))
         return True
 
-    @available_if(_has_probabilities)
-    @of_one_state
-    @lazy_on_dask
-    def predict_proba(self, X):
-        """Predict the probabilities of the classes.
-
-        The softmax of decision values; with the readout "ridge", of decision values over
-        `temperature_`, which is found by rows that the readout has not seen.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`. Of an indicator y, (n_samples, n_labels): those of
-            the labels. Of several outputs, a list with the probabilities of each. Beside p
-            itself, `max_memory` bounds what is allocated where the layer is computed.
-        """
-        check_is_fitted(self)
-        self._has_probabilities()  # now that it is solved
-        return self._answer(X, "predict_proba")
-
-    @available_if(_has_probabilities)
-    @of_one_state
-    @lazy_on_dask
-    def predict_log_proba(self, X):
-        """Predict the logarithms of the probabilities, see `predict_proba`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-            Or a list of them, as of `predict_proba`.
-        """
-        check_is_fitted(self)
-        self._has_probabilities()  # now that it is solved
-        return self._answer(X, "predict_log_proba")
-
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
-        return self._parts().units.tagged(tags)
+        return self._parts().units.tagged(super().__sklearn_tags__())

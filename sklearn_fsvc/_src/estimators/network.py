@@ -3,6 +3,7 @@
 from abc import ABCMeta, abstractmethod
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -49,7 +50,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         work = n_synapses(rows[0], parts.units.width)
-        with _saying(self, "fit"), get_engine(self.device, work) as engine:
+        with _saying(self), get_engine(self.device, work) as engine:
             self._train(parts, replace(self._job(engine, "fit"), task=task), *rows)
         self._end_fit(task, X, y, sample_weight)
 
@@ -159,11 +160,11 @@ def score_of(model, task, X, y, sample_weight):
     return task.score(answers, to_host(y), to_host(sample_weight))
 
 
-def _saying(model, phase):
-    """Context in which what is compiled is printed, if `verbose` asks for it."""
-    if not model.verbose:
-        return nullcontext()
-    return told(lambda what: print(f"[{type(model).__name__} {phase}] compiling {what}"))
+def _saying(model):
+    """Context in which a fit prints that loops are compiled, if `verbose` asks for it."""
+    what = "compiling loops for this processor, once: it takes seconds"
+    say = partial(print, f"[{type(model).__name__} fit] {what}")
+    return told(say) if model.verbose else nullcontext()
 
 
 def with_rows(units, task, samples):

@@ -1,5 +1,7 @@
 """What regressors can be asked: their public methods. What they do is in `network`."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +17,27 @@ from .online import Online
 from .turns import of_one_state
 
 
-class NetworkRegressor(MultiOutputMixin, RegressorMixin, Online, Network):
+class RegressorMethods(MultiOutputMixin, RegressorMixin):
+    """What a fitted regressor can be asked, be it a network or a mixture of them."""
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
+            As of `fit`.
+        sample_weight : array-like of shape (n_samples,) or str, optional
+
+        Returns
+        -------
+        float
+        """
+        return self._score(X, y, sample_weight)
+
+
+class NetworkRegressor(RegressorMethods, Online, Network):
     """A network whose task is `Numbers`."""
 
     def fit(self, X, y=None, sample_weight=None):
@@ -116,29 +138,13 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, Online, Network):
             self._refuse_deviations()
         with self._asked(X, "predict") as question:
             found = np.empty((len(question.X), len(self.readout_coef_)))
-            meter = _Meter(self.posterior_, question.layer.hidden_dtype, found)
-            values = question.answers("predict", out, meter)
+            also = partial(_measured, self.posterior_, question.layer.hidden_dtype, found)
+            values = question.answers("predict", out, also)
             return _Banded((values, question.parts.task.says("predict", found, None)))
 
     def _nothing(self, method, dtype, return_std=False):
         empty = super()._nothing(method, dtype)
         return (empty, empty) if return_std else empty
-
-    def score(self, X, y=None, sample_weight=None):
-        """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-            As of `fit`.
-        sample_weight : array-like of shape (n_samples,) or str, optional
-
-        Returns
-        -------
-        float
-        """
-        return self._score(X, y, sample_weight)
 
     def _refuse_deviations(self):
         check_is_fitted(self)
@@ -151,20 +157,15 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, Online, Network):
         return self._parts().units.tagged(super().__sklearn_tags__())
 
 
-class _Meter:
-    """Makes, for a job, the `Consumer` that fills in standard deviations."""
+def _measured(posterior, dtype, deviations, job):
+    """The `Consumer` of a job that fills in standard deviations."""
+    readout = Deviations(job.engine, posterior, dtype)
+    check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
 
-    def __init__(self, posterior, dtype, deviations):
-        self._posterior, self._dtype, self._deviations = posterior, dtype, deviations
+    def take(part, H):
+        deviations[part] = readout.of(H)
 
-    def __call__(self, job):
-        readout = Deviations(job.engine, self._posterior, self._dtype)
-        check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
-
-        def take(part, H):
-            self._deviations[part] = readout.of(H)
-
-        return Consumer(take, readout.fixed_bytes, readout.row_bytes)
+    return Consumer(take, readout.fixed_bytes, readout.row_bytes)
 
 
 class _Banded(tuple):

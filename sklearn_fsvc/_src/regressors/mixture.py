@@ -1,17 +1,16 @@
 """MixtureRegressor: several networks, weighted by what each says of rows without themselves."""
 
-from sklearn.base import MultiOutputMixin, RegressorMixin
-
 from ..estimators.lazy import lazy_on_dask
 from ..estimators.mixing import Mixture
 from ..estimators.numbers import Numbers
+from ..estimators.regressor import RegressorMethods
 from ..estimators.turns import of_one_state
 from ..readouts.mixing import by_squared_error
 from .rbf import RBFRegressor
 from .tanh import TanhRegressor
 
 
-class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
+class MixtureRegressor(RegressorMethods, Mixture):
     """Regressor that adds up the predictions of several networks: stacking, without folds.
 
     As `MixtureClassifier`, for numbers: each network is fitted once, and weights of 0 or more
@@ -148,18 +147,3 @@ class MixtureRegressor(MultiOutputMixin, RegressorMixin, Mixture):
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         """
         return self._answer(X, "predict", out)
-
-    def score(self, X, y=None, sample_weight=None):
-        """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-        sample_weight : array-like of shape (n_samples,) or str, optional
-
-        Returns
-        -------
-        float
-        """
-        return self._score(X, y, sample_weight)

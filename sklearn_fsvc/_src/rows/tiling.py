@@ -65,14 +65,6 @@ class BasicLayer:
         units = min(n_units, M // asymmetry)
         return cls(M * M // units, units)
 
-    def grid(self, n_rows, n_units):
-        """How many basic layers there are: across the units, and down the rows.
-
-        >>> BasicLayer(4096, 4096).grid(n_rows=10_000, n_units=8000)
-        (2, 3)
-        """
-        return -(-n_units // self.units), -(-n_rows // self.rows)
-
     def parts(self, n_rows, n_units):
         """(rows, units) of each, as slices. The last ones end where the layer ends."""
         down = [slice(i, min(i + self.rows, n_rows)) for i in range(0, n_rows, self.rows)]

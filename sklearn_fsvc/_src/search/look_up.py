@@ -196,29 +196,23 @@ class Candidate(Observable, BaseEstimator):
     def _known_scores(self, rows):
         return self.found_ and self.found_.scores.get((self.number, key_of(rows)))
 
-    def _says(self, method, scores):
+    def _answer(self, method, rows):
+        scores = self._known_scores(rows)
+        if scores is None:
+            return getattr(self.estimator_, method)(self.findings.rows(rows))
         parts = parts_of(self._network)
-        return parts.task.says(method, scores, parts.readout)
+        return told(self.estimator_, parts.task.says(method, scores, parts.readout))
 
     @_has("decision_function")
     def decision_function(self, rows):
-        scores = self._known_scores(rows)
-        if scores is None:
-            return self.estimator_.decision_function(self.findings.rows(rows))
-        return self._says("decision_function", scores)
+        return self._answer("decision_function", rows)
 
     def predict(self, rows):
-        scores = self._known_scores(rows)
-        if scores is None:
-            return self.estimator_.predict(self.findings.rows(rows))
-        return told(self.estimator_, self._says("predict", scores))
+        return self._answer("predict", rows)
 
     @_has("predict_proba")
     def predict_proba(self, rows):
-        scores = self._known_scores(rows)
-        if scores is not None:
-            return self._says("predict_proba", scores)
-        return self.estimator_.predict_proba(self.findings.rows(rows))
+        return self._answer("predict_proba", rows)
 
     def score(self, rows, y, sample_weight=None, **params):
         if self._known_scores(rows) is None or params:

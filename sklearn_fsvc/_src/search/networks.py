@@ -20,7 +20,7 @@ from ..readouts.held_out import (
     that_judge,
 )
 from ..readouts.linear import LinearReadout
-from ..rows.streaming import Consumer, compute_dtype, stream_all
+from ..rows.streaming import Consumer, stream_all, suited
 from .around import with_last_step
 
 
@@ -168,8 +168,7 @@ def score(job, group, layers, X, networks):
         if any(candidate in networks for *_, candidate in group.of_shape(shape, layer))
     ]
     shapes, layers = zip(*pairs, strict=True)
-    dtype = compute_dtype(layers[0].units.dtype, X.dtype)
-    layers = [layer.astype(dtype) for layer in layers]
+    layers = [suited(layer, X) for layer in layers]
     readouts = [
         _readouts(job.engine, group.of_shape(shape, layer), layer, networks, len(X))
         for shape, layer in zip(shapes, layers, strict=True)

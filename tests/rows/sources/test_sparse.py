@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random
 
-from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.sparse import SparsePlace
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.rows.job import Job
@@ -30,9 +30,31 @@ def layer():
     return TanhLayer(rng.normal(size=(UNITS, FEATURES)), rng.normal(size=UNITS))
 
 
-def hidden(layer, X, max_memory=None):
+class Blas(BlasEngine):
+    """The engine with another place for sparse rows."""
+
+    def __init__(self, place=None):
+        self._place = place
+
+    def sparse_place(self):
+        return self._place
+
+
+class NotingPlace(SparsePlace):
+    """Notes how many rows it is asked for, and which units."""
+
+    def __init__(self):
+        super().__init__(np)
+        self.asked = []
+
+    def hidden(self, prepared, X, out, units=None):
+        self.asked.append((X.shape[0], units))
+        return super().hidden(prepared, X, out, units)
+
+
+def hidden(layer, X, max_memory=None, engine=None):
     out = np.empty((len(X), layer.n_units))
-    with get_engine("blas") as engine:
+    with engine or BlasEngine() as engine:
         stream_into(Job(engine, max_memory), layer, X, out)
     return out
 
@@ -103,22 +125,15 @@ def test_H_is_that_of_dense_rows(X, layer, how):
     np.testing.assert_allclose(H, hidden(layer, X.toarray()), rtol=0, atol=1e-14)
 
 
-def test_a_basic_layer_has_all_units(X, monkeypatch):
+def test_a_basic_layer_has_all_units(X):
     """Where a layer of dense rows would be cut: SciPy would copy each part of the units."""
-    asked, evaluate = [], SparsePlace.hidden
-
-    def hidden_of(place, prepared, X, out, units):
-        asked.append((X.shape[0], units))
-        return evaluate(place, prepared, X, out, units)
-
-    monkeypatch.setattr(SparsePlace, "hidden", hidden_of)
     layer = TanhLayer(np.random.default_rng(0).normal(size=(300, FEATURES)), np.zeros(300))
-    out, expected = np.empty((N, 300)), hidden(layer, X.toarray())
-    with get_engine("blas") as engine:
+    out, expected, place = np.empty((N, 300)), hidden(layer, X.toarray()), NotingPlace()
+    with Blas(place) as engine:
         engine.tuned = {layer.kind: {"M": 1024, "asymmetry": 4}}
         assert basic_layer(engine, layer).units == 256
         stream_into(Job(engine), layer, SparseRows(X), out)
-    assert asked == [(N, slice(0, 300))]
+    assert place.asked == [(N, slice(0, 300))]
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-14)
 
 
@@ -133,10 +148,10 @@ def test_sparse_rows_are_never_made_dense(X, layer, monkeypatch):
         np.testing.assert_allclose(hidden(layer, SparseRows(X), max_memory), expected, atol=1e-14)
 
 
-def test_an_engine_without_a_place_for_them_gets_dense_tiles(X, layer, monkeypatch):
+def test_an_engine_without_a_place_for_them_gets_dense_tiles(X, layer):
     expected = hidden(layer, X.toarray())
-    monkeypatch.setattr("sklearn_fsvc._src.engines.blas.BlasEngine.sparse_place", lambda self: None)
-    np.testing.assert_allclose(hidden(layer, SparseRows(X)), expected, atol=1e-14)
+    H = hidden(layer, SparseRows(X), engine=Blas(place=None))
+    np.testing.assert_allclose(H, expected, atol=1e-14)
 
 
 def test_features_that_no_row_has_are_not_met():

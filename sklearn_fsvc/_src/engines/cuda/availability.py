@@ -22,7 +22,7 @@ def why_unavailable(engine, index):
     Parameters
     ----------
     engine : class
-        Made with a number of a GPU, to try.
+        Made with the number of a GPU; it has `try_a_kernel`.
     index : int or None
         Which GPU was asked for; None is the first.
     """
@@ -58,7 +58,7 @@ def _reason(engine, index):
     if (index or 0) >= n_devices:
         return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
     try:
-        return _try(cupy, engine(index or 0))
+        return engine(index or 0).try_a_kernel()
     except NoCompiler as error:
         return str(error)
     except Exception as error:  # whatever CuPy or the driver raises is the reason
@@ -87,14 +87,3 @@ def _import_cupy():
         if not is_set:
             del os.environ[_HEADERS]
     return cupy
-
-
-def _try(cupy, engine):
-    from .layers import pack_rows
-
-    with engine:
-        one = cupy.asarray(np.ones((1, 1), np.float32))
-        packed = pack_rows(engine, one, one.dtype, 128, 8).get()
-        if packed[0, 0] != 1 or packed.sum() != 1:
-            return f"a kernel gives wrong results on GPU {engine.index}"
-    return None

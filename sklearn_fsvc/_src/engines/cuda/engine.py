@@ -9,21 +9,25 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from ...layers import BELOW_MEAN
 from ...version import __version__
-from .. import activities
 from ..base import Engine
 from ..host import DirectSink
+from ..kernels.cuda import manhattan, novelty, patches
 from ..workers import n_workers, worker_number
-from . import integers, patches, programs, transfer
+from . import integers, programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
-from .sparse import CudaSparsePlace, csr_on_device
+from .grids import n_parts
+from .layers import LAYERS, item_of, pack_rows
 
 # Bytes of the blocks in which rows travel that stay on the GPU.
 _UPLOAD = 2**26
 # Products that are this many times slower in float64, on paper, are made in float32 where H
 # is. Cards for computing are 2 times slower; others 32 or 64.
 _SLOW = 8
+# Blocks of a grid across its third side, at most.
+_DEEPEST = 65_535
 
 
 class CudaEngine(Engine):
@@ -109,6 +113,15 @@ class CudaEngine(Engine):
     def why_unavailable(self):
         return why_unavailable(type(self), self._asked)
 
+    def try_a_kernel(self):
+        """Load one and launch it; None if it gives what it should, else a sentence."""
+        with self:
+            one = self.to_device(np.ones((1, 1), np.float32))
+            packed = self.to_host(pack_rows(self, one, one.dtype, 128, 8))
+        if packed[0, 0] != 1 or packed.sum() != 1:
+            return f"a kernel gives wrong results on GPU {self.index}"
+        return None
+
     def memory(self):
         free, total = self.xp.cuda.Device().mem_info
         free += self.xp.get_default_memory_pool().free_bytes()
@@ -126,9 +139,6 @@ class CudaEngine(Engine):
     def knobs(self, layer):
         knobs = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
-            from ..kernels.cuda import manhattan
-            from .layers import item_of
-
             knobs["tile"] = manhattan.TILES[item_of(layer)]
         if layer.hidden_dtype == np.float32:
             precisions = "float64", "float32"
@@ -147,8 +157,6 @@ class CudaEngine(Engine):
 
     @staticmethod
     def _kind(layer):
-        from .layers import LAYERS
-
         return LAYERS[layer.accumulation]
 
     def prepared_bytes(self, layer):
@@ -176,7 +184,14 @@ class CudaEngine(Engine):
     def to_device(self, array):
         return self.xp.asarray(array)
 
-    sparse_to_device = staticmethod(csr_on_device)
+    @staticmethod
+    def sparse_to_device(X):
+        """A ``csr_array`` of SciPy as CuPy's; cuSPARSE has numbers of 32 bits for places."""
+        from cupy import asarray
+        from cupyx.scipy.sparse import csr_matrix
+
+        indices, indptr = (asarray(a.astype(np.int32, copy=False)) for a in (X.indices, X.indptr))
+        return csr_matrix((asarray(X.data), indices, indptr), shape=X.shape)
 
     def to_host(self, array):
         return self.xp.asnumpy(array)
@@ -204,20 +219,18 @@ class CudaEngine(Engine):
         return transfer.EventStopwatch(self.xp)
 
     def novel(self, layer, X, activity, threshold):
-        return self._settle(activities.by_unit(self, layer, X), activity, threshold, [len(X)])[0]
+        return self._settle(self.outputs_by_unit(layer, X), activity, threshold, [len(X)])[0]
 
     def novel_in_each(self, layers, threshold):
         sizes = [layer.n_units for layer in layers]
         K, end = self.xp.empty((sum(sizes), max(sizes))), 0
         for layer, n in zip(layers, sizes, strict=True):
-            K[end : end + n, :n] = activities.by_unit(self, layer, layer.units)
+            K[end : end + n, :n] = self.outputs_by_unit(layer, layer.units)
             end += n
         return self._settle(K, self.xp.zeros(end), threshold, sizes)
 
     def _settle(self, K, activity, threshold, sizes):
         """The rows that are kept of groups of these sizes, by one launch."""
-        from ..kernels.cuda import novelty
-
         starts = np.cumsum([0, *sizes], dtype=np.int32)
         found = self.xp.empty(len(activity) + len(sizes), np.int32)
         numbers = K, activity, np.float64(threshold), self.to_device(starts), found
@@ -226,14 +239,58 @@ class CudaEngine(Engine):
         return [found[place + 1 : place + 1 + found[place]] for place in places]
 
     def unfold(self, layer, X):
-        return patches.unfold(self, layer, X)
+        xp, grid, dtype = self.xp, layer.grid, X.dtype
+        images = X.reshape(len(X), grid.image[0], -1)
+        line, is_normalised = grid.size[1] * grid.image[2], layer.floor is not None
+        places = *grid.places, grid.stride, grid.stride * grid.image[2]
+        P = xp.empty((len(X) * grid.n_places, grid.n_inputs), dtype)
+        means, factors = xp.empty((2, len(P) if is_normalised else 1), dtype)
+        if is_normalised:
+            self.launch(
+                patches.moments(dtype.str), n_parts(len(P), patches.THREADS), patches.THREADS,
+                images, *places, grid.size[0], line, dtype.type(layer.floor), means, factors,
+            )  # fmt: skip
+        self.launch(
+            patches.unfold(dtype.str, is_normalised), n_parts(P.size, patches.THREADS),
+            patches.THREADS, images, *places, line, means, factors, P,
+        )  # fmt: skip
+        return P
 
     def average(self, layer, A, H):
-        patches.average(self, layer, A, H)
+        grid, dtype = layer.grid, A.dtype
+        means = A.mean(axis=1) if layer.response == BELOW_MEAN else self.xp.empty(1, dtype)
+        blocks = n_parts(A.shape[1], patches.THREADS), grid.n_cells, min(len(H), _DEEPEST)
+        self.launch(
+            patches.average(dtype.str, layer.response), blocks, patches.THREADS, A, means,
+            *grid.places, *grid.pool, dtype.type(layer.threshold), H,
+        )  # fmt: skip
 
     def launch(self, kernel, grid, block, *args):
         """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
         programs.launch(self.index, kernel, grid, block, *args)
+
+
+class CudaSparsePlace:
+    """The part of an engine that sparse rows need (`engines.sparse.SparsePlace`), by cuSPARSE.
+
+    The layer lies on the GPU as for dense rows.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def prepare(self, layer):
+        return self._engine.prepare(layer)
+
+    def prepared_bytes(self, layer):
+        return self._engine.prepared_bytes(layer)
+
+    def row_bytes(self, layer):
+        # cuSPARSE gives columns; they are beside H until they are its rows.
+        return layer.n_units * layer.units.itemsize
+
+    def hidden(self, prepared, X, out, units=None):
+        return self._engine.hidden(prepared, self._engine.sparse_to_device(X), out)
 
 
 def _enable_peer(runtime, here, there):

@@ -1,27 +1,17 @@
 """Kernels that are launched: their PTX is found, and loaded by CuPy.
 
 The kernels of the package travel with it. One that was changed, or is somebody's own, is
-compiled, which takes seconds, and kept on disk: the next process loads it and does not import
-the compiler.
+compiled by each process that launches it, which takes seconds.
 """
 
-import hashlib
-import json
-import os
-import uuid
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
-from ...cautions import warn
 from ...extras import install
-from .. import profiles
 from ..kernels import ptx
 
-# Number of the layout of a file: a line of JSON, and the program.
-_FORMAT = 2
 _loaded, _lock = {}, Lock()
 
 
@@ -90,7 +80,7 @@ def _load(kernel, types):
 
 
 def program_of(kernel, types):
-    """The PTX of a kernel: what came with the package, else from disk, else compiled.
+    """The PTX of a kernel: what came with the package, else compiled.
 
     Raises
     ------
@@ -101,64 +91,11 @@ def program_of(kernel, types):
     if program is not None:
         return program
     try:
-        identity = {**ptx.identity(kernel, types), "compiler": ptx.compiler()}
+        ptx.compiler()
     except PackageNotFoundError as error:
         raise ptx.NoCompiler(
             f"the kernel {kernel.name!r} for {' '.join(types)} did not come compiled with the "
             f"package, or its source was changed since, and {ptx.COMPILER}, which compiles it, is "
             f"not installed: {install('cuda-kernels')}"
         ) from error
-    path = _path_of(identity)
-    program = _read(path, identity)
-    if program is None:
-        program = ptx.compile_kernel(kernel, types)
-        _write(path, identity, program)
-    return program
-
-
-def folder():
-    """Where programs are kept: the folder of the profiles, else that of CuPy's own."""
-    place = profiles.folder()
-    if place is None:
-        place = os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache"
-        place = Path(os.path.expanduser(place))  # as CuPy does, without an error for no home
-    return place / "sklearn_fsvc_kernels"
-
-
-def _path_of(identity):
-    text = json.dumps(identity, sort_keys=True)
-    return folder() / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.ptx"
-
-
-def _read(path, identity):
-    """The program, None where there is none to use."""
-    try:
-        text = path.read_bytes()
-    except OSError:
-        return None
-    try:
-        head, program = ptx.parse(text.decode())
-        is_whole = hashlib.sha256(program.encode()).hexdigest() == head["sha256"]
-        if head["format"] == _FORMAT and head["identity"] == identity and is_whole:
-            return program
-        why = "it is not what was written" if is_whole else "it is corrupt"
-    except (ValueError, KeyError, TypeError) as error:
-        why = f"it is corrupt ({type(error).__name__}: {error})"
-    warn(f"{path} is ignored and written again: {why}.", RuntimeWarning)
-    return None
-
-
-def _write(path, identity, program):
-    """Keep a program; where nothing can be written, the next process compiles again."""
-    digest = hashlib.sha256(program.encode()).hexdigest()
-    head = {"format": _FORMAT, "identity": identity, "sha256": digest}
-    new = path.with_suffix(f".{uuid.uuid4().hex}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_bytes(ptx.render(head, program).encode())
-        new.replace(path)  # at once: a reader sees all of it or nothing
-    except OSError:
-        try:
-            new.unlink(missing_ok=True)
-        except OSError:
-            return
+    return ptx.compile_kernel(kernel, types)

@@ -59,7 +59,7 @@ class _Cache(FunctionCache):
         with suppress(OSError):
             found = super().load_overload(sig, target_context)
         if found is None:
-            compiling("loops for this processor, once: it takes seconds")
+            compiling()
         return found
 
     def save_overload(self, sig, data):

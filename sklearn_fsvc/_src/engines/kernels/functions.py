@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
@@ -66,6 +67,10 @@ _FORMATS = {
 }
 
 
+def _filled(vector, value):
+    return ir.Constant(vector, [value] * vector.count)
+
+
 def exp(b, x):
     """exp of a vector: ``2^k`` times exp of what is left.
 
@@ -75,12 +80,7 @@ def exp(b, x):
     """
     vector, form = x.type, _FORMATS[x.type.element]
     integers = ir.VectorType(ir.IntType(form.bits), vector.count)
-
-    def number(value):
-        return ir.Constant(vector, [value] * vector.count)
-
-    def whole(value):
-        return ir.Constant(integers, [value] * vector.count)
+    number, whole = partial(_filled, vector), partial(_filled, integers)
 
     high, low = form.ln2
     smallest, largest = number(-form.bias * high), number((form.bias + 1) * high)
@@ -107,12 +107,7 @@ def log(b, x):
     """
     vector, form = x.type, _FORMATS[x.type.element]
     integers = ir.VectorType(ir.IntType(form.bits), vector.count)
-
-    def number(value):
-        return ir.Constant(vector, [value] * vector.count)
-
-    def whole(value):
-        return ir.Constant(integers, [value] * vector.count)
+    number, whole = partial(_filled, vector), partial(_filled, integers)
 
     kind = np.dtype(f"f{form.bits // 8}")
     root = int(np.array(0.5**0.5, kind).view(f"i{form.bits // 8}"))
@@ -132,6 +127,6 @@ def log(b, x):
 
 def powered(b, x, exponent):
     """``-(-x)^exponent`` for a vector of numbers up to 0."""
-    zero = ir.Constant(x.type, [0.0] * x.type.count)
+    zero = _filled(x.type, 0.0)
     power = exp(b, b.fmul(exponent, log(b, b.fsub(zero, x))))
     return b.fsub(zero, power)

@@ -1,16 +1,15 @@
 """The compiled loops around units on patches: see `engines.patches`.
 
-As in `cpu`, each dtype has a function of its own with one signature.
+As in `cpu`, each dtype has a function of its own with one signature. fastmath lets LLVM reorder the
+sums over a patch, and so use vectors.
 """
 
 import numpy as np
 from numba import njit
 
-from .compiling import jit
+from .compiling import FLOATS, jit, named
 
 
-# fastmath lets LLVM reorder the sums over a patch, and so use vectors.
-@njit(nogil=True, fastmath=True)
 def _unfold(X, line, is_normalised, floor, stride, P):
     """P (images, down, across, inputs) from X (images, rows, numbers in a row).
 
@@ -46,7 +45,6 @@ def _normalise(patch, floor):
         patch[k] *= factor
 
 
-@njit(nogil=True, fastmath=True)
 def _average(A, response, threshold, edges_down, edges_across, H):
     """H (images, units, sides, cells) from A (images, down, across, units).
 
@@ -95,21 +93,8 @@ def _add(a, response, threshold, above, below):
             above[j] += a[j]
 
 
-@jit
-def unfold_float32(X, line, is_normalised, floor, stride, P):
-    _unfold(X, line, is_normalised, floor, stride, P)
-
-
-@jit
-def unfold_float64(X, line, is_normalised, floor, stride, P):
-    _unfold(X, line, is_normalised, floor, stride, P)
-
-
-@jit
-def average_float32(A, response, threshold, edges_down, edges_across, H):
-    _average(A, response, threshold, edges_down, edges_across, H)
-
-
-@jit
-def average_float64(A, response, threshold, edges_down, edges_across, H):
-    _average(A, response, threshold, edges_down, edges_across, H)
+unfold_float32, unfold_float64, average_float32, average_float64 = (
+    jit(named(function, f"{name}_{dtype}"), fastmath=True)
+    for name, function in (("unfold", _unfold), ("average", _average))
+    for dtype in FLOATS
+)

@@ -106,6 +106,7 @@ def compiler():
     return f"{COMPILER} {number}, Python {'.'.join(platform.python_version_tuple()[:2])}"
 
 
+@cache
 def compile_kernel(kernel, types):
     """PTX of a kernel for arguments of these types; it needs the compiler, and no GPU."""
     from numba_cuda_mlir import cuda

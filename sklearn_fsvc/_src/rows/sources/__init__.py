@@ -9,10 +9,9 @@ import numpy as np
 from ...engines.host import host_memory
 from ..tiling import parse_memory
 from .anticipated import Anticipated
-from .base import Source, read_ahead
+from .base import Source, read_ahead, some_rows
 from .in_memory import InMemory
 from .iterated import Iterated
-from .part import some_rows
 from .sliceable import Sliceable, is_sliceable
 from .sparse import SparseRows, are_sparse, joined
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from ...engines.daemons import Daemons
 from ...layers import DTYPES
@@ -110,12 +111,47 @@ class Source(ABC):
                         block = None
                         del some  # before the next rows are read
 
+    def part(self, rows: Any) -> "Source":
+        """Return some rows, ascending, as a source; in any order of one that is in memory."""
+        return Part(self, rows)
+
 
 def _within(rows: Any, first: int) -> slice | np.ndarray:
     """Return where rows are in a piece from row `first` on; a slice if they are neighbours."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0] - first, rows[-1] + 1 - first)
     return np.asarray(rows) - first
+
+
+class Part(Source):
+    """Rows of another source, in ascending order, not read before they are asked for."""
+
+    def __init__(self, source: Source, rows: np.ndarray) -> None:
+        self._source, self._rows = source, rows
+        self.shape = len(rows), *source.shape[1:]
+        self.dtype, self.names = source.dtype, source.names
+        self.read_bytes, self.tile_rows = source.read_bytes, source.tile_rows
+
+    def pieces(self, rows: Any) -> Generator[tuple[int, np.ndarray], None, None]:
+        wanted = self._rows[slice(rows.start, rows.stop) if isinstance(rows, range) else rows]
+        start = 0
+        for first, piece in self._source.pieces(wanted):
+            start = bisect_left(self._rows, first, lo=start)
+            stop = bisect_left(self._rows, first + len(piece), lo=start)
+            yield start, piece[self._rows[start:stop] - first]
+            start = stop
+
+
+def some_rows(X: Any, rows: Any) -> Any:
+    """Return some rows of an array, a table or a source."""
+    if not isinstance(X, Source):
+        return _safe_indexing(X, rows)
+    if not (X.is_in_memory or (np.diff(rows) > 0).all()):
+        raise ValueError(
+            "X is read in its own order, and cv gives rows in another one; use a splitter that "
+            "keeps the order, such as KFold or StratifiedKFold, also with shuffle=True."
+        )
+    return X.part(rows)
 
 
 def read_ahead(blocks: Generator[np.ndarray, None, None]) -> Iterator[np.ndarray]:
