@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logsumexp
 from scipy.special import softmax as softmax_of
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -16,13 +17,14 @@ from sklearn_fsvc._src.engines.team import Team
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.estimators.targets import ClassTargets, SeveralTargets
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import softmax, softmax_penalty
+from sklearn_fsvc._src.readouts import newton, softmax, softmax_penalty
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.log_loss import LogLoss
-from sklearn_fsvc._src.readouts.newton import History
+from sklearn_fsvc._src.readouts.newton import Coordinates, History, Kept, Model
 from sklearn_fsvc._src.readouts.softmax import sampled, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
 from sklearn_fsvc._src.readouts.solution import warn_of
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.rows.blocks import open_all
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
@@ -208,6 +210,49 @@ def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
     assert (np.diff([*losses, found.loss]) < 0).all()
     assert found.n_passes == len(passes) + 1
     assert found.n_iter <= 12
+
+
+def test_far_from_the_end_several_newton_steps_save_passes(monkeypatch):
+    """Of classes that hardly overlap, the curvature goes as they are told apart."""
+    monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
+    X, _ = table(4, n_rows=3000)
+    y = (X @ np.random.default_rng(3).normal(size=(D, 4))).argmax(axis=1)
+    layer, found = tanh_layer(n_units=100), {}
+    for most in (1, 4):
+        monkeypatch.setattr(newton, "_MOST_STEPS", most)
+        with get_engine("jit") as engine:
+            found[most] = train_softmax(Job(engine), layer, samples_of(X, y), 1e-2)
+    np.testing.assert_allclose(found[1].loss, found[4].loss, rtol=2e-4)
+    assert found[4].n_passes < found[1].n_passes
+
+
+def test_the_model_is_lowest_where_it_leads(monkeypatch, rng):
+    """As SciPy finds it: the log-loss of the kept rows, a line, and the squares of the others."""
+    monkeypatch.setattr(newton, "_MOST_STEPS", 100)
+    monkeypatch.setattr(newton, "_BENT", 1e-6)
+    X, y = table(3)
+    layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HostAlgebra
+    H, alpha, others = naive.hidden(layer, X), 0.3, 0.05
+    statistics = RidgeStatistics(M, 0, algebra)
+    statistics.update(H.copy(), np.zeros((N, 0)))
+    coordinates = Coordinates(statistics, 1.0)
+    weight, T = rng.uniform(0.5, 2, N), rng.normal(size=(M + 1, 3))
+    kept = Kept(algebra, np.arange(N), H, weight)
+    model = Model(coordinates, log_loss, kept, T, alpha, others)
+    H1 = np.hstack([H, np.ones((N, 1))])
+    at_start = H1.T @ (weight[:, None] * softmax_of(H1 @ T, axis=1))
+    G = at_start - H1.T @ (1.2 * np.eye(3)[y])
+
+    def value(D):
+        D = D.reshape(T.shape)
+        S = H1 @ (T + D)
+        squares = alpha * (D[:-1] ** 2).sum() + others * ((H1 @ D) ** 2).sum()
+        return weight @ logsumexp(S, axis=1) + ((G - at_start) * D).sum() + squares / 2
+
+    best = minimize(value, np.zeros(T.size)).fun
+    way = -model.solve(G)
+    assert 1 < model.n_newton < 100
+    np.testing.assert_allclose(value(way), best, rtol=1e-6)
 
 
 def test_what_does_not_converge_says_so_and_what_to_do():

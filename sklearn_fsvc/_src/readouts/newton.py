@@ -1,10 +1,14 @@
-"""Newton's direction for the log-loss, by the rows that are kept, in whitened coordinates."""
+"""The way down the log-loss, by Newton's steps on the kept rows, in whitened coordinates."""
 
 import numpy as np
+from scipy.optimize import brentq
 
 # Conjugate gradients end at this part of the gradient, or after so many steps: sooner where some
 # rows stand for others, for then the Hessian is a guess.
 _ENDS, _ENDS_OF_GUESS = (0.05, 60), (0.2, 25)
+# Newton's steps end where the gradient comes out as the Hessian says but for this part of the first
+# one, or after so many; and how exactly the length of each is found.
+_BENT, _MOST_STEPS, _LENGTH = 0.2, 4, 0.02
 
 
 class Coordinates:
@@ -53,10 +57,12 @@ class Coordinates:
 
 
 class Model:
-    """The objective near a readout, by its Hessian over the kept rows.
+    """The objective near a readout: the log-loss of the kept rows, and a line.
 
-    The rows that are not kept have a curvature `of_others` each, the same in all directions of
-    the scores.
+    The line makes its gradient that of all rows, where it begins (O. Shamir, N. Srebro and T. Zhang
+    2014, "Communication-efficient distributed optimization using an approximate Newton-type
+    method"). Rows that are not kept have a curvature `of_others` each, the same in all directions
+    of the scores.
 
     Parameters
     ----------
@@ -69,41 +75,86 @@ class Model:
 
     Attributes
     ----------
-    n_steps : int
-        Of conjugate gradients, that `solve` has taken.
+    n_newton, n_steps : int
+        Newton's steps that `solve` has taken, and those of conjugate gradients in the last of them.
     """
 
-    n_steps = 0
+    n_newton = n_steps = 0
 
     def __init__(self, coordinates, log_loss, kept, T, alpha, of_others):
         self._coordinates, self._log_loss, self._kept = coordinates, log_loss, kept
-        self._alpha, self._of_others = alpha, of_others
-        self._P = kept.scores(T)
-        log_loss.probabilities(self._P, coordinates.algebra.xp)
+        self._of_others = of_others
+        # Of the others the Hessian is the identity, but for the penalty that is in the coordinates.
+        self._ridge = alpha - of_others * coordinates.penalty
+        self._S = kept.scores(T)
+        self._P = self._probabilities(self._S)
 
     def solve(self, G):
-        """The Hessian's inverse times G, by conjugate gradients in the coordinates."""
-        r = self._coordinates.gradient(G)
+        """Minus the way to the lowest point of the model, if its gradient is G at the readout.
+
+        That is the Hessian's inverse times G wherever one of Newton's steps is enough.
+        """
+        start = r = self._coordinates.gradient(G)
+        z, S, P = r * 0, self._S, self._P
+        for self.n_newton in range(1, _MOST_STEPS + 1):
+            d, rest = self._newton(r, P)
+            if not self._of_others:  # the objective itself is as cheap to look at
+                return self._coordinates.point(d)
+            length, along = self._length(d, r, S, P)
+            z, S = z - length * d, S - length * along
+            P = self._probabilities(S)
+            straight = (1 - length) * r + length * rest
+            r = start + self._gradient(P - self._P, z, self._coordinates.point(z))
+            bent = r - straight
+            if _dot(bent, bent) <= _BENT**2 * _dot(start, start):
+                break
+        return -self._coordinates.point(z)
+
+    def _newton(self, r, P):
+        """The Hessian's inverse times r, with probabilities P of the kept rows, and its rest."""
         z, p, rr = r * 0, r, _dot(r, r)
         tolerance, n_steps = _ENDS_OF_GUESS if self._of_others else _ENDS
         least = tolerance**2 * rr
         for self.n_steps in range(n_steps):
             if rr <= least:
                 break
-            q = self._times(p)
+            q = self._times(p, P)
             step = rr / _dot(p, q)
             z, r = z + step * p, r - step * q
             rr, old = _dot(r, r), rr
             p = r + rr / old * p
-        return self._coordinates.point(z)
+        return z, r
 
-    def _times(self, z):
+    def _times(self, z, P):
         """The Hessian by the coordinates, times z."""
         D = self._coordinates.point(z)
-        Q = self._kept.weighted(self._log_loss.curve(self._P, self._kept.scores(D)))
-        # Of the others it is z, but for the penalty that is in the coordinates.
-        Q[:-1] += (self._alpha - self._of_others * self._coordinates.penalty) * D[:-1]
+        return self._gradient(self._log_loss.curve(P, self._kept.scores(D)), z, D)
+
+    def _length(self, d, r, S, P):
+        """How far to go against d from where r is the gradient, and what the scores are along d."""
+        D = self._coordinates.point(d)
+        along, weight = self._kept.scores(D), self._kept.weight
+        slope, bend = -_dot(r, d), self._of_others * _dot(d, d) + self._ridge * _dot(D[:-1], D[:-1])
+
+        def slope_at(length):
+            change = P - self._probabilities(S - length * along)
+            return slope + length * bend + float(weight @ (change * along).sum(axis=1))
+
+        most = 1.0
+        while slope_at(most) < 0:
+            most *= 2
+        return brentq(slope_at, 0.0, most, xtol=_LENGTH), along
+
+    def _gradient(self, U, z, D):
+        """By the coordinates, of what has slopes U by the scores of kept rows, at z, which is D."""
+        Q = self._kept.weighted(U)
+        Q[:-1] += self._ridge * D[:-1]
         return self._coordinates.gradient(Q) + self._of_others * z
+
+    def _probabilities(self, S):
+        P = S.copy()
+        self._log_loss.probabilities(P, self._coordinates.algebra.xp)
+        return P
 
 
 class Kept:
@@ -119,7 +170,8 @@ class Kept:
     """
 
     def __init__(self, algebra, rows, H, weight):
-        self.algebra, self.rows, self.H, self.weight = algebra, rows, H, weight
+        self.algebra, self.rows, self.H = algebra, rows, H
+        self.weight = algebra.xp.asarray(weight)
 
     def scores(self, T):
         """Of a readout (n_units + 1, n_scores), in float64."""
@@ -128,7 +180,7 @@ class Kept:
     def weighted(self, U):
         """``[H 1]'`` times the rows of U with their weights; U is overwritten."""
         xp = self.algebra.xp
-        U *= xp.asarray(self.weight)[:, None]
+        U *= self.weight[:, None]
         product = self.algebra.cross(self.H, U.astype(self.H.dtype)).astype(float)
         return xp.concatenate([product, (xp.ones(len(U)) @ U)[None]])
 

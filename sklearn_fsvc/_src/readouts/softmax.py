@@ -2,10 +2,11 @@
 
 It minimises ``sum w log-loss + alpha / 2 |W|^2`` from the ridge's solution on. A pass over the rows
 is dear, for it evaluates the layer; so each tells the loss and its gradient at several points of a
-line. Between passes Newton's equations are solved by conjugate gradients (Newton-CG). Their
-Hessian is that of some rows, whose H is kept: those that the readout is least sure of, for the
-others have next to no curvature. What they leave out, the gradients of earlier passes tell
-(L-BFGS around that Hessian).
+line. Between passes it goes down a model: the log-loss of some rows, whose H is kept, with the
+gradient of all of them, by Newton's steps that are solved by conjugate gradients (Newton-CG). The
+kept rows are those that the readout is least sure of, for the others have next to no curvature.
+What they leave out, the gradients of earlier passes tell, once one step is enough (L-BFGS around
+that model).
 """
 
 from typing import Any, NamedTuple
@@ -215,11 +216,11 @@ class Training:
         self.alpha = alpha
         T = self._begin() if self.point is None else self.point
         loss, G, spread = self._at([T])[0]
-        history, problem, n_iter = History(_MEMORY), "", 0
+        history, problem, n_iter, is_far = History(_MEMORY), "", 0, True
         while True:
-            if n_iter % _KEEP_FOR == 0:
+            if is_far or n_iter % _KEEP_FOR == 0:
                 self._keep_the_unsure(spread)
-            D, gap = self._direction(T, G, spread, history)
+            D, gap, is_far = self._direction(T, G, spread, history)
             is_enough = gap <= tol * loss
             if gap <= tol * loss * (_WHERE_KEPT if self._keeps_all else 1) or loss == 0:
                 break
@@ -235,7 +236,9 @@ class Training:
                 problem = "" if is_enough else _at_rounding(tol, gap / loss, dtype)
                 break
             new, (loss, slope, spread) = found
-            if not self._keeps_all:  # else the Hessian leaves nothing out
+            if is_far:
+                history.clear()
+            elif not self._keeps_all:  # else the Hessian leaves nothing out
                 history.add(new - T, slope - G)
             T, G, n_iter = new, slope, n_iter + 1
         self.point = T
@@ -324,7 +327,7 @@ class Training:
         return float(loss) + self.alpha / 2 * float((W**2).sum()), G, spread
 
     def _direction(self, T, G, spread, history):
-        """Where to go, and by how much the objective should fall on the way."""
+        """Where to go, by how much the objective should fall, and if one Newton step is too few."""
         total = float(spread.sum(dtype=float))
         self._set_coordinates(total / 2 / self._weights, spread)
         others = 0.0 if self._keeps_all else total - float(spread[self._kept.rows].sum(dtype=float))
@@ -336,7 +339,7 @@ class Training:
         if gap <= 0 and len(history):
             history.clear()
             return self._direction(T, G, spread, history)
-        return D, gap
+        return D, gap, model.n_newton > 1
 
     def _best_step(self, T, D, loss):
         """A lower point on the way and what is known there; None where none is found."""
