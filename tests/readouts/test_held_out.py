@@ -6,9 +6,10 @@ import pytest
 import naive
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
-from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.held_out import (
+    Found,
     Trials,
     folds_of,
     hold_out,
@@ -217,11 +218,24 @@ def test_what_is_hopeless_is_tried_once(data):
 
 
 def test_a_whole_layer_begins_no_lower():
-    trials = Trials(0.1)
-    assert trials.first_alpha == 0.1
+    trials, layer = Trials(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
+    assert trials.first_alpha(layer) == 0.1
     for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
         trials.rows.append({"error": error, "alpha": alpha})
-        assert (trials.best_alpha, trials.first_alpha) == (alpha, begun)
+        assert (trials.best_alpha(layer), trials.first_alpha(layer)) == (alpha, begun)
+
+
+def test_a_layer_begins_with_the_penalty_of_networks_like_it():
+    """Of another kernel or width they want another one, even where they are better."""
+    trials, layer = Trials(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
+    for kernel, radius, error, alpha in (
+        ("laplacian", 3.0, 0.1, 1.0), ("triangular", 3.0, 0.3, 2.0), ("triangular", 2.0, 0.5, 3.0),
+        ("triangular", 2.0, 0.4, 4.0), ("triangular", 2.0, 0.6, 5.0),
+    ):  # fmt: skip
+        trials.add(
+            replace(layer, kernel=kernel, radius=radius), Found(alpha, error, 1, {alpha: error})
+        )
+        assert trials.best_alpha(layer) == min(alpha, 4.0)
 
 
 @pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
@@ -271,7 +285,7 @@ def test_all_rows_are_in_the_statistics_in_the_end(engine, data, is_weighted):
     np.testing.assert_allclose(engine.to_host(solution.W), W, atol=1e-8)
     np.testing.assert_allclose(engine.to_host(solution.b), b, atol=1e-8)
     assert [row["alpha"] for row in trials.rows] == list(found.tried)
-    assert trials.best_alpha == found.alpha
+    assert trials.best_alpha(layer) == found.alpha
 
 
 def test_rows_of_weight_zero_are_neither_kept_nor_held(engine, data):

@@ -46,21 +46,28 @@ class Trials:
 
     start: float  # the penalty that is tried first
     rows: list[dict] = field(default_factory=list)
+    n_rows: int | None = None  # that small networks were trained on; None where there were none
 
     def add(self, layer, found):
         """Take in what a search for the penalty has tried with a layer."""
         how = layer.traits | {"n_units": found.n_units}
         self.rows += [how | {"alpha": a, "error": error} for a, error in found.tried.items()]
 
-    @property
-    def best_alpha(self):
-        """The penalty of the least error so far; where there is none, one to begin with."""
-        return min(self.rows, key=lambda row: row["error"])["alpha"] if self.rows else self.start
+    def best_alpha(self, layer):
+        """The penalty of the least error so far; where there is none, one to begin with.
 
-    @property
-    def first_alpha(self):
+        Of the networks that are most like the layer: other kernels want other penalties.
+        """
+        traits = layer.traits.items()
+
+        def rank(row):
+            return sum(row[name] != value for name, value in traits), row["error"]
+
+        return min(self.rows, key=rank)["alpha"] if self.rows else self.start
+
+    def first_alpha(self, layer):
         """The penalty to begin with for a whole layer, whose units want no less than few do."""
-        return max(self.best_alpha, self.start)
+        return max(self.best_alpha(layer), self.start)
 
     @property
     def table(self):
@@ -202,12 +209,12 @@ def train_held_out(job, layer, samples, random, trials):
     `trials` say where to begin, and take in what is tried.
     """
     may_be_coarse = partial(_may_be_coarse, layer, samples)
-    n_units, start = n_judges(layer.n_units), trials.first_alpha
+    n_units, start = n_judges(layer.n_units), trials.first_alpha(layer)
     how, seen = gather, layer
     if may_be_coarse(start):
         how, seen = gather_coarse, _narrowed(layer, samples)
     # Small networks that want a small penalty are a hint that the whole one wants it, too.
-    is_hinted = how is gather_coarse and not may_be_coarse(trials.best_alpha)
+    is_hinted = how is gather_coarse and not may_be_coarse(trials.best_alpha(layer))
     judges, statistics = seen.part(slice(n_units)), None
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
     taken = RidgeStatistics.nbytes(layer.n_units)
