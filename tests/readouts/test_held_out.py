@@ -21,7 +21,6 @@ from sklearn_fsvc._src.readouts.held_out import (
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.rows.fold import fold
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 
@@ -91,20 +90,11 @@ def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
 
 
 @pytest.mark.parametrize(
-    ("few", "start", "coarse", "precisions"),
-    [
-        (1000, 1.0, 25, [None, None]),  # few units
-        (10, 1.0, 25, ["float32", "float32"]),
-        (10, 1.0, 1e6, [None, None]),  # a small penalty to begin with
-        (10, 1e4, 1e6, ["float32", "float32", None]),  # and one that is found to be small
-    ],
+    ("few", "precisions"), [(1000, [None, None]), (10, ["float32", "float32"])]
 )
-def test_many_units_and_a_large_penalty_want_no_float64(
-    data, monkeypatch, few, start, coarse, precisions
-):
+def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
     X, y, layer, _ = data
     monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", few)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._COARSE", coarse)
     seen = []
 
     def recorded(job, layers, samples, rows=None, dtype=None):
@@ -117,9 +107,8 @@ def test_many_units_and_a_large_penalty_want_no_float64(
         "sklearn_fsvc._src.readouts.held_out.parts_to_hold_out", lambda rows, random: [rows[:40]]
     )
     with get_engine("jit") as engine:
-        trials = Trials(start)
         found, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), trials
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
         )
     assert seen == precisions
     exact = precisions[-1] is None
@@ -129,21 +118,27 @@ def test_many_units_and_a_large_penalty_want_no_float64(
     assert exact or error > 1e-9
 
 
-def test_what_is_in_float32_is_gathered_once(data, monkeypatch):
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_float32_is_too_coarse_for_is_gathered_in_float64(data, monkeypatch, dtype, is_last):
+    """Many rows that are all but equal, and so are the units: eigenvalues far apart."""
     X, y, layer, _ = data
-    X, seen = X.astype(np.float32), []
     monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._COARSE", 1e6)  # all found are small
-    monkeypatch.setattr(
-        "sklearn_fsvc._src.readouts.ridge.fold",
-        lambda job, samples, work, rows: seen.append(rows) or fold(job, samples, work, rows),
-    )
+    X, y = np.repeat(X[:20], 30, axis=0), np.repeat(y[:20], 30)
+    X = (X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)).astype(dtype)
+    layer = replace(layer, units=X[::2].copy())
     with get_engine("jit") as engine:
-        train_held_out(
-            Job(engine), layer.astype(np.float32), samples_of(X, y), np.random.default_rng(0),
-            Trials(1e4),
-        )  # fmt: skip
-    assert sum(rows is None for rows in seen) == 1
+        _, statistics = train_held_out(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+        )
+        assert statistics.copy().solve_well(1e-5) is None
+        solution = statistics.solve(1e-5, is_last)
+    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
+    assert solution.problem == ""
+    scores, expected = (
+        naive.hidden(layer, X) @ A.T + c for A, c in ((solution.W, solution.b), (W, b))
+    )
+    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "f8" else 1e-2)
 
 
 @pytest.mark.parametrize("far", [0, 1e7])
