@@ -1,26 +1,30 @@
 """Activations of 8 and 15 bits: their products against OpenBLAS, and fits against those of floats.
 
 python benchmarks/integers.py [--device cuda] [--units N ...] [--rows N] [--data DIR] [--repeats 5]
-    [--json FILE]
+    [--tables DIR] [--limit 4000] [--json FILE]
 
 A product is H'H of some rows in float32 (ssyrk, as SciPy or CuPy calls it, with all threads that it
 takes), against the same of activations that are rounded, from floats to sums in float64. In turn,
 medians. Then of how many activations two engines make different integers: of 784 features, at
-random. With `--data`, the folder of MNIST: fits and accuracy with each precision.
+random. With `--data`, the folder of MNIST: fits and accuracy with each precision. With `--tables`,
+that of `tabular.py`: scores of RBFClassifier and RBFRegressor with each on all tables, trained on
+so many rows at most, three splits; alone, where no `--units` are named.
 
 As on a processor without VNNI, with the variables NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell
 and NUMBA_CPU_FEATURES=+sse4.2,+avx,+avx2,+fma.
 """
 
 import time
+from collections import defaultdict
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from scipy.linalg.blas import ssyrk
 from sklearn.base import clone
 
 from _report import arguments, report
-from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, make_tabular_pipeline
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines.registry import get_engine, known_engines
 from sklearn_fsvc._src.formulas import Steps
@@ -29,6 +33,7 @@ from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.timing import medians
 
 PRECISIONS = "float", 8, 15, "auto"
+UNITS = 2048, 4096, 8192
 
 
 def product(args, engine, n_units):
@@ -120,6 +125,43 @@ def fits(args):
                 yield f"{name}: accuracy, %", 100 * score
 
 
+def tables(args):
+    """Mean scores, what most is lost of floats on a table, and how many were fitted in 8 bits."""
+    from _tabular_data import SEEDS
+
+    found, n_bytes = defaultdict(lambda: defaultdict(list)), 0
+    for seed in SEEDS:  # of the first split all tables, for whoever stops it
+        for name, model, train, test in _splits(args, seed):
+            for precision in PRECISIONS:
+                model[-1].set_params(precision=precision, random_state=seed)
+                score = 100 * model.fit(*train).score(*test)
+                found[precision][name].append(score)
+                n_bytes += precision == "auto" and model[-1].precision_ == 8
+                print(f"{name}, split {seed}, {precision}: {score:.2f}", flush=True)
+    means = {p: {name: np.mean(all_) for name, all_ in of.items()} for p, of in found.items()}
+    yield f"fits of {len(found['auto'])} tables that are automatic and take 8 bits", n_bytes
+    for precision, of in means.items():
+        what = f"precision={precision!r}: "
+        yield f"{what}mean score", np.mean(list(of.values()))
+        worst = min(of, key=lambda name: of[name] - means["float"][name])
+        yield f"{what}least gain over floats, {worst}", of[worst] - means["float"][worst]
+
+
+def _splits(args, seed):
+    """(name of a table, pipeline, rows for training and for testing)."""
+    from _tabular_data import MAX_TEST, at_most, find_tables, read_table, splits
+
+    for path in find_tables(args.tables):
+        table = read_table(path)
+        pairs = splits(table, "large")
+        train, test = pairs[min(seed, len(pairs) - 1)]
+        train = at_most(train, table.strata, args.limit, seed)
+        test = at_most(test, table.strata, MAX_TEST, seed)
+        cls = RBFClassifier if table.task == "classification" else RBFRegressor
+        model = make_tabular_pipeline(cls(device=args.device))
+        yield table.name, model, *((table.X.iloc[rows], table.y[rows]) for rows in (train, test))
+
+
 def large(args):
     """More units than the sums of one GPU were ever made of."""
     random = np.random.default_rng(0)
@@ -137,9 +179,14 @@ def large(args):
 
 
 def main(args):
+    if args.tables:
+        what = f"Tables with each precision, {args.limit} rows at most, {args.device}"
+        report(args, what, list(tables(args)))
+        if args.units is None:
+            return
     with get_engine("cuda" if args.device == "cuda" else "jit") as engine:
         where = {} if engine.xp is np else {"gpu": engine.identity()["device"]}
-        products = [row for n in args.units for row in product(args, engine, n)]
+        products = [row for n in args.units or UNITS for row in product(args, engine, n)]
         report(args, f"H'H of {args.rows} rows of rounded activations", products, **where)
     report(args, "Activations that engines round to other integers", list(differences()), **where)
     if args.data:
@@ -151,8 +198,8 @@ def main(args):
 if __name__ == "__main__":
     main(
         arguments(
-            units={"type": int, "nargs": "+", "default": [2048, 4096, 8192]},
-            rows={"type": int, "default": 4096}, data={},
+            units={"type": int, "nargs": "+"}, rows={"type": int, "default": 4096}, data={},
+            tables={"type": Path}, limit={"type": int, "default": 4000},
             large={"choices": ["all", "8"], "help": "131,072 units, which want a GPU of 100 GB"},
             device={"choices": ["cpu", "cuda"], "default": "cpu"},
             repeats={"type": int, "default": 5},

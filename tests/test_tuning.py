@@ -10,7 +10,7 @@ from sklearn_fsvc._src import tuning
 from sklearn_fsvc._src.engines import get_engine, profiles
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.extras import install
-from sklearn_fsvc._src.tuning import KINDS, example, tune
+from sklearn_fsvc._src.tuning import KINDS, ROUNDED, example, tune
 
 KIND = "manhattan triangular float32"
 TWO = [KIND, "tanh float32"]
@@ -99,6 +99,16 @@ def test_what_was_found_is_used(fake):
     tune_kind()
     assert settings_of(KIND) == {**defaults(), "M": 1024}
     assert settings_of("tanh float32") == defaults("tanh float32")
+
+
+def test_rounded_outputs_have_settings_of_their_own_or_those_of_floats(fake):
+    fake(quick(M=1024))
+    tune_kind()
+    assert settings_of(f"{KIND} 8 bits") == {**defaults(), "M": 1024}
+    fake(quick(M=4096))
+    tune_kind(f"{KIND} 8 bits")
+    assert settings_of(f"{KIND} 8 bits") == {**defaults(), "M": 4096}
+    assert settings_of(f"{KIND} 15 bits") == settings_of(KIND) == {**defaults(), "M": 1024}
 
 
 def test_what_wins_now_and_then_is_not_kept():
@@ -258,7 +268,10 @@ def test_a_corrupt_profile_is_replaced(fake):
     assert settings_of(KIND)["M"] == 1024
 
 
-@pytest.mark.parametrize("kind", ["manhattan triangular float16", "tanh uint8", "", "tanh"])
+@pytest.mark.parametrize(
+    "kind",
+    ["manhattan triangular float16", "tanh uint8", "", "tanh", f"{KIND} 7 bits", "tanh 8 bits"],
+)
 def test_an_unknown_kind_is_named_before_anything_is_measured(monkeypatch, kind):
     monkeypatch.setattr(tuning, "rounds", broken)
     with pytest.raises(ValueError, match=f"kind='{kind}' is not known.*{KIND}"):
@@ -313,10 +326,11 @@ def test_every_kind_of_layer_is_known():
 
 
 @pytest.mark.parametrize("n_features", [30, 784])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS + ROUNDED)
 def test_an_example_is_of_its_kind_and_typical(kind, n_features):
     X, layer = example(kind, 50, 40, n_features)
     assert layer.kind == kind
+    assert (layer.steps is None) == (kind in KINDS)
     assert X.shape == (50, n_features)
     assert layer.units.shape == (40, n_features)
     assert X.dtype == layer.units.dtype

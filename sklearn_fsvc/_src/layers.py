@@ -77,7 +77,13 @@ class _Layer:
 
     @property
     def kind(self):
-        """Formula and dtype: all that the speed of a layer depends on, but its size."""
+        """Formula, dtype and bits: all that the speed of a layer depends on, but its size."""
+        bits = f" {self.steps.bits} bits" if self.steps else ""
+        return self.kind_of_floats + bits
+
+    @property
+    def kind_of_floats(self):
+        """That of the same layer with outputs as they are."""
         return f"{self.formula} {self.units.dtype}"
 
     @cached_property

@@ -17,7 +17,7 @@ import numpy as np
 
 from .engines import get_engine, profiles
 from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
-from .layers import RBFLayer, TanhLayer
+from .layers import RBFLayer, TanhLayer, rounded
 from .parameters import check_count
 from .readouts.statistics import RidgeStatistics
 from .timing import rounds
@@ -34,6 +34,12 @@ KINDS = tuple(
     for kernel in (*KERNELS, DISTANCE.name)
     for dtype in (["uint8"] if metric == "manhattan" else []) + ["float32", "float64"]
 ) + ("tanh float32", "tanh float64")
+
+
+# Of outputs that are rounded: their finish is a table or one step more.
+ROUNDED = tuple(
+    f"{kind} {bits} bits" for kind in KINDS if DISTANCE.name not in kind for bits in (8, 15)
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=T
     device : str
         As estimators take it; "auto" is a GPU if one works.
     kinds : sequence of str
-        Kinds of layers, out of `KINDS`: formula and dtype.
+        Kinds of layers, out of `KINDS`: formula and dtype. Or of `ROUNDED`, as fits with 8 or 15
+        bits have them: formula, dtype, and ``"8 bits"`` or ``"15 bits"``.
     n_features : int or sequence of int
         What is best for all of these together is looked for: the geometric mean of t_syn.
     repeats : int
@@ -90,8 +97,11 @@ def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=T
     """
     kinds, found = tuple(kinds), {}
     for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(f"kind={kind!r} is not known; choose from {', '.join(KINDS)}.")
+        if kind not in KINDS + ROUNDED:
+            raise ValueError(
+                f"kind={kind!r} is not known; choose from {', '.join(KINDS)}, or one of these with "
+                '" 8 bits" or " 15 bits" behind it, but for distances.'
+            )
     several = [n_features] if isinstance(n_features, Integral) else n_features
     n_features = [check_count("n_features", n) for n in several]
     with _old_profile_ignored(), get_engine(device, math.inf) as engine:
@@ -121,6 +131,8 @@ def _tune_kind(engine, kind, n_features, repeats):
     settings = dict(default)
     for name, values in engine.knobs(layer).items():
         is_statistics = name == "statistics"
+        if is_statistics and layer.steps:
+            continue  # sums of integers are exact
         time = _statistics_time if is_statistics else _synaptic_time
         found = time(engine, kind, n_features, repeats, [{**settings, name: v} for v in values])
         found = dict(zip(values, found, strict=True))
@@ -184,7 +196,10 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
     layer : RBFLayer or TanhLayer
     """
     rng = np.random.default_rng(seed)
-    *formula, dtype = kind.split()
+    *formula, dtype = kind.removesuffix(" bits").split()
+    bits = None
+    if dtype.isdigit():
+        bits, dtype = int(dtype), formula.pop()
     X, units = (
         rng.integers(0, 256, (n, n_features), np.uint8).astype(dtype) for n in (n_rows, n_units)
     )
@@ -193,12 +208,12 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
             # Products with weights of this size spread over the bend of tanh.
             centred = units.astype(np.float64) - 127.5
             units = (centred / (10923 * n_features**0.5)).astype(dtype)
-        return X, TanhLayer(units, np.zeros(n_units, dtype))
+        return X, rounded(TanhLayer(units, np.zeros(n_units, dtype)), bits)
     metric, kernel = formula
     typical = {"manhattan": 85 * n_features, "sqeuclidean": 10923 * n_features}
     typical["euclidean"] = typical["sqeuclidean"] ** 0.5
     radius = kernel_of(kernel).natural_radius(typical[metric])
-    return X, RBFLayer(units, radius, metric, kernel)
+    return X, rounded(RBFLayer(units, radius, metric, kernel), bits)
 
 
 def _line(engine, kind, tuned):
@@ -209,4 +224,4 @@ def _line(engine, kind, tuned):
     }
     what = ", ".join(f"{name} {value}" for name, value in changed.items()) or "the defaults"
     gain = tuned.default / tuned.best
-    return f"{engine.name:7} {kind:31} {tuned.best * 1e12:8.4g} ps  {gain:5.2f} x default  {what}"
+    return f"{engine.name:7} {kind:39} {tuned.best * 1e12:8.4g} ps  {gain:5.2f} x default  {what}"

@@ -38,6 +38,7 @@ ESTIMATORS = [
         ), FIT,
     ),
     (TanhRegressor(UNITS, feature_weights=None, alpha=1.0, random_state=0), FIT),
+    (TanhRegressor(UNITS, feature_weights=None, alpha=1.0, precision=8, random_state=0), FIT),
     (RBFProjector(UNITS, random_state=0), SELECTION),
     (TanhProjector(UNITS, random_state=0), FIT),
     (PatchClassifier(40, image_shape=(5, 8), patch_size=3, random_state=0), OF_PATCHES),

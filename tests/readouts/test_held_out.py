@@ -6,9 +6,10 @@ import pytest
 import naive
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
-from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.held_out import (
+    Found,
     Trials,
     folds_of,
     hold_out,
@@ -20,7 +21,6 @@ from sklearn_fsvc._src.readouts.held_out import (
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.rows.fold import fold
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 
@@ -90,20 +90,11 @@ def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
 
 
 @pytest.mark.parametrize(
-    ("few", "start", "coarse", "precisions"),
-    [
-        (1000, 1.0, 25, [None, None]),  # few units
-        (10, 1.0, 25, ["float32", "float32"]),
-        (10, 1.0, 1e6, [None, None]),  # a small penalty to begin with
-        (10, 1e4, 1e6, ["float32", "float32", None]),  # and one that is found to be small
-    ],
+    ("few", "precisions"), [(1000, [None, None]), (10, ["float32", "float32"])]
 )
-def test_many_units_and_a_large_penalty_want_no_float64(
-    data, monkeypatch, few, start, coarse, precisions
-):
+def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
     X, y, layer, _ = data
     monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", few)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._COARSE", coarse)
     seen = []
 
     def recorded(job, layers, samples, rows=None, dtype=None):
@@ -116,9 +107,8 @@ def test_many_units_and_a_large_penalty_want_no_float64(
         "sklearn_fsvc._src.readouts.held_out.parts_to_hold_out", lambda rows, random: [rows[:40]]
     )
     with get_engine("jit") as engine:
-        trials = Trials(start)
         found, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), trials
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
         )
     assert seen == precisions
     exact = precisions[-1] is None
@@ -128,21 +118,27 @@ def test_many_units_and_a_large_penalty_want_no_float64(
     assert exact or error > 1e-9
 
 
-def test_what_is_in_float32_is_gathered_once(data, monkeypatch):
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_float32_is_too_coarse_for_is_gathered_in_float64(data, monkeypatch, dtype, is_last):
+    """Many rows that are all but equal, and so are the units: eigenvalues far apart."""
     X, y, layer, _ = data
-    X, seen = X.astype(np.float32), []
     monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._COARSE", 1e6)  # all found are small
-    monkeypatch.setattr(
-        "sklearn_fsvc._src.readouts.ridge.fold",
-        lambda job, samples, work, rows: seen.append(rows) or fold(job, samples, work, rows),
-    )
+    X, y = np.repeat(X[:20], 30, axis=0), np.repeat(y[:20], 30)
+    X = (X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)).astype(dtype)
+    layer = replace(layer, units=X[::2].copy())
     with get_engine("jit") as engine:
-        train_held_out(
-            Job(engine), layer.astype(np.float32), samples_of(X, y), np.random.default_rng(0),
-            Trials(1e4),
-        )  # fmt: skip
-    assert sum(rows is None for rows in seen) == 1
+        _, statistics = train_held_out(
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+        )
+        assert statistics.copy().solve_well(1e-5) is None
+        solution = statistics.solve(1e-5, is_last)
+    W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
+    assert solution.problem == ""
+    scores, expected = (
+        naive.hidden(layer, X) @ A.T + c for A, c in ((solution.W, solution.b), (W, b))
+    )
+    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "f8" else 1e-2)
 
 
 @pytest.mark.parametrize("far", [0, 1e7])
@@ -217,11 +213,24 @@ def test_what_is_hopeless_is_tried_once(data):
 
 
 def test_a_whole_layer_begins_no_lower():
-    trials = Trials(0.1)
-    assert trials.first_alpha == 0.1
+    trials, layer = Trials(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
+    assert trials.first_alpha(layer) == 0.1
     for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
         trials.rows.append({"error": error, "alpha": alpha})
-        assert (trials.best_alpha, trials.first_alpha) == (alpha, begun)
+        assert (trials.best_alpha(layer), trials.first_alpha(layer)) == (alpha, begun)
+
+
+def test_a_layer_begins_with_the_penalty_of_networks_like_it():
+    """Of another kernel or width they want another one, even where they are better."""
+    trials, layer = Trials(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
+    for kernel, radius, error, alpha in (
+        ("laplacian", 3.0, 0.1, 1.0), ("triangular", 3.0, 0.3, 2.0), ("triangular", 2.0, 0.5, 3.0),
+        ("triangular", 2.0, 0.4, 4.0), ("triangular", 2.0, 0.6, 5.0),
+    ):  # fmt: skip
+        trials.add(
+            replace(layer, kernel=kernel, radius=radius), Found(alpha, error, 1, {alpha: error})
+        )
+        assert trials.best_alpha(layer) == min(alpha, 4.0)
 
 
 @pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
@@ -271,7 +280,7 @@ def test_all_rows_are_in_the_statistics_in_the_end(engine, data, is_weighted):
     np.testing.assert_allclose(engine.to_host(solution.W), W, atol=1e-8)
     np.testing.assert_allclose(engine.to_host(solution.b), b, atol=1e-8)
     assert [row["alpha"] for row in trials.rows] == list(found.tried)
-    assert trials.best_alpha == found.alpha
+    assert trials.best_alpha(layer) == found.alpha
 
 
 def test_rows_of_weight_zero_are_neither_kept_nor_held(engine, data):

@@ -149,9 +149,13 @@ class Engine(ABC):
         """
 
     def settings(self, layer: Any) -> dict[str, Any]:
-        """Return the settings to use for this layer: those measured here, else the defaults."""
-        knobs, settings = self.knobs(layer), {}
-        tuned = self.tuned.get(layer.kind) if self.tuned else None
+        """Return the settings to use for this layer: those measured here, else the defaults.
+
+        Those of the same layer in floats where none were measured of rounded outputs.
+        """
+        knobs, settings, tuned = self.knobs(layer), {}, None
+        if self.tuned:
+            tuned = self.tuned.get(layer.kind) or self.tuned.get(layer.kind_of_floats)
         if not tuned:
             return {name: values[0] for name, values in knobs.items()}
         for name, values in knobs.items():

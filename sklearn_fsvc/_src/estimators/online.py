@@ -70,7 +70,7 @@ class Learning:
         stream = Stream(most_rows, int(_WAITING * memory_limit), n_parts=parts)
         most = rows_for(memory_limit, layer.n_features)
         return cls(
-            stream, units.given, layer.formula, list(trials.rows), trials.first_alpha,
+            stream, units.given, layer.formula, list(trials.rows), trials.first_alpha(layer),
             sample=Sample(most) if task.wants_scores else None,
         )  # fmt: skip
 

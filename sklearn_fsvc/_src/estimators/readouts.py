@@ -102,17 +102,27 @@ class Ridge(Linear):
 
     def train(self, training):
         if is_word(training.units.precision, "auto"):
-            alphas, is_chosen = penalties(self.alpha)
-            alpha = training.trials.best_alpha if is_chosen else alphas[0]
             for bits in bits_that_gain(training):
-                rounded = training.rounded(bits)
-                if tolerates(rounded, alpha):
-                    readout = self._trained(rounded)
-                    alpha = readout.found["alpha_"]
-                    if tolerates(rounded, alpha):
-                        training.trials.rows = rounded.trials.rows
-                        return readout.adding(precision_=bits)
+                readout = self._rounded(training, bits)
+                if readout is not None:
+                    return readout
         return self._trained(training)
+
+    def _rounded(self, training, bits):
+        """The readout of activations of so many bits; None where that would make a difference."""
+        alphas, is_chosen = penalties(self.alpha)
+        rounded, n_rows = training.rounded(bits), len(training.samples)
+        if is_chosen:
+            alpha, n_seen = training.trials.best_alpha(training.layer), training.trials.n_rows
+        else:
+            alpha, n_seen = alphas[0], None
+        if not tolerates(rounded.layer, alpha, n_seen or n_rows):
+            return None
+        readout = self._trained(rounded)
+        if not tolerates(rounded.layer, readout.found["alpha_"], n_rows):
+            return None
+        training.trials.rows = rounded.trials.rows
+        return readout.adding(precision_=bits)
 
     def _trained(self, training):
         job, layer, samples, task = training.job, training.layer, training.samples, training.task
@@ -145,7 +155,9 @@ class Ridge(Linear):
         few = gather_rows(training.job, training.layer, training.samples)
         found, calibrated = None, {}
         if alphas == AUTO:
-            found = search_few(few, generator(self.random_state), training.trials.first_alpha)
+            found = search_few(
+                few, generator(self.random_state), training.trials.first_alpha(training.layer)
+            )
         alpha = alphas[0] if found is None else found.alpha
         solution, scored = few.solve_well(alpha)
         if solution is None:
@@ -170,7 +182,7 @@ class Ridge(Linear):
         task, samples, random_state = training.task, training.samples, self.random_state
         rows, start = task.scored_rows(samples, random_state), None
         if is_word(self.alpha, "loo"):
-            start = generator(random_state), training.trials.first_alpha
+            start = generator(random_state), training.trials.first_alpha(training.layer)
         chosen = choose_penalty(
             training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
             rows, start,
@@ -300,15 +312,14 @@ def bits_that_gain(training):
     return job.engine.algebra.fast_bits() if is_worth else ()
 
 
-def tolerates(training, alpha):
-    """Whether rounding is too little, beside a penalty, for a difference.
+def tolerates(layer, alpha, n_rows):
+    """Whether rounding is too little, beside a penalty found of so many rows, for a difference.
 
     What is rounded to steps of s has noise of a variance of s^2 / 12, which acts as a penalty of
     n s^2 / 12 for n rows. A penalty that is found among rounded activations is at least of that
     size, where smooth functions want a smaller one: so it has to be far above it.
     """
-    noise = len(training.samples) / (12 * training.layer.steps.scale**2)
-    return alpha >= _FAR * noise
+    return alpha >= _FAR * n_rows / (12 * layer.steps.scale**2)
 
 
 # What the parameter `readout` may be.

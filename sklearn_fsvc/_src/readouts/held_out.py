@@ -16,9 +16,8 @@ from .statistics import RidgeStatistics
 
 # One row in so many is held out, and no more rows than these.
 PARTS, _MOST_HELD = 6, 5000
-# The penalty over the rounding of float32 from which sums in float32 do, and units from which they
-# save time.
-_COARSE, _MANY = 25, 500
+# Units from which sums in float32 save time.
+_MANY = 500
 # Outputs for which it is worth to compile loops in float32, too.
 _NARROW = 2**22
 # Rows and units up to which all parts are held out, one after the other: it costs nothing.
@@ -46,21 +45,28 @@ class Trials:
 
     start: float  # the penalty that is tried first
     rows: list[dict] = field(default_factory=list)
+    n_rows: int | None = None  # that small networks were trained on; None where there were none
 
     def add(self, layer, found):
         """Take in what a search for the penalty has tried with a layer."""
         how = layer.traits | {"n_units": found.n_units}
         self.rows += [how | {"alpha": a, "error": error} for a, error in found.tried.items()]
 
-    @property
-    def best_alpha(self):
-        """The penalty of the least error so far; where there is none, one to begin with."""
-        return min(self.rows, key=lambda row: row["error"])["alpha"] if self.rows else self.start
+    def best_alpha(self, layer):
+        """The penalty of the least error so far; where there is none, one to begin with.
 
-    @property
-    def first_alpha(self):
+        Of the networks that are most like the layer: other kernels want other penalties.
+        """
+        traits = layer.traits.items()
+
+        def rank(row):
+            return sum(row[name] != value for name, value in traits), row["error"]
+
+        return min(self.rows, key=rank)["alpha"] if self.rows else self.start
+
+    def first_alpha(self, layer):
         """The penalty to begin with for a whole layer, whose units want no less than few do."""
-        return max(self.best_alpha, self.start)
+        return max(self.best_alpha(layer), self.start)
 
     @property
     def table(self):
@@ -201,30 +207,22 @@ def train_held_out(job, layer, samples, random, trials):
 
     `trials` say where to begin, and take in what is tried.
     """
-    may_be_coarse = partial(_may_be_coarse, layer, samples)
-    n_units, start = n_judges(layer.n_units), trials.first_alpha
-    how, seen = gather, layer
-    if may_be_coarse(start):
+    n_units, how, seen = n_judges(layer.n_units), gather, layer
+    # No penalty is tried that the rounding of float32 would rival.
+    if layer.hidden_dtype == np.float64 and layer.n_units > _MANY:
         how, seen = gather_coarse, _narrowed(layer, samples)
-    # Small networks that want a small penalty are a hint that the whole one wants it, too.
-    is_hinted = how is gather_coarse and not may_be_coarse(trials.best_alpha)
-    judges, statistics = seen.part(slice(n_units)), None
+    (statistics,) = how(job, [seen], samples)
+    statistics.finer = partial(gather, job, [layer], samples, dtype=float)
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
-    taken = RidgeStatistics.nbytes(layer.n_units)
     # The other sets of rows, the difference of each, and a factor.
-    taken += 2 * len(parts) * RidgeStatistics.nbytes(n_units)
+    taken = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
+    taken += RidgeStatistics.nbytes(layer.n_units)
     held_job = job.named(f"{job.what}, held out").reserving(taken)
-    if not is_hinted:
-        (statistics,) = how(job, [seen], samples)
-    of_all = how(held_job, [judges], samples)[0] if is_hinted else statistics
+    judges = seen.part(slice(n_units))
     of_held = [how(held_job, [judges], samples, part)[0] for part in parts]
-    found = search_penalty(folds_of(of_all, of_held, n_units), start)
+    folds = folds_of(statistics, of_held, n_units)
+    found = search_penalty(folds, trials.first_alpha(layer))
     trials.add(layer, found)
-    del of_all, of_held
-    if how is gather_coarse and not may_be_coarse(found.alpha):
-        how, seen, statistics = gather, layer, None
-    if statistics is None:
-        (statistics,) = how(job, [seen], samples)
     return found, statistics
 
 
@@ -232,11 +230,3 @@ def _narrowed(layer, samples):
     """The layer in float32 where its outputs are many, and the same."""
     is_worth = len(samples) * layer.n_units >= _NARROW
     return narrowed(layer, samples.X) if is_worth else layer
-
-
-def _may_be_coarse(layer, samples, alpha):
-    """Whether H in float64 is multiplied in float32: of many units, far above its rounding."""
-    if layer.hidden_dtype != np.float64:
-        return False  # it would make no difference
-    n = len(samples) if samples.weight is None else samples.weight.sum()
-    return layer.n_units > _MANY and alpha > _COARSE * _rounding(n)

@@ -137,8 +137,9 @@ class Gather:
             statistics[i].update(H, Y, samples.weight_of(part))
 
         widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
-        if layers[0].steps:  # what is exact may be in float64, or in bytes beside H
-            widened = 8 * m
+        if layers[0].steps:  # in bytes beside H, or in pairs of them; what is not exact in float64
+            is_of_bytes = layers[0].steps.bits == 8 and samples.weight is None
+            widened = (2 if is_of_bytes else 8) * m
         consumer = Consumer(
             add,
             fixed_bytes=fixed + room * has_room,

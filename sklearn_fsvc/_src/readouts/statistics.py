@@ -15,6 +15,7 @@ class RidgeStatistics(Moments):
     """`Moments`, and what solves the ridge equations that they make."""
 
     room = None  # bytes that a solution may take beside the statistics; None for all there are
+    finer = None  # called where these are too coarse for a solution: [the same in float64]
 
     def _normal_matrix(self, alpha, gram):
         """sum w (h - mean)(h - mean)' + alpha I in the place of `gram`."""
@@ -37,10 +38,16 @@ class RidgeStatistics(Moments):
         matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy())
         if in_place:
             self.gram = None
+        if self._may_be_finer:
+            least = max(least, alpha / 2)  # rounding has eaten the other half
         # Or NaN: not positive at all.
         if matrix.factorise() and (is_sure or matrix.smallest_eigenvalue() > least):
             return matrix
         return None
+
+    @property
+    def _may_be_finer(self):
+        return self.finer is not None and self.rounding > np.finfo(np.float64).eps
 
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
@@ -49,7 +56,7 @@ class RidgeStatistics(Moments):
         """Minimise sum w |y - W h - b|^2 + alpha |W|^2.
 
         Cholesky of the centred normal equations; where they are too ill-conditioned for
-        it, their eigenvectors without the directions that rounding has made.
+        it, `finer` ones, or their eigenvectors without the directions that rounding has made.
 
         Parameters
         ----------
@@ -73,6 +80,11 @@ class RidgeStatistics(Moments):
         solution = self.solve_well(alpha, is_last, also)
         if solution is not None:
             return solution
+        if self._may_be_finer:
+            if is_last:
+                self.gram = None
+            (finer,) = self.finer()
+            return finer.solve(alpha, is_last, also)
         needed = self.algebra.n_matrices * len(self.h) ** 2 * 8
         if self.gram is None or not self._has_room(needed):
             raise ValueError(

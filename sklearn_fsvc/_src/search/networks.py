@@ -120,7 +120,7 @@ def solve(common, group, layers, sums, unseen_of=None):
     """
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
-        members, start = group.of_shape(shape, layer), common.trials.first_alpha
+        members, start = group.of_shape(shape, layer), common.trials.first_alpha(layer)
         unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.total)
         for candidate, solution, found in _solutions(of_layer, members, start, unseen):
             model = common.with_readout(layer, solution, found, group.members[candidate], unseen)

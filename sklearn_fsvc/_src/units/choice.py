@@ -163,7 +163,7 @@ class _Probe:
     @classmethod
     def of(cls, job, samples, random, trials, shared=None):
         kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
-        order = random.permutation(kept)
+        order, trials.n_rows = random.permutation(kept), len(kept)
         job, X = job.alone(), samples.X
         is_read = isinstance(X, Source) and not X.is_in_memory
         dtype = _dtype(X, len(kept) + len(held), job.memory_limit)
@@ -277,7 +277,8 @@ class _Probe:
         errors = []
         for layer, *statistics in zip(layers, kept, held, strict=True):
             hopeless = _HOPELESS * min([best, *errors])
-            found = search_penalty([tuple(statistics)], self.trials.best_alpha, hopeless)
+            start = self.trials.best_alpha(layer)
+            found = search_penalty([tuple(statistics)], start, hopeless)
             self.trials.add(layer, found)
             errors.append(found.error)
         return errors
