@@ -155,6 +155,98 @@ def test_a_member_without_use_is_dropped(rows):
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-6)
 
 
+def with_final(model, **params):
+    """A mixture that is corrected by a small final network."""
+    kind = TanhRegressor if isinstance(model, MixtureRegressor) else TanhClassifier
+    return model.set_params(final_estimator=kind(40, scale=0.5, **GIVEN | params))
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_final_network_of_a_regressor(rows, rng, is_weighted):
+    """It is trained on rows beside what is said of them without themselves."""
+    X, _, y = rows
+    weight = rng.uniform(0.5, 2, len(X)) if is_weighted else np.ones(len(X))
+    model = with_final(regressor()).fit(X, y, weight if is_weighted else None)
+    mean = np.average(y, weights=weight)
+    Y = ((y - mean) / np.sqrt(np.average((y - mean) ** 2, weights=weight)))[:, None]
+    scores = np.tensordot(model.weights_, all_left_out(model, X, y, Y, weight), 1)
+    wide = np.hstack([X, scores])
+    final = clone(model.final_estimator).fit(wide, y, weight)
+    second = left_out(clone(final), wide, y, Y, weight)
+    root = np.sqrt(weight)
+    pair, _ = nnls(np.hstack([scores, second]) * root[:, None], Y[:, 0] * root)
+    assert 0.05 < model.final_weight_ < 1
+    np.testing.assert_allclose(model.final_weight_, pair[1] / pair.sum(), rtol=1e-5)
+
+    first = sum(w * m.predict(X) for w, m in zip(model.weights_, model.estimators_, strict=True))
+    first += model.intercept_[0]
+    seen = np.column_stack([X, (first - mean) / model.target_scale_])
+    expected = (1 - model.final_weight_) * first + model.final_weight_ * final.predict(seen)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)
+    added = model.contributions(X)
+    assert added.shape == (len(X), len(model.weights_) + 1)
+    start = (1 - model.final_weight_) * model.intercept_
+    np.testing.assert_allclose(added.sum(axis=1) + start, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
+def test_final_network_of_a_classifier(rows, kind):
+    X, y, _ = rows
+    y = {
+        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
+        "several": np.column_stack([y, y > 1]),
+        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
+    }[kind]  # fmt: skip
+    model = with_final(classifier(), alpha=0.1).fit(X, y)
+    share, final = model.final_weight_, model.final_estimator_
+    assert 0 < share <= 1
+
+    def said(network, X):
+        found = network.decision_function(X)
+        return np.column_stack(found) if isinstance(found, list) else found.reshape(len(X), -1)
+
+    each = zip(model.weights_, model.estimators_, strict=True)
+    first = sum(weight * said(member, X) for weight, member in each)
+    second = said(final, np.hstack([X, first]))
+    np.testing.assert_allclose(said(model, X), (1 - share) * first + share * second, atol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_a_final_network_without_use_is_dropped(rows):
+    X, _, y = rows
+    model = with_final(regressor(), alpha=1e12).fit(X, y)
+    assert (model.final_estimator_, model.final_weight_) == (None, 0)
+    expected = regressor().fit(X, y)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-12)
+
+
+def test_when_there_is_a_final_network(rows, rng):
+    """By default for a table, of the default members; else where it is given."""
+    X, _, y = rows
+    table = np.float32(X), y
+    found = {}
+    for name, data in {
+        "table": table, "bytes": (rng.integers(0, 255, X.shape, np.uint8), y),
+        "wide": (rng.normal(size=(len(X), 501)), y), "few": (X[:40], y[:40]), "read": (Tap(X, y),),
+        "many": (np.repeat(rng.integers(0, 9, (120, 4)), 300, axis=1)[:, ::300], y),
+    }.items():  # fmt: skip
+        model = MixtureRegressor(random_state=0)
+        fitted = []
+        model.default_estimators = lambda: [("a", TanhRegressor(20, **GIVEN))]
+        model._corrected = lambda mixed, *more, fitted=fitted: fitted.append(more) or mixed
+        model.fit(*data)
+        found[name] = bool(fitted)
+    assert found == {
+        "table": True, "bytes": False, "wide": False, "few": False, "read": False, "many": True,
+    }  # fmt: skip
+    assert regressor().fit(*table).final_estimator_ is None
+    with pytest.raises(TypeError, match="takes dense rows of an array"):
+        with_final(regressor()).fit(Tap(X, y))
+    with pytest.raises(TypeError, match="final_estimator=RBFClassifier"):
+        regressor(final_estimator=RBFClassifier()).fit(X, y)
+
+
 def test_members_that_choose_by_leave_one_out(rows):
     """They keep no sums of rows, which are met once more."""
     X, y, _ = rows
@@ -373,7 +465,7 @@ def test_callbacks_hear_of_members(rows):
 
 
 @parametrize_with_checks(
-    [classifier(), regressor(), of_tanh()],
+    [classifier(), regressor(), of_tanh(), with_final(classifier())],
     expected_failed_checks=lambda m: CENTRES if isinstance(m, MixtureRegressor) else {},
 )
 def test_sklearn(estimator, check):

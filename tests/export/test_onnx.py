@@ -80,11 +80,13 @@ def test_classifiers_answer_as_they_do(model, dtype):
 
 
 @pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
-def test_mixtures_of_classifiers(y):
+@pytest.mark.parametrize("final", [None, TanhClassifier(50, alpha=0.1, random_state=0)])
+def test_mixtures_of_classifiers(y, final):
     given = {"alpha": 0.1, "random_state": 0}
     members = [("rbf", RBFClassifier(60, **given)), ("tanh", TanhClassifier(60, **given))]
-    model = MixtureClassifier(members).fit(X, y)
+    model = MixtureClassifier(members, final_estimator=final).fit(X, y)
     assert len(model.weights_) == 2
+    assert (model.final_weight_ > 0) == (final is not None)
     found = answers(model, X_NEW)
     np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
     np.testing.assert_allclose(
@@ -92,11 +94,13 @@ def test_mixtures_of_classifiers(y):
     )
 
 
-def test_mixtures_of_regressors():
+@pytest.mark.parametrize("final", [None, TanhRegressor(50, alpha=0.1, random_state=0)])
+def test_mixtures_of_regressors(final):
     given = {"alpha": 0.1, "random_state": 0}
     members = [("rbf", RBFRegressor(60, **given)), ("tanh", TanhRegressor(60, **given))]
     y = np.column_stack([Y, 100 + X[:, 20]])
-    model = MixtureRegressor(members).fit(X, y)
+    model = MixtureRegressor(members, final_estimator=final).fit(X, y)
+    assert (model.final_weight_ > 0) == (final is not None)
     np.testing.assert_allclose(answers(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6)
 
 

@@ -24,6 +24,11 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(metric="euclidean")``;
         ``"tanh"``, ``TanhClassifier(2000)``; and ``"map"``,
         ``TanhClassifier(2000, feature_weights="map")``.
+    final_estimator : estimator, "auto" or None, default="auto"
+        One more network of the same kind, which sees the scores of the mixture beside the features,
+        of rows of an array, and corrects them. "auto" is ``TanhClassifier(2000)`` where
+        `estimators` is None and X is an array of 50 rows or more with at most 500 features, not of
+        bytes; else there is none.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
         members and for the weights of the mixture.
@@ -48,12 +53,16 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     weights_ : ndarray of shape (n_used,)
         The weight of each of `estimators_`, 0.05 or more. They add up to 1.
     intercept_ : ndarray of shape (n_scores,)
-        What is added to the scores: 0.
+        What is added to the scores of the members: 0.
+    final_estimator_ : estimator or None
+        The final network, where it has a weight. Its features are those of X and the scores.
+    final_weight_ : float
+        Its weight between 0 and 1, where the mixture has the rest.
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` but those that are "drop": the mean over
         rows of ``|y - score|^2``, by the rows that the weights were found by.
     loo_error_ : float
-        That of the mixture.
+        That of all networks together.
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are a softmax of decision values divided by it.
     classes_ : ndarray of shape (n_classes,), or list of ndarray
@@ -72,7 +81,12 @@ class MixtureClassifier(ClassifierMethods, Mixture):
 
     Notes
     -----
-    Weights are found by 1024 rows at random, at most. Rows that are equal are left out together.
+    Weights are found by 8192 different rows at random, at most, and fewer where there are many
+    classes. Rows that are equal are left out together.
+
+    The final network is trained on these rows, whose scores are those without themselves, as new
+    rows will have: of stacking with ``passthrough=True``. So it learns where the mixture is wrong,
+    at the price of one small network. Its weight is the one with the least squared error.
 
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
     that is left out.
@@ -107,10 +121,11 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
 
     def __init__(
-        self, estimators=None, *, class_weight=None, random_state=None, device="auto",
-        max_memory=None, verbose=0,
+        self, estimators=None, *, final_estimator="auto", class_weight=None, random_state=None,
+        device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
         self.estimators = estimators
+        self.final_estimator = final_estimator
         self.class_weight = class_weight
         self.random_state = random_state
         self.device = device
@@ -132,8 +147,21 @@ class MixtureClassifier(ClassifierMethods, Mixture):
             ("map", TanhClassifier(2000, feature_weights="map")),
         ]
 
+    @staticmethod
+    def default_final_estimator():
+        """Make the final network that there is by default, to change it and give it.
+
+        Returns
+        -------
+        estimator : estimator
+        """
+        return TanhClassifier(2000)
+
     def _task(self):
         return Classes.of(self)
+
+    def _as_features(self, task, scores):
+        return scores
 
     def _weighed(self, task, scores, Y, weight):
         return by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)

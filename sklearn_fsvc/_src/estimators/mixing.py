@@ -3,11 +3,17 @@
 The weights, of 0 or more, are found by the scores that each network gives to rows without
 themselves: of stacking (D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996,
 "Stacked regressions") without folds, since a ridge readout knows these scores in closed form.
+
+One more network may see rows with these scores beside their features, as a final estimator of
+scikit-learn's stacking with ``passthrough=True``. It corrects what the sum gets wrong.
 """
 
 from abc import abstractmethod
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -19,27 +25,31 @@ from ..callbacks import Observable, with_callbacks
 from ..documentation import Documented
 from ..engines import get_engine
 from ..engines.host import host_memory
-from ..parameters import check_level
-from ..readouts.mixing import squared_errors
+from ..layers import hidden_dtype
+from ..parameters import check_level, is_word
+from ..readouts.mixing import by_squared_error, squared_errors
 from ..readouts.ridge import gather
-from ..readouts.sample import draw
+from ..readouts.sample import draw, rows_in
 from ..readouts.unseen import Unseen
 from ..rows.blocks import open_all
 from ..rows.fold import part_of
+from ..rows.hashes import exact_hashes
 from ..rows.job import Job
 from ..rows.out import write
-from ..rows.sources import Source
-from ..rows.streaming import n_synapses, row_blocks, suited
+from ..rows.sources import InMemory, Source
+from ..rows.streaming import n_synapses, row_blocks, suited, take_rows
 from ..rows.tiling import parse_memory
-from ..rows.validation import check_rows
+from ..rows.validation import check_rows, to_host
+from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from .answering import as_list
 from .network import OF_INPUT, clean, score_of
 from .parts import Part, parts_of
 from .state import Versioned
 from .turns import changed, copy_of, of_one_state
 
-# Rows by which weights are found, at most: a few numbers need no more. Scores of all members, too.
-_JUDGES, _SCORES = 2**10, 2**19
+# Rows by which weights are found, and that the final network is trained on, at most. Scores of all
+# members, too.
+_JUDGES, _SCORES = 2**13, 2**19
 # Numbers of X and scores that are answered at a time.
 _AT_A_TIME = 2**21
 # What all members have, and the mixture sets where a member leaves it as it is by default.
@@ -54,6 +64,11 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
     def default_estimators():
         """(name, estimator) of the members where none are given."""
 
+    @staticmethod
+    @abstractmethod
+    def default_final_estimator():
+        """The final network where none is given, nor estimators."""
+
     @abstractmethod
     def _task(self):
         """The `Task`, with what it has found."""
@@ -61,6 +76,10 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
     @abstractmethod
     def _weighed(self, task, scores, Y, weight):
         """The weights of members, by their scores (n_members, n_rows, n_outputs)."""
+
+    @abstractmethod
+    def _as_features(self, task, scores):
+        """Scores (n_rows, n_scores), as answers have them, as features of the final network."""
 
     def _calibrated(self, task, scores, sums):
         """Fitted attributes made of scores (n_rows, n_outputs) of the mixture.
@@ -72,6 +91,12 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
     @property
     def _given(self):
         return self.default_estimators() if self.estimators is None else self.estimators
+
+    @property
+    def _given_final(self):
+        if not is_word(self.final_estimator, "auto"):
+            return self.final_estimator
+        return self.default_final_estimator() if self.estimators is None else None
 
     @property
     def estimators_(self):
@@ -111,7 +136,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
 
     @with_callbacks
     def _fit_told(self, X, y, sample_weight):
-        members, task = self._ready(), self._task()
+        (members, final), task = self._ready(), self._task()
         task.check()
         heard = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
@@ -119,16 +144,22 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
         sample = self._drawn(samples, members)
-        Y, weight, scores, shared = sample.mean, sample.rows.weight, [], {}
+        n_bytes, scores, shared = 16 * sample.mean.size * len(members), [], {}
         for name, member in members:
-            self._share_memory(member, 16 * Y.size * len(members))
+            self._share_memory(member, n_bytes)
             with _told(heard.part(name), member):
                 scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample, shared))
-        self._keep(members, task, np.stack(scores), Y, weight)
+        mixed = _Mixed.of(np.stack(scores), sample, partial(self._weighed, task))
+        final = self._suited(final, samples)
+        if final is not None:
+            self._share_memory(final, n_bytes)
+            with _told(heard.part("final"), final):
+                mixed = self._corrected(mixed, task, final, samples, clean_y, sample)
+        self._keep(members, task, mixed)
         self._end_fit(heard, X, y, sample_weight)
 
     def _ready(self):
-        """(name, clone) of the members."""
+        """(name, clone) of the members, and the clone of the final network, or None."""
         check_level("verbose", self.verbose)
         given = self._given
         try:
@@ -141,26 +172,30 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             raise ValueError(f"estimators={self.estimators!r} leaves nobody; give one or more.")
         self._validate_names([name for name, _ in pairs])
         for name, each in pairs:
-            self._check_member(name, each)
+            self._check_member("estimators", name, each)
+        final = self._given_final
+        if final is not None:
+            self._check_member("the mixture", "final_estimator", final)
         seeds = check_random_state(self.random_state)
-        return [(name, self._own(clone(each), seeds)) for name, each in pairs]
+        members = [(name, self._own(clone(each), seeds)) for name, each in pairs]
+        return members, None if final is None else self._own(clone(final), seeds)
 
-    def _check_member(self, name, estimator):
+    def _check_member(self, where, name, estimator):
         parts, task = parts_of(estimator), self._task()
         if parts is None or not isinstance(parts.task, type(task)):
             raise TypeError(
-                f"estimators has {name}={estimator!r}, and a {type(self).__name__} is made of "
+                f"{where} has {name}={estimator!r}, and a {type(self).__name__} is made of "
                 "networks of this package for the same task; for others use StackingClassifier or "
                 "StackingRegressor of scikit-learn."
             )
         if getattr(estimator, "class_weight", None) is not None:
             raise ValueError(
-                f"estimators has {name}={estimator!r}; give class_weight to the mixture, for all "
+                f"{where} has {name}={estimator!r}; give class_weight to the mixture, for all "
                 "members."
             )
         if not parts.readout.is_ridge:
             raise ValueError(
-                f"estimators has {name}={estimator!r}, whose readout has no leave-one-out scores; "
+                f"{where} has {name}={estimator!r}, whose readout has no leave-one-out scores; "
                 'use readout="ridge".'
             )
 
@@ -186,21 +221,55 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         with get_engine(self.device, n_synapses(samples.X, 1)) as engine:
             return draw(Job(engine, self.max_memory), samples, n_rows=most)
 
-    def _keep(self, members, task, scores, Y, weight):
-        """Have fitted attributes, in the place of those of an earlier fit.
+    def _suited(self, final, samples):
+        """The final network, or None where it is not for rows such as these."""
+        X, is_auto = samples.X, is_word(self.final_estimator, "auto")
+        if final is None or (is_auto and not _are_a_table(samples)):
+            return None
+        if not _is_array(X):
+            raise TypeError(
+                f"final_estimator={self.final_estimator!r} sees scores beside the features, and "
+                "takes dense rows of an array; give X as one, or final_estimator=None."
+            )
+        return final
 
-        They are found by scores (n_members, n_rows, n_outputs) of rows that members have not seen.
+    def _corrected(self, mixed, task, final, samples, y, sample):
+        """What is mixed with a final network, which is fitted to the rows of the sample.
+
+        It sees scores of rows without themselves, as it will see those of new rows.
         """
-        weights = self._weighed(task, scores, Y, weight)
+        with get_engine(self.device, n_synapses(samples.X, 1)) as engine:
+            job = Job(engine, self.max_memory)
+            rows, at = rows_in(job, samples, sample)
+            X = np.asarray(to_host(take_rows(samples.X, rows)))
+            X = self._widened(task, X, _answers_of(task, mixed.scores)[at])
+            seen = samples.with_rows(X, rows)
+            wide = draw(job, seen, n_rows=len(rows))
+        unseen = _fitted(final, X, y[rows], seen.weight, wide, {})
+        # Rows are equal if they were before, and are now in another order.
+        numbers, first = np.unique(at, return_index=True)
+        there, places = wide.find(exact_hashes(X[first]))
+        return mixed.with_final(final, numbers[there], unseen[places])
+
+    def _widened(self, task, X, scores):
+        """Rows with the scores of the mixture beside their features."""
+        dtype = hidden_dtype(X.dtype)
+        return np.hstack(
+            [X.astype(dtype, copy=False), self._as_features(task, scores)], dtype=dtype
+        )
+
+    def _keep(self, members, task, mixed):
+        """Have fitted attributes, in the place of those of an earlier fit."""
+        weights, Y, weight = mixed.weights, mixed.Y, mixed.weight
         used = [k for k in range(len(members)) if weights[k] > 0]
-        mixed = np.tensordot(weights, scores, 1)
         # What scores of 0 stand for: the mean of y, which a sum has once.
-        _, origin = task.outputs(np.zeros((Y.shape[1], 0)), np.zeros(Y.shape[1]), np.float64)
-        errors = squared_errors([*scores, mixed], Y, weight)
-        found = task.found | self._calibrated(task, mixed, Y * weight[:, None])
+        origin = _answers_of(task, np.zeros((1, Y.shape[1])))[0]
+        (error,) = squared_errors([mixed.scores], Y, weight)
+        found = task.found | self._calibrated(task, mixed.scores, Y * weight[:, None])
+        found |= {"final_estimator_": mixed.final, "final_weight_": mixed.share}
         found["named_estimators_"] = dict(members[k] for k in used)
         found |= {"weights_": weights[used], "intercept_": (1 - weights.sum()) * origin}
-        found |= {"loo_errors_": errors[:-1], "loo_error_": float(errors[-1])}
+        found |= {"loo_errors_": mixed.errors, "loo_error_": float(error)}
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             if name not in OF_INPUT:
                 delattr(self, name)
@@ -252,14 +321,20 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
 
     def _scores(self, X):
         """(rows, n_scores) in float64."""
-        return sum(self._each(X), np.zeros((len(X), len(self.intercept_))) + self.intercept_)
+        start = (1 - self.final_weight_) * self.intercept_
+        return sum(self._each(X), np.zeros((len(X), len(start))) + start)
 
     def _each(self, X):
-        """What each member adds to the scores (rows, n_scores)."""
+        """What each network adds to the scores (rows, n_scores), the final one at last."""
+        share, total = self.final_weight_, np.zeros((len(X), len(self.intercept_)))
         for weight, member in zip(self.weights_, self.estimators_, strict=True):
-            answer = getattr(member, "decision_function", member.predict)
-            own = [np.reshape(each, (len(X), -1)) for each in as_list(answer(X))]
-            yield weight * np.hstack(own)
+            own = weight * _said(member, X)
+            total += own
+            yield (1 - share) * own
+        if self.final_estimator_ is not None:
+            X = np.asarray(to_host(take_rows(X, slice(None))))
+            X = self._widened(self._task(), X, total + self.intercept_)
+            yield share * _said(self.final_estimator_, X)
 
     @of_one_state
     def contributions(self, X, output=0):
@@ -273,8 +348,9 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
 
         Returns
         -------
-        contributions : ndarray of shape (n_samples, n_used), float64
-            For each of `estimators_`. With `intercept_` they add up to what is predicted, or to
+        contributions : ndarray of shape (n_samples, n_used) or (n_samples, n_used + 1), float64
+            For each of `estimators_`, and in a column more for `final_estimator_`, if there is
+            one. With ``(1 - final_weight_) * intercept_`` they add up to what is predicted, or to
             the score of the class that is predicted. Of two classes, the score of the first is
             that of the second, times -1. `explain` of an RBF member names rows.
 
@@ -289,10 +365,11 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
                 f"output={output!r}: y has {task.n_columns} column(s); give one of their numbers, "
                 "from 0."
             )
-        found = np.empty((len(X), len(self.weights_)))
+        n_networks = len(self.weights_) + (self.final_estimator_ is not None)
+        found, start = np.empty((len(X), n_networks)), (1 - self.final_weight_) * self.intercept_
         for part, block in self._blocks(X):
             each = np.stack(list(self._each(block)))
-            _, columns, signs = task.decided(each.sum(axis=0) + self.intercept_, output)
+            _, columns, signs = task.decided(each.sum(axis=0) + start, output)
             found[part] = (signs * each[:, np.arange(len(columns)), columns]).T
         return found
 
@@ -303,10 +380,72 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         tags = super().__sklearn_tags__()
         try:
             each = [get_tags(member) for _, member in self._given if not _is_dropped(member)]
-            tags.input_tags.sparse = all(own.input_tags.sparse for own in each)
+            takes_sparse = all(own.input_tags.sparse for own in each)
+            tags.input_tags.sparse = takes_sparse and self._given_final is None
         except (TypeError, ValueError):  # fit says what is wrong with them
             pass
         return tags
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixed:
+    """Networks, mixed by their scores of rows that they have not seen."""
+
+    weights: np.ndarray  # (n_members,)
+    errors: np.ndarray  # (n_members,): mean squared errors of the members
+    Y: np.ndarray  # (n_rows, n_outputs)
+    weight: np.ndarray  # (n_rows,): of the rows
+    scores: np.ndarray  # (n_rows, n_outputs): of all networks together
+    final: Any = None  # the final network
+    share: float = 0.0  # its weight, where the members' has the rest of 1
+
+    @classmethod
+    def of(cls, each, sample, weigh):
+        """Of scores (n_members, n_rows, n_outputs) of a sample."""
+        Y, weight = sample.mean, sample.rows.weight
+        weights = weigh(each, Y, weight)
+        errors = squared_errors(each, Y, weight)
+        return cls(weights, errors, Y, weight, np.tensordot(weights, each, 1))
+
+    def with_final(self, final, rows, scores):
+        """Mixed with a final network, by its scores of some of the rows, if it has a weight.
+
+        By squared errors, of classes, too: the score that one row has without itself is a feature
+        of another in which the first had a part, so that the final network errs on each row a bit
+        more than on new ones. Log-loss counts that for too much.
+        """
+        Y, weight, each = self.Y[rows], self.weight[rows], np.stack([self.scores[rows], scores])
+        before, beside = by_squared_error(each, Y, weight)
+        share = float(beside / (before + beside))
+        if not share:
+            return self
+        scores = (1 - share) * each[0] + share * each[1]
+        return replace(self, Y=Y, weight=weight, scores=scores, final=final, share=share)
+
+
+def _are_a_table(samples):
+    """Whether a final network is worth its time: on few features that are numbers, not bytes."""
+    X = samples.X
+    return (
+        _is_array(X) and X.dtype != np.uint8 and X.shape[1] <= MOST_LEARNED
+        and len(samples.present) >= FEWEST_ROWS
+    )  # fmt: skip
+
+
+def _is_array(X):
+    return not isinstance(X, Source) or isinstance(X, InMemory)
+
+
+def _answers_of(task, scores):
+    """Scores (n_rows, n_outputs) that were learned, as answers have them."""
+    found, origin = task.outputs(scores.T, np.zeros(scores.shape[1]), np.float64)
+    return found.T + origin
+
+
+def _said(network, X):
+    """The scores (n_rows, n_scores) of a fitted network."""
+    answer = getattr(network, "decision_function", network.predict)
+    return np.hstack([np.reshape(each, (len(X), -1)) for each in as_list(answer(X))])
 
 
 def _is_dropped(estimator):

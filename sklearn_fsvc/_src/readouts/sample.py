@@ -80,6 +80,14 @@ class Sample:
         """Targets (n_rows, n_outputs)."""
         return self.rows.sums / self.rows.weight[:, None]
 
+    def find(self, hashes):
+        """The numbers of those hashes whose rows are here, and where each of them is."""
+        order = np.argsort(self.rows.hashes)
+        known = self.rows.hashes[order]
+        at = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+        found = np.flatnonzero(known[at] == hashes)
+        return found, order[at[found]]
+
     def learn(self, samples, factor=1.0):
         """With rows that came; each fades by a factor with every row that comes after it.
 
@@ -166,6 +174,17 @@ def draw(job, samples, rows=None, n_rows=None):
         n_rows *= min(_MORE, float((weight**2).mean() / weight.mean() ** 2))
     most = rows_for(job.memory_limit, samples.X.shape[1], n_rows)
     return fold(job, samples, _Draw(most), rows)
+
+
+def rows_in(job, samples, sample):
+    """The row numbers of all rows that are in a sample, and where in it each is."""
+    rows, places = [], []
+    for part, own in _parts_of(samples):
+        hashes = job.engine.to_host(exact_hashes(own.X, job.algebra_of(own.X).xp))
+        found, at = sample.find(hashes)
+        rows.append(part.start + found)
+        places.append(at)
+    return np.concatenate(rows), np.concatenate(places)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,9 @@ class MixtureRegressor(RegressorMethods, Mixture):
         ``"manhattan"``, ``RBFRegressor()``; ``"euclidean"``,
         ``RBFRegressor(metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
         ``"map"``, ``TanhRegressor(2000, feature_weights="map")``.
+    final_estimator : estimator, "auto" or None, default="auto"
+        One more network, which sees the predictions of the mixture beside the features, as of
+        `MixtureClassifier`; "auto" is ``TanhRegressor(2000)``.
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
         `random_state` of its own keeps it.
@@ -46,13 +49,17 @@ class MixtureRegressor(RegressorMethods, Mixture):
         The weight of each of `estimators_`. None has less than a twentieth of
         their sum, which need not be 1.
     intercept_ : ndarray of shape (n_outputs,)
-        What is added: the mean of y, times 1 less the sum of the weights.
+        What is added to the members: the mean of y, times 1 less the sum of the weights.
+    final_estimator_ : estimator or None
+    final_weight_ : float
+        The final network, and its weight, as of `MixtureClassifier`. Its features are those of X
+        and predictions less the mean of y, in units of its standard deviation.
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` but those that are "drop": the mean over
         rows of the squared error, of y in units of its standard deviation, by the rows that the
         weights were found by.
     loo_error_ : float
-        That of the mixture.
+        That of all networks together.
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
         Mean and standard deviation of y.
     n_features_in_ : int
@@ -80,9 +87,11 @@ class MixtureRegressor(RegressorMethods, Mixture):
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
 
     def __init__(
-        self, estimators=None, *, random_state=None, device="auto", max_memory=None, verbose=0
-    ):
+        self, estimators=None, *, final_estimator="auto", random_state=None, device="auto",
+        max_memory=None, verbose=0,
+    ):  # fmt: skip
         self.estimators = estimators
+        self.final_estimator = final_estimator
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory
@@ -103,8 +112,21 @@ class MixtureRegressor(RegressorMethods, Mixture):
             ("map", TanhRegressor(2000, feature_weights="map")),
         ]
 
+    @staticmethod
+    def default_final_estimator():
+        """Make the final network that there is by default, to change it and give it.
+
+        Returns
+        -------
+        estimator : estimator
+        """
+        return TanhRegressor(2000)
+
     def _task(self):
         return Numbers.of(self, uncertainty=False)
+
+    def _as_features(self, task, scores):
+        return (scores - task.mean) / task.scale
 
     def _weighed(self, task, scores, Y, weight):
         return by_squared_error(scores, Y, weight)

@@ -4,6 +4,7 @@ import numpy as np
 
 from ...estimators.mixing import Mixture
 from ...estimators.parts import layer_of, parts_of
+from ...layers import hidden_dtype
 from ...rows.streaming import compute_dtype
 from .graph import whole
 from .hidden import add_layer
@@ -39,12 +40,24 @@ def add_scores(graph, model, X, dtype):
 
 
 def _mixed(graph, mixture, X, dtype):
-    """The sum of the scores of all members, with their weights."""
-    total = None
+    """The sum of the scores of all networks, with their weights."""
+    total = mixture.intercept_
     for weight, member in zip(mixture.weights_, mixture.estimators_, strict=True):
-        own = graph.add("Mul", add_scores(graph, member, X, dtype), np.array([weight]))
-        total = own if total is None else graph.add("Add", total, own)
-    return graph.add("Add", total, mixture.intercept_)
+        total = graph.add("Add", total, _times(graph, weight, add_scores(graph, member, X, dtype)))
+    final, share = mixture.final_estimator_, mixture.final_weight_
+    if final is None:
+        return total
+    task, seen = mixture._task(), hidden_dtype(dtype)
+    origin = mixture._as_features(task, np.zeros((1, len(mixture.intercept_))))
+    unit = mixture._as_features(task, np.ones((1, len(mixture.intercept_)))) - origin
+    beside = graph.add("Add", graph.add("Mul", total, unit), origin)
+    wide = graph.add("Concat", graph.cast(X, seen), graph.cast(beside, seen), axis=1)
+    corrected = _times(graph, share, add_scores(graph, final, wide, seen))
+    return graph.add("Add", _times(graph, 1 - share, total), corrected)
+
+
+def _times(graph, weight, scores):
+    return graph.add("Mul", scores, np.array([weight]))
 
 
 def task_of(model):
