@@ -87,7 +87,7 @@ class Model:
         # Of the others the Hessian is the identity, but for the penalty that is in the coordinates.
         self._ridge = alpha - of_others * coordinates.penalty
         self._S = kept.scores(T)
-        self._P = self._probabilities(self._S)
+        self._P = self._probabilities(self._S.copy())
 
     def solve(self, G):
         """Minus the way to the lowest point of the model, if its gradient is G at the readout.
@@ -102,7 +102,7 @@ class Model:
                 return self._coordinates.point(d)
             length, along = self._length(d, r, S, P)
             z, S = z - length * d, S - length * along
-            P = self._probabilities(S)
+            P = self._probabilities(S.copy())
             straight = (1 - length) * r + length * rest
             r = start + self._gradient(P - self._P, z, self._coordinates.point(z))
             bent = r - straight
@@ -152,9 +152,9 @@ class Model:
         return self._coordinates.gradient(Q) + self._of_others * z
 
     def _probabilities(self, S):
-        P = S.copy()
-        self._log_loss.probabilities(P, self._coordinates.algebra.xp)
-        return P
+        """Of scores, in their place."""
+        self._log_loss.probabilities(S, self._coordinates.algebra.xp)
+        return S
 
 
 class Kept:

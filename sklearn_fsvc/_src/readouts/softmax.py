@@ -26,6 +26,8 @@ from .tally import Sums, tally
 # Rows whose H is kept: so many for each unit, or so many numbers if that is more; and the part of
 # the memory that they may take.
 _KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
+# Bytes for each score of a kept row: nine arrays in float64, and one of the layer's dtype.
+_OF_SCORES = 80
 # Rows by which the length of the first readout is found.
 _FIRST_ROWS = 4096
 # Steps along a direction that one pass tries, and shorter ones where none of them helps.
@@ -172,7 +174,7 @@ class Training:
         points = 8 * _N_POINTS * (m + 1) * self.log_loss.n_scores
         inverse = 8 * m * m if self.algebra.inverts else 0
         job = job.reserving(2 * RidgeStatistics.nbytes(m) + inverse + points)
-        row_bytes = m * dtype.itemsize + 40 * self.log_loss.n_scores
+        row_bytes = m * dtype.itemsize + _OF_SCORES * self.log_loss.n_scores
         room = max(1, int(_KEPT * job.memory_limit) // row_bytes)
         wanted = max(_KEPT_PER_UNIT * m, _KEPT_NUMBERS // m)
         self.n_kept = min(len(self.samples.present), wanted, room)
