@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import QuantileTransformer
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
@@ -256,6 +257,20 @@ def test_quantiles_are_as_many_as_rows_at_most(rng):
         with pytest.raises(ValueError, match="n_quantiles"):
             quantiles.fit(rng.random((5, 1)))
         assert quantiles.n_quantiles == wrong
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 7, 3000, 12_000])
+def test_quantiles_are_those_of_scikit_learn(rng, n, missing):
+    X = np.column_stack([rng.lognormal(sigma=3, size=n), rng.integers(0, 3, n), np.zeros(n)])
+    X[:1] = np.nan if missing and n > 1 else 0
+    X = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
+    found = MidrankTransformer(random_state=0).fit(X)
+    expected = QuantileTransformer(n_quantiles=min(n, 1000), random_state=0).fit(X)
+    np.testing.assert_allclose(found.quantiles_, expected.quantiles_, rtol=1e-9)
+    assert found.quantiles_.dtype == expected.quantiles_.dtype
+    np.testing.assert_array_equal(found.references_, expected.references_)
+    assert found.get_feature_names_out().tolist() == ["a", "b", "c"]
 
 
 def test_same_quantiles_each_time(rng):

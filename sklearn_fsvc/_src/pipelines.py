@@ -8,7 +8,8 @@ from scipy.sparse import issparse
 from scipy.special import ndtri
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import check_random_state, resample
+from sklearn.utils.validation import FLOAT_DTYPES, validate_data
 
 from .categories import MOST_LEVELS, LevelEncoder
 from .classifiers import MixtureClassifier
@@ -216,16 +217,39 @@ class MidrankTransformer(QuantileTransformer):
 
     def fit(self, X, y=None):
         self._validate_params()
-        n_quantiles = self.n_quantiles
-        self.n_quantiles = min(n_quantiles, _num_samples(X))
+        table, n_quantiles = X, self.n_quantiles
+        X = self._checked(table)
+        self.n_quantiles = min(n_quantiles, len(X))
         try:
-            super().fit(X, y)
+            quantiles = self._quantiles(X)
+            # Their own quantiles are the same, to rounding, and found in a tenth of the time.
+            super().fit(X if quantiles is None else quantiles, y)
         finally:
             self.n_quantiles = n_quantiles
-        X, quantiles = np.asarray(X), self.quantiles_
+        self._checked(table)  # whose columns have names
+        if quantiles is not None:
+            self.quantiles_ = quantiles
+        quantiles = self.quantiles_
         low, high = np.less_equal(X, quantiles[0]), np.greater_equal(X, quantiles[-1])
         self.ends_ = np.stack([low.mean(axis=0) / 2, 1 - high.mean(axis=0) / 2])
         return self
+
+    def _checked(self, X):
+        return validate_data(self, X, dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
+
+    def _quantiles(self, X):
+        """``quantiles_`` of X, of sorted columns; None where numbers are missing."""
+        if self.subsample is not None and len(X) > self.subsample >= self.n_quantiles:
+            random = check_random_state(self.random_state)
+            X = resample(X, replace=False, n_samples=self.subsample, random_state=random)
+        X = np.sort(X, axis=0)  # NaN in the end
+        if np.isnan(X[-1]).any():
+            return None
+        at = np.linspace(0, len(X) - 1, self.n_quantiles)
+        low = at.astype(np.intp)
+        high = np.minimum(low + 1, len(X) - 1)
+        quantiles = X[low] + (at - low)[:, None] * (X[high] - X[low])
+        return np.maximum.accumulate(quantiles)
 
     def transform(self, X):
         ranks = np.asarray(super().transform(X))
