@@ -27,7 +27,6 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.estimators import mixing
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
-from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.units import choice, feature_weights
 from sourced import Tap
 
@@ -66,27 +65,18 @@ def rows():
     return X, np.digitize(numbers, [10.5, 11]), numbers
 
 
-def left_out(member, X, y, Y, weight, fold=None):
-    """Scores of each row by a readout trained without all rows that are equal to it.
-
-    Or without all of its fold.
-    """
+def left_out(member, X, y, Y, weight):
+    """Scores of each row by a readout trained without all rows that are equal to it."""
     H, scores = naive.hidden(member.fit(X, y, weight)._parts().units.layer, X), np.empty(Y.shape)
     for i, row in enumerate(X):
-        others = (row != X).any(axis=1) if fold is None else fold != fold[i]
+        others = (row != X).any(axis=1)
         W, b = naive.ridge(H[others], Y[others], member.alpha, weight[others])
         scores[i] = H[i] @ W.T + b
     return scores
 
 
-def all_left_out(mixture, X, y, Y, weight, fold=None):
-    return np.stack([left_out(clone(m), X, y, Y, weight, fold) for _, m in mixture.estimators])
-
-
-def folds_of(X):
-    """The fold of each row: different rows are dealt in the order of their hashes."""
-    hashes = exact_hashes(X)
-    return np.unique(hashes, return_inverse=True)[1] % mixing._FOLDS
+def all_left_out(mixture, X, y, Y, weight):
+    return np.stack([left_out(clone(m), X, y, Y, weight) for _, m in mixture.estimators])
 
 
 def test_weights_of_a_regressor(rows, rng):
@@ -173,28 +163,26 @@ def with_final(model, **params):
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_final_network_of_a_regressor(rows, rng, is_weighted):
-    """It is trained on rows beside what is said of them without their fold."""
+    """It is trained on rows beside what is said of them without themselves."""
     X, _, y = rows
     weight = rng.uniform(0.5, 2, len(X)) if is_weighted else np.ones(len(X))
     model = with_final(regressor()).fit(X, y, weight if is_weighted else None)
     mean = np.average(y, weights=weight)
     Y = ((y - mean) / np.sqrt(np.average((y - mean) ** 2, weights=weight)))[:, None]
     scores = np.tensordot(model.weights_, all_left_out(model, X, y, Y, weight), 1)
-    apart = all_left_out(model, X, y, Y, weight, folds_of(X))
-    wide = np.hstack([X, np.tensordot(model.weights_, apart, 1)])
+    wide = np.hstack([X, scores])
     final = clone(model.final_estimator).fit(wide, y, weight)
     second = left_out(clone(final), wide, y, Y, weight)
     root = np.sqrt(weight)
     pair, _ = nnls(np.hstack([scores, second]) * root[:, None], Y[:, 0] * root)
     assert 0.05 < model.final_weight_ < 1
-    np.testing.assert_allclose(model.final_weight_, pair[1] / pair.sum(), rtol=1e-3)
+    np.testing.assert_allclose(model.final_weight_, pair[1] / pair.sum(), rtol=1e-5)
 
     first = sum(w * m.predict(X) for w, m in zip(model.weights_, model.estimators_, strict=True))
     first += model.intercept_[0]
     seen = np.column_stack([X, (first - mean) / model.target_scale_])
     expected = (1 - model.final_weight_) * first + model.final_weight_ * final.predict(seen)
-    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-4)
-    expected = model.predict(X)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)
     added = model.contributions(X)
     assert added.shape == (len(X), len(model.weights_) + 1)
     start = (1 - model.final_weight_) * model.intercept_

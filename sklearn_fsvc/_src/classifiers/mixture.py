@@ -87,10 +87,9 @@ class MixtureClassifier(ClassifierMixin, Mixture):
     Weights are found by 8192 different rows at random, at most, and fewer where there are many
     classes. Rows that are equal are left out together.
 
-    The final network is trained on these rows, whose scores are those by readouts that have not
-    seen them, as new rows will have: of stacking with ``passthrough=True``. An eighth of the rows
-    is left out together, in closed form, too. So it learns where the mixture is wrong, at the price
-    of one small network. Its weight is the one with the least squared error.
+    The final network is trained on these rows, whose scores are those without themselves, as new
+    rows will have: of stacking with ``passthrough=True``. So it learns where the mixture is wrong,
+    at the price of one small network. Its weight is the one with the least squared error.
 
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
     that is left out.

@@ -50,8 +50,6 @@ from .turns import changed, copy_of, of_one_state
 # Rows by which weights are found, and that the final network is trained on, at most. Scores of all
 # members, too.
 _JUDGES, _SCORES = 2**13, 2**19
-# Of the rows that the final network is trained on.
-_FOLDS = 8
 # Numbers of X and scores that are answered at a time.
 _AT_A_TIME = 2**21
 # What all members have, and the mixture sets where a member leaves it as it is by default.
@@ -145,15 +143,14 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
-        final, sample = self._suited(final, samples), self._drawn(samples, members)
-        if final is not None:
-            sample = replace(sample, n_folds=_FOLDS)
+        sample = self._drawn(samples, members)
         n_bytes, scores, shared = 16 * sample.mean.size * len(members), [], {}
         for name, member in members:
             self._share_memory(member, n_bytes)
             with _told(heard.part(name), member):
                 scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample, shared))
-        mixed = _Mixed.of(np.stack(scores, axis=1), sample, partial(self._weighed, task))
+        mixed = _Mixed.of(np.stack(scores), sample, partial(self._weighed, task))
+        final = self._suited(final, samples)
         if final is not None:
             self._share_memory(final, n_bytes)
             with _told(heard.part("final"), final):
@@ -239,18 +236,16 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
     def _corrected(self, mixed, task, final, samples, y, sample):
         """What is mixed with a final network, which is fitted to the rows of the sample.
 
-        It sees scores by networks that have not seen the rows, as it will see those of new rows.
-        A fold of them is left out together: of rows that are left out one by one, the score that
-        one has tells, beside those of its neighbours, what its own target is.
+        It sees scores of rows without themselves, as it will see those of new rows.
         """
         with get_engine(self.device, n_synapses(samples.X, 1)) as engine:
             job = Job(engine, self.max_memory)
             rows, at = rows_in(job, samples, sample)
             X = np.asarray(to_host(take_rows(samples.X, rows)))
-            X = self._widened(task, X, _answers_of(task, mixed.apart)[at])
+            X = self._widened(task, X, _answers_of(task, mixed.scores)[at])
             seen = samples.with_rows(X, rows)
             wide = draw(job, seen, n_rows=len(rows))
-        (unseen,) = _fitted(final, X, y[rows], seen.weight, wide, {})
+        unseen = _fitted(final, X, y[rows], seen.weight, wide, {})
         # Rows are equal if they were before, and are now in another order.
         numbers, first = np.unique(at, return_index=True)
         there, places = wide.find(exact_hashes(X[first]))
@@ -401,25 +396,23 @@ class _Mixed:
     Y: np.ndarray  # (n_rows, n_outputs)
     weight: np.ndarray  # (n_rows,): of the rows
     scores: np.ndarray  # (n_rows, n_outputs): of all networks together
-    apart: np.ndarray  # those of members that have not seen the fold of the row
     final: Any = None  # the final network
     share: float = 0.0  # its weight, where the members' has the rest of 1
 
     @classmethod
     def of(cls, each, sample, weigh):
-        """Of scores (1 or 2, n_members, n_rows, n_outputs) of a sample, see `_fitted`."""
+        """Of scores (n_members, n_rows, n_outputs) of a sample."""
         Y, weight = sample.mean, sample.rows.weight
-        weights = weigh(each[0], Y, weight)
-        errors = squared_errors(each[0], Y, weight)
-        scores, apart = (np.tensordot(weights, own, 1) for own in (each[0], each[-1]))
-        return cls(weights, errors, Y, weight, scores, apart)
+        weights = weigh(each, Y, weight)
+        errors = squared_errors(each, Y, weight)
+        return cls(weights, errors, Y, weight, np.tensordot(weights, each, 1))
 
     def with_final(self, final, rows, scores):
         """Mixed with a final network, by its scores of some of the rows, if it has a weight.
 
-        By squared errors, of classes, too: a row has a part in the scores that others have as a
-        feature, so that the final network errs on it a bit more than on new ones. Log-loss counts
-        that for too much.
+        By squared errors, of classes, too: the score that one row has without itself is a feature
+        of another in which the first had a part, so that the final network errs on each row a bit
+        more than on new ones. Log-loss counts that for too much.
         """
         Y, weight, each = self.Y[rows], self.weight[rows], np.stack([self.scores[rows], scores])
         before, beside = by_squared_error(each, Y, weight)
@@ -465,9 +458,7 @@ def _told(task, member):
 
 
 def _fitted(member, X, y, weight, sample, shared):
-    """Scores (1 or 2, n_rows, n_outputs) of a sample by a member, as it is fitted.
-
-    Of rows without themselves, and, of a sample with folds, without their fold.
+    """Scores (n_rows, n_outputs) of a sample by a member, as it is fitted, that has not seen it.
 
     What members have `shared` is not found again, and what this one finds is added.
     """
@@ -488,4 +479,4 @@ def _left_out(member, X, y, weight, sample):
         (statistics,) = gather(job, [layer], samples)
         unseen = Unseen(job, layer, sample, statistics)
         statistics.solve(member.alpha_, is_last=True, also=unseen.take)
-    return unseen.told(layer.n_units)
+    return unseen.found[layer.n_units][0]

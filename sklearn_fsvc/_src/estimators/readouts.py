@@ -163,7 +163,7 @@ class Ridge(Linear):
         """Fitted attributes made of the scores of rows that the readout has not seen."""
         n_units = training.layer.n_units
         found = training.task.calibrated(unseen, n_units, training.targets_of_units)
-        return found | ({"unseen_": unseen.told(n_units)} if self.sample else {})
+        return found | ({"unseen_": unseen.found[n_units][0]} if self.sample else {})
 
     def _left_out(self, training, alphas):
         """The readout with the penalty of the least leave-one-out error."""

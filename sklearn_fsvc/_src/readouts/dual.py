@@ -135,8 +135,8 @@ class FewRows:
         -------
         solution : Solution or None
         scored : callable or None
-            ``scored(H, are_together)`` gives the scores (n_rows, n_outputs) of rows of H, and their
-            leverages for a weight of 1: see `unseen.Unseen.score`.
+            ``scored(H)`` gives the scores (n_rows, n_outputs) of rows of H, and their leverages
+            (n_rows,) for a weight of 1: see `unseen.Unseen.score`.
         """
         dual = self._dual(np.arange(len(self.H)), alpha)
         if dual is None:
@@ -144,21 +144,17 @@ class FewRows:
         centre = HOST.cross(self.H, dual.share[:, None])[:, 0]
         W = HOST.cross(dual.centred, self.H)
         solution = Solution(W, dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0])
-        return solution, lambda *rows: self._scored(dual, centre, *rows)
+        return solution, lambda H: self._scored(dual, centre, H)
 
     @at_most(1)
-    def _scored(self, dual, centre, H, are_together=False):
+    def _scored(self, dual, centre, H):
         """Scores and leverages of rows: ``h' (A'A + alpha I)^-1 h`` by the identity above."""
         own = H - (self.origin + centre)
         A = dual.root[:, None] * (self.H - centre)
         met = np.asfortranarray(HOST.multiply(A, own.T))
         HOST.solve_lower(dual.factor, met)
-        if are_together:
-            products = HOST.multiply(own, own.T) - HOST.cross(met, met)
-        else:
-            products = np.square(own).sum(axis=1) - np.square(met).sum(axis=0)
-        leverages = 1 / self.weight.sum() + products / dual.alpha
-        return HOST.cross(met, dual.half) + dual.mean, leverages
+        leverage = (np.square(own).sum(axis=1) - np.square(met).sum(axis=0)) / dual.alpha
+        return HOST.cross(met, dual.half) + dual.mean, 1 / self.weight.sum() + leverage
 
     def error(self, alpha, parts):
         """Mean of ``|y - score|^2`` over parts of the rows, each scored by all others.

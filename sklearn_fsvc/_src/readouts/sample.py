@@ -65,14 +65,11 @@ class Sample:
     rows : _Rows or None
     bound : float
         Of the rows whose keys are less, all are here.
-    n_folds : int
-        Folds of which each is left out of readouts that score it; 0 for rows one by one alone.
     """
 
     most: int
     rows: Any = None
     bound: float = np.inf
-    n_folds: int = 0
 
     @property
     def is_empty(self):
