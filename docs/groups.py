@@ -9,7 +9,7 @@ from inspect import signature
 from itertools import pairwise
 
 GROUPS = {
-    "Members": ("estimators",),
+    "Members": ("estimators", "final_estimator"),
     "Size": ("n_hidden", "n_components", "image_shape", "patch_size", "pool"),
     "Hidden layer": (
         "radius", "kernel", "metric", "feature_weights", "scale", "weights", "bias", "contrast",

@@ -81,8 +81,8 @@ class MixtureClassifier(ClassifierMethods, Mixture):
 
     Notes
     -----
-    Weights are found by 8192 different rows at random, at most, and fewer where there are many
-    classes. Rows that are equal are left out together.
+    Weights are found by 8192 different rows at random, at most, by 1024 where there is no final
+    network, and fewer where there are many classes. Rows that are equal are left out together.
 
     The final network is trained on these rows, whose scores are those without themselves, as new
     rows will have: of stacking with ``passthrough=True``. So it learns where the mixture is wrong,

@@ -47,9 +47,9 @@ from .parts import Part, parts_of
 from .state import Versioned
 from .turns import changed, copy_of, of_one_state
 
-# Rows by which weights are found, and that the final network is trained on, at most. Scores of all
-# members, too.
-_JUDGES, _SCORES = 2**13, 2**19
+# Rows by which weights are found, at most: a few numbers need no more. Those that a final network
+# is trained on, which are judges, too; and scores of all members.
+_JUDGES, _TRAINED_ON, _SCORES = 2**10, 2**13, 2**19
 # Numbers of X and scores that are answered at a time.
 _AT_A_TIME = 2**21
 # What all members have, and the mixture sets where a member leaves it as it is by default.
@@ -143,14 +143,14 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
-        sample = self._drawn(samples, members)
+        final = self._suited(final, samples)
+        sample = self._drawn(samples, members, _JUDGES if final is None else _TRAINED_ON)
         n_bytes, scores, shared = 16 * sample.mean.size * len(members), [], {}
         for name, member in members:
             self._share_memory(member, n_bytes)
             with _told(heard.part(name), member):
                 scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample, shared))
         mixed = _Mixed.of(np.stack(scores), sample, partial(self._weighed, task))
-        final = self._suited(final, samples)
         if final is not None:
             self._share_memory(final, n_bytes)
             with _told(heard.part("final"), final):
@@ -215,9 +215,9 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             limit = parse_memory(self.max_memory, host_memory()[0])
             member.max_memory = max(1, limit - limit // 16 - n_bytes)
 
-    def _drawn(self, samples, members):
-        """The `Sample` of rows by whose scores weights are found."""
-        most = min(_JUDGES, max(1, _SCORES // (len(members) * samples.targets.n_outputs)))
+    def _drawn(self, samples, members, n_rows):
+        """The `Sample` of rows, so many at most, by whose scores weights are found."""
+        most = min(n_rows, max(1, _SCORES // (len(members) * samples.targets.n_outputs)))
         with get_engine(self.device, n_synapses(samples.X, 1)) as engine:
             return draw(Job(engine, self.max_memory), samples, n_rows=most)
 
