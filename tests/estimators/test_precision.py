@@ -131,6 +131,24 @@ def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
     assert seen[0][0] < 0.1
 
 
+def test_auto_scouts_where_only_few_rows_allow_bytes(any_size, monkeypatch):
+    """Few units say what penalty all rows want; no whole fit is made in vain."""
+    seen, scouted = [], []
+    monkeypatch.setattr(
+        readouts, "tolerates", lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250
+    )
+    scout = readouts.scouted_alpha
+    monkeypatch.setattr(
+        readouts, "scouted_alpha", lambda *args: scouted.append(scout(*args)) or scouted[-1]
+    )
+    U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
+    model = RBFRegressor(60, **AS_MADE).fit(U, U[:, 0] + U[:, 1] ** 2)
+    assert model.precision_ is None
+    assert [n for _, n in seen] == [1250, 1500, 1500]
+    assert seen[0][0] == seen[1][0]
+    assert [seen[2][0]] == scouted
+
+
 def test_auto_takes_more_bits_where_few_are_too_coarse(any_size, monkeypatch):
     """Where 15 are fast, too: the noise of 8 is 1000 / (12 * 128^2), that of 15 less."""
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8, 15)))

@@ -15,7 +15,7 @@ from ..parameters import (
     penalties,
 )
 from ..readouts.dual import gather_rows, search_few, suits
-from ..readouts.held_out import train_held_out
+from ..readouts.held_out import scouted_alpha, train_held_out
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
@@ -118,6 +118,12 @@ class Ridge(Linear):
             alpha, n_seen = alphas[0], None
         if not tolerates(rounded.layer, alpha, n_seen or n_rows):
             return None
+        if not tolerates(rounded.layer, alpha, n_rows):
+            start = training.trials.first_alpha(training.layer)
+            seen = rounded.job, rounded.layer, rounded.samples
+            alpha = scouted_alpha(*seen, generator(self.random_state), start)
+            if not tolerates(rounded.layer, alpha, n_rows):
+                return None
         readout = self._trained(rounded)
         if not tolerates(rounded.layer, readout.found["alpha_"], n_rows):
             return None

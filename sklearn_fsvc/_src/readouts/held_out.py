@@ -226,6 +226,18 @@ def train_held_out(job, layer, samples, random, trials):
     return found, statistics
 
 
+def scouted_alpha(job, layer, samples, random, start):
+    """The penalty of the least held-out error of a quarter of the units: it tells what to expect.
+
+    Of all rows, in a sixteenth of the time that the products of all units take.
+    """
+    scouts = layer.part(slice(n_judges(n_judges(layer.n_units))))
+    held = hold_out(samples.present, random)[1]
+    (of_all,) = gather(job, [scouts], samples)
+    (of_held,) = gather(job, [scouts], samples, held)
+    return search_penalty(folds_of(of_all, [of_held], scouts.n_units), start).alpha
+
+
 def _narrowed(layer, samples):
     """The layer in float32 where its outputs are many, and the same."""
     is_worth = len(samples) * layer.n_units >= _NARROW
