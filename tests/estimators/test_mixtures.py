@@ -475,3 +475,14 @@ def test_sklearn(estimator, check):
         warnings.filterwarnings("ignore", ".* only .* rows differ enough", UserWarning)
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)
+
+
+@pytest.mark.parametrize("cls", [MixtureClassifier, MixtureRegressor])
+def test_wide_tables_have_no_map(cls, rng):
+    """More features than a map has: the other members do without it."""
+    X, y = rng.normal(size=(60, 501)), np.arange(60) % 2
+    model = cls(random_state=0).fit(X, y)
+    assert "map" not in model.named_estimators_
+    assert len(model.loo_errors_) == 3
+    with pytest.raises(ValueError, match="501"):
+        cls([("map", cls.default_estimators()[-1][1])]).fit(X, y)

@@ -113,10 +113,7 @@ def test_auto_takes_bytes_where_the_penalty_allows(make, dtype, any_size, monkey
 
 
 def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
-    """Where they want hardly any, bytes are not tried, whatever a search begins with.
-
-    Beside the noise of as many rows as they have seen, a part of 1500.
-    """
+    """Where they want hardly any, bytes are not tried, whatever a search begins with."""
     seen = []
     monkeypatch.setattr(readouts, "tolerates", lambda layer, alpha, n: seen.append((alpha, n)))
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
@@ -127,12 +124,12 @@ def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
         tried["weighted"] == (model.feature_weights_ is not None)
     )
     assert is_like.sum() < (tried["n_units"] != 30).sum()
-    assert seen == [(tried["alpha"][is_like][tried["error"][is_like].argmin()], 1250)]
+    assert seen == [(tried["alpha"][is_like][tried["error"][is_like].argmin()], 1500)]
     assert seen[0][0] < 0.1
 
 
 def test_auto_scouts_where_only_few_rows_allow_bytes(any_size, monkeypatch):
-    """Few units say what penalty all rows want; no whole fit is made in vain."""
+    """Few units say what penalty all bytes want; no whole fit is made in vain. Floats stay."""
     seen, scouted = [], []
     monkeypatch.setattr(
         readouts, "tolerates", lambda layer, alpha, n: seen.append((alpha, n)) or n == 1250
@@ -141,12 +138,16 @@ def test_auto_scouts_where_only_few_rows_allow_bytes(any_size, monkeypatch):
     monkeypatch.setattr(
         readouts, "scouted_alpha", lambda *args: scouted.append(scout(*args)) or scouted[-1]
     )
-    U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
-    model = RBFRegressor(60, **AS_MADE).fit(U, U[:, 0] + U[:, 1] ** 2)
+    U = np.random.default_rng(0).integers(0, 256, (1500, 2)).astype(np.uint8)
+    y = U[:, 0] + U[:, 1] / 256
+    model = RBFRegressor(60, **AS_MADE).fit(U, y)
     assert model.precision_ is None
-    assert [n for _, n in seen] == [1250, 1500, 1500]
+    assert [n for _, n in seen] == [1500, 1250, 1500]
     assert seen[0][0] == seen[1][0]
     assert [seen[2][0]] == scouted
+    RBFRegressor(60, **AS_MADE).fit(U.astype(np.float32), y)
+    assert len(seen) == 4
+    assert len(scouted) == 1
 
 
 def test_auto_takes_more_bits_where_few_are_too_coarse(any_size, monkeypatch):

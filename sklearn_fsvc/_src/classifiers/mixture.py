@@ -23,7 +23,8 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         one leaves it out. None is four that see different things: ``"manhattan"``,
         ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(metric="euclidean")``;
         ``"tanh"``, ``TanhClassifier(2000)``; and ``"map"``,
-        ``TanhClassifier(2000, feature_weights="map")``.
+        ``TanhClassifier(2000, feature_weights="map")``, which has no part where X has more than 500
+        features.
     final_estimator : estimator, "auto" or None, default="auto"
         One more network of the same kind, which sees the scores of the mixture beside the features,
         of rows of an array, and corrects them. "auto" is ``TanhClassifier(2000)`` where

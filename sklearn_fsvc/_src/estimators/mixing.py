@@ -40,7 +40,7 @@ from ..rows.sources import InMemory, Source
 from ..rows.streaming import n_synapses, row_blocks, suited, take_rows
 from ..rows.tiling import parse_memory
 from ..rows.validation import check_rows, to_host
-from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
+from ..units.automatic import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
 from .answering import as_list
 from .network import OF_INPUT, clean, score_of
 from .parts import Part, parts_of
@@ -143,7 +143,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
         task, samples = task.read(clean_X, clean_y, rows[2])
-        final = self._suited(final, samples)
+        members, final = self._suited_members(members, samples), self._suited(final, samples)
         sample = self._drawn(samples, members, _JUDGES if final is None else _TRAINED_ON)
         n_bytes, scores, shared = 16 * sample.mean.size * len(members), [], {}
         for name, member in members:
@@ -220,6 +220,12 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
         most = min(n_rows, max(1, _SCORES // (len(members) * samples.targets.n_outputs)))
         with get_engine(self.device, n_synapses(samples.X, 1)) as engine:
             return draw(Job(engine, self.max_memory), samples, n_rows=most)
+
+    def _suited_members(self, members, samples):
+        """The members; of the default ones those that take so many features."""
+        if self.estimators is not None or samples.X.shape[1] <= MOST_MAPPED:
+            return members
+        return [(name, each) for name, each in members if not is_word(each.feature_weights, "map")]
 
     def _suited(self, final, samples):
         """The final network, or None where it is not for rows such as these."""

@@ -23,7 +23,8 @@ class MixtureRegressor(RegressorMethods, Mixture):
         Regressors of this package, each with a name; "drop" instead of one leaves it out. None is
         ``"manhattan"``, ``RBFRegressor()``; ``"euclidean"``,
         ``RBFRegressor(metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
-        ``"map"``, ``TanhRegressor(2000, feature_weights="map")``.
+        ``"map"``, ``TanhRegressor(2000, feature_weights="map")``, which has no part where X has
+        more than 500 features.
     final_estimator : estimator, "auto" or None, default="auto"
         One more network, which sees the predictions of the mixture beside the features, as of
         `MixtureClassifier`; "auto" is ``TanhRegressor(2000)``.
