@@ -233,7 +233,7 @@ def test_when_there_is_a_final_network(rows, rng):
     }.items():  # fmt: skip
         model = MixtureRegressor(random_state=0)
         fitted = []
-        model.default_estimators = lambda: [("a", TanhRegressor(20, **GIVEN))]
+        model.default_estimators = lambda: [("tanh", TanhRegressor(20, **GIVEN))]
         model._corrected = lambda mixed, *more, fitted=fitted: fitted.append(more) or mixed
         model.fit(*data)
         found[name] = bool(fitted)
@@ -486,3 +486,22 @@ def test_wide_tables_have_no_map(cls, rng):
     assert len(model.loo_errors_) == 3
     with pytest.raises(ValueError, match="501"):
         cls([("map", cls.default_estimators()[-1][1])]).fit(X, y)
+
+
+def test_the_final_network_has_the_penalty_of_its_like(rows):
+    """One of its own would be too small where y is noise: scores tell of the neighbours' y."""
+    X, _, y = rows
+    model = MixtureRegressor(random_state=0)
+    model.default_estimators = lambda: [("tanh", TanhRegressor(20, feature_weights=None))]
+    model.fit(X, y)
+    assert model.final_estimator_.alpha == model.named_estimators_["tanh"].alpha_
+
+
+def test_a_class_that_the_sample_lacks(rng, monkeypatch):
+    """A final network would not know it."""
+    monkeypatch.setattr("sklearn_fsvc._src.estimators.mixing._TRAINED_ON", 60)
+    X = rng.normal(size=(300, 3))
+    y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
+    model = MixtureClassifier(random_state=0).fit(X, y)
+    assert model.final_estimator_ is None
+    assert model.predict_proba(X).shape == (300, 3)

@@ -27,9 +27,9 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         features.
     final_estimator : estimator, "auto" or None, default="auto"
         One more network of the same kind, which sees the scores of the mixture beside the features,
-        of rows of an array, and corrects them. "auto" is ``TanhClassifier(2000)`` where
-        `estimators` is None and X is an array of 50 rows or more with at most 500 features, not of
-        bytes; else there is none.
+        of rows of an array, and corrects them. "auto" is ``TanhClassifier(2000)`` with the penalty
+        that the member "tanh" has found, where `estimators` is None and X is an array of 50 rows or
+        more with at most 500 features, not of bytes; else there is none.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
         members and for the weights of the mixture.
@@ -87,7 +87,8 @@ class MixtureClassifier(ClassifierMethods, Mixture):
 
     The final network is trained on these rows, whose scores are those without themselves, as new
     rows will have: of stacking with ``passthrough=True``. So it learns where the mixture is wrong,
-    at the price of one small network. Its weight is the one with the least squared error.
+    at the price of one small network. Its weight is the one with the least squared error. There is
+    none where these rows lack a class.
 
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
     that is left out.

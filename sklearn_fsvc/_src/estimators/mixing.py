@@ -151,8 +151,13 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition):
             with _told(heard.part(name), member):
                 scores.append(_fitted(member, clean_X, clean_y, samples.weight, sample, shared))
         mixed = _Mixed.of(np.stack(scores), sample, partial(self._weighed, task))
-        if final is not None:
+        # A class without a row in the sample would be unknown to the final network.
+        if final is not None and np.ptp(mixed.Y, axis=0).all():
             self._share_memory(final, n_bytes)
+            if is_word(self.final_estimator, "auto"):
+                # Its own search would trust the scores too much: that of a row is left out, and
+                # those of its neighbours still tell what it was.
+                final.set_params(alpha=float(dict(members)["tanh"].alpha_))
             with _told(heard.part("final"), final):
                 mixed = self._corrected(mixed, task, final, samples, clean_y, sample)
         self._keep(members, task, mixed)
