@@ -5,6 +5,15 @@ import numpy as np
 
 def why_refused(name, dtype, features):
     """What to do with a column that holds neither numbers nor categories."""
+    return _why_time(name, dtype) or (
+        f"Column {name!r} of X ({dtype}) does not hold numbers, and "
+        f"categorical_features={features!r} does not make it a category. Name it there, turn it "
+        "into numbers, or leave it out."
+    )
+
+
+def _why_time(name, dtype):
+    """What to do with a column of dates or times; None for others."""
     column = f"Column {name!r} of X ({dtype})"
     kind = getattr(dtype, "kind", str(dtype).partition("(")[0])  # of polars a word
     if kind in ("M", "Date", "Datetime"):
@@ -15,19 +24,13 @@ def why_refused(name, dtype, features):
         )
     if kind in ("m", "Duration"):
         return f"{column} holds times; put their seconds in its place: .dt.total_seconds()."
-    return (
-        f"{column} does not hold numbers, and categorical_features={features!r} does not make it "
-        "a category. Name it there, turn it into numbers, or leave it out."
-    )
+    return None
 
 
 def why_no_numbers(X):
-    """The sentence of `why_refused` for the first column of dates or times; None for none."""
-    names, dtypes, kinds = described(X) if hasattr(X, "columns") else ((), (), ())
-    for name, dtype, kind in zip(names, dtypes, kinds, strict=True):
-        if kind == "other":
-            return why_refused(name, dtype, None)
-    return None
+    """What to do with the first column of dates or times of a table; None where there is none."""
+    pairs = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ()
+    return next(filter(None, (_why_time(name, dtype) for name, dtype in pairs)), None)
 
 
 def described(X):

@@ -226,7 +226,7 @@ class MidrankTransformer(QuantileTransformer):
             super().fit(X if quantiles is None else quantiles, y)
         finally:
             self.n_quantiles = n_quantiles
-        self._checked(table)  # whose columns have names
+        validate_data(self, table, skip_check_array=True)  # for the names of its columns
         if quantiles is not None:
             self.quantiles_ = quantiles
         quantiles = self.quantiles_

@@ -27,8 +27,7 @@ class MixtureRegressor(RegressorMethods, Mixture):
         more than 500 features.
     final_estimator : estimator, "auto" or None, default="auto"
         One more network, which sees the predictions of the mixture beside the features, as of
-        `MixtureClassifier`; "auto" is ``TanhRegressor(2000)`` with the penalty
-        of "tanh".
+        `MixtureClassifier`; "auto" is ``TanhRegressor(2000)`` with the penalty of "tanh".
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
         `random_state` of its own keeps it.
