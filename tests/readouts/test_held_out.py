@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -118,19 +119,22 @@ def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
     assert exact or error > 1e-9
 
 
-@pytest.mark.parametrize("is_last", [False, True])
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_what_float32_is_too_coarse_for_is_gathered_in_float64(data, monkeypatch, dtype, is_last):
+@pytest.fixture(params=["f4", "f8"])
+def alike(request, data):
     """Many rows that are all but equal, and so are the units: eigenvalues far apart."""
     X, y, layer, _ = data
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
     X, y = np.repeat(X[:20], 30, axis=0), np.repeat(y[:20], 30)
-    X = (X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)).astype(dtype)
-    layer = replace(layer, units=X[::2].copy())
+    X = (X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)).astype(request.param)
+    return X, y, replace(layer, units=X[::2].copy())
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
+    X, y, layer = alike
+    samples = samples_of(X, y)
     with get_engine("jit") as engine:
-        _, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
-        )
+        (statistics,) = gather(Job(engine), [layer], samples, dtype=np.float32)
+        statistics.finer = partial(gather, Job(engine), [layer], samples, dtype=float)
         assert statistics.copy().solve_well(1e-5) is None
         solution = statistics.solve(1e-5, is_last)
     W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
@@ -138,7 +142,23 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(data, monkeypatch
     scores, expected = (
         naive.hidden(layer, X) @ A.T + c for A, c in ((solution.W, solution.b), (W, b))
     )
-    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "f8" else 1e-2)
+    np.testing.assert_allclose(scores, expected, atol=1e-5 if X.dtype == "f8" else 1e-2)
+
+
+def test_a_penalty_that_rounding_keeps_from_falling_is_searched_in_float64(alike, monkeypatch):
+    X, y, layer = alike
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
+    penalties = {}
+    with get_engine("jit") as engine:
+        for is_cut in (Found.is_cut, False):
+            monkeypatch.setattr(Found, "is_cut", is_cut)
+            found, statistics = train_held_out(
+                Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+            )
+            penalties[statistics.is_coarse] = found.alpha
+    assert penalties[False] < penalties[True]
+    # Down to what rounding to float32 would rival, on every device the same.
+    assert penalties[False] == pytest.approx(1e-4)
 
 
 @pytest.mark.parametrize("far", [0, 1e7])

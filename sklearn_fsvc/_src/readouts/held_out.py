@@ -38,6 +38,11 @@ class Found(NamedTuple):
     # ill-conditioned.
     tried: dict
 
+    @property
+    def is_cut(self):
+        """Whether the penalty one step below was too ill-conditioned, and might have been better."""
+        return any(alpha < self.alpha and np.isinf(error) for alpha, error in self.tried.items())
+
 
 @dataclass
 class Trials:
@@ -207,23 +212,38 @@ def train_held_out(job, layer, samples, random, trials):
 
     `trials` say where to begin, and take in what is tried.
     """
-    n_units, how, seen = n_judges(layer.n_units), gather, layer
+    how, seen, finer = gather, layer, partial(gather, dtype=float)
     # No penalty is tried that the rounding of float32 would rival.
     if layer.hidden_dtype == np.float64 and layer.n_units > _MANY:
         how, seen = gather_coarse, _narrowed(layer, samples)
-    (statistics,) = how(job, [seen], samples)
-    statistics.finer = partial(gather, job, [layer], samples, dtype=float)
     parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
+
+    def judge(how, seen, start):
+        return _judged(job, seen, samples, parts, how, start, partial(finer, job, [layer], samples))
+
+    found, statistics = judge(how, seen, trials.first_alpha(layer))
+    if found.is_cut and statistics.is_coarse:
+        del statistics
+        found, statistics = judge(finer, layer, found.alpha)
+    trials.add(layer, found)
+    return found, statistics
+
+
+def _judged(job, layer, samples, parts, how, start, finer):
+    """Return the `Found` penalty of a layer, and the statistics of all rows, which `how` gathers.
+
+    `parts` are the sets of rows that are held out.
+    """
+    n_units = n_judges(layer.n_units)
+    (statistics,) = how(job, [layer], samples)
+    statistics.finer = finer
     # The other sets of rows, the difference of each, and a factor.
     taken = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
     taken += RidgeStatistics.nbytes(layer.n_units)
     held_job = job.named(f"{job.what}, held out").reserving(taken)
-    judges = seen.part(slice(n_units))
+    judges = layer.part(slice(n_units))
     of_held = [how(held_job, [judges], samples, part)[0] for part in parts]
-    folds = folds_of(statistics, of_held, n_units)
-    found = search_penalty(folds, trials.first_alpha(layer))
-    trials.add(layer, found)
-    return found, statistics
+    return search_penalty(folds_of(statistics, of_held, n_units), start), statistics
 
 
 def scouted_alpha(job, layer, samples, random, start):

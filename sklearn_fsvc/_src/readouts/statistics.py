@@ -38,7 +38,7 @@ class RidgeStatistics(Moments):
         matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy())
         if in_place:
             self.gram = None
-        if self._may_be_finer:
+        if self.finer is not None and self.is_coarse:
             least = max(least, alpha / 2)  # rounding has eaten the other half
         # Or NaN: not positive at all.
         if matrix.factorise() and (is_sure or matrix.smallest_eigenvalue() > least):
@@ -46,8 +46,9 @@ class RidgeStatistics(Moments):
         return None
 
     @property
-    def _may_be_finer(self):
-        return self.finer is not None and self.rounding > np.finfo(np.float64).eps
+    def is_coarse(self):
+        """Whether some of the sums were rounded more than float64 rounds."""
+        return bool(self.rounding > np.finfo(np.float64).eps)
 
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
@@ -80,7 +81,7 @@ class RidgeStatistics(Moments):
         solution = self.solve_well(alpha, is_last, also)
         if solution is not None:
             return solution
-        if self._may_be_finer:
+        if self.finer is not None and self.is_coarse:
             if is_last:
                 self.gram = None
             (finer,) = self.finer()
