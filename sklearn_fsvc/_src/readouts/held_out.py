@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
     @property
     def is_cut(self):
-        """Whether the penalty one step below was too ill-conditioned, and might have been better."""
+        """Whether a lesser penalty was too ill-conditioned to be tried."""
         return any(alpha < self.alpha and np.isinf(error) for alpha, error in self.tried.items())
 
 
