@@ -1,7 +1,9 @@
 """Options and fixtures: every engine of the registry, and the data sets of the authors."""
 
+import gc
 import os
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,17 @@ def pytest_configure(config):
         threadpool_limits(1, user_api="blas")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Ten thousand tests stay to the end: nobody looks for garbage among them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def usable(name, config):
     """The engine, or a skip with its own reason."""
     engine = ENGINES[name]()
@@ -58,10 +71,20 @@ def usable(name, config):
     return engine
 
 
+@pytest.fixture(scope="session")
+def profiles(tmp_path_factory):
+    """Names of folders that are not there yet.
+
+    A `tmp_path` for each of many thousand tests would take longer than most of them.
+    """
+    folder = tmp_path_factory.mktemp("profiles")
+    return (str(folder / str(i)) for i in count())
+
+
 @pytest.fixture(autouse=True)
-def profiles_of_their_own(tmp_path, monkeypatch):
+def profiles_of_their_own(profiles, monkeypatch):
     """What was tuned on this machine has no part in the tests."""
-    monkeypatch.setenv("SKLEARN_FSVC_CACHE", str(tmp_path / "profiles"))
+    monkeypatch.setenv("SKLEARN_FSVC_CACHE", next(profiles))
 
 
 @pytest.fixture

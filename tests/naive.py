@@ -63,41 +63,40 @@ def hidden(layer, X):
     return rbf(X, layer.units, layer.radius, layer.metric, layer.kernel.name)
 
 
-def patch(layer, image, top, left):
-    """The patch of an image in a place, as units meet it."""
+def patch(layer, images, top, left):
+    """The patch of each image in a place, as units meet it."""
     height, width = layer.grid.size
-    p = image[top : top + height, left : left + width].astype(float).ravel()
+    P = images[:, top : top + height, left : left + width].astype(float).reshape(len(images), -1)
     if layer.floor is not None:
-        p = (p - p.mean()) / np.sqrt(p.var() + layer.floor)
+        mean, variance = P.mean(axis=1, keepdims=True), P.var(axis=1, keepdims=True)
+        P = (P - mean) / np.sqrt(variance + layer.floor)
     if layer.whitening is not None:
-        p = p @ layer.whitening.astype(float) - layer.shift
-    return p
+        P = P @ layer.whitening.astype(float) - layer.shift
+    return P
 
 
 # What becomes of the outputs of all units in one place: a list of one side or two.
 RESPONSES = {
-    "as they are": lambda a, t: [a],
-    "below mean": lambda a, t: [np.maximum(0, a.mean() - a)],
-    "two-sided": lambda a, t: [np.maximum(0, a - t), np.maximum(0, -a - t)],
+    "as they are": lambda A, t: [A],
+    "below mean": lambda A, t: [np.maximum(0, A.mean(axis=1, keepdims=True) - A)],
+    "two-sided": lambda A, t: [np.maximum(0, A - t), np.maximum(0, -A - t)],
 }
 
 
 def patches(layer, X):
     """H of a layer of patches, place by place."""
-    grid, found = layer.grid, []
+    grid = layer.grid
     (down, across), parts = grid.places, grid.pool
-    for row in X:
-        image, sums, counts = row.reshape(grid.image), 0, np.zeros(parts)
-        for y in range(down):
-            for x in range(across):
-                p = patch(layer, image, y * grid.stride, x * grid.stride)
-                a = hidden(layer.inner, p[None])[0]
-                cell = np.zeros(parts)
-                cell[_part_of(y, down, parts[0]), _part_of(x, across, parts[1])] = 1
-                counts += cell
-                sums += np.multiply.outer(RESPONSES[layer.response](a, layer.threshold), cell)
-        found.append((sums / counts).swapaxes(0, 1).ravel())
-    return np.array(found)[:, : layer.columns]
+    images, sums, counts = X.reshape(-1, *grid.image), 0, np.zeros(parts)
+    for y in range(down):
+        for x in range(across):
+            A = hidden(layer.inner, patch(layer, images, y * grid.stride, x * grid.stride))
+            cell = np.zeros(parts)
+            cell[_part_of(y, down, parts[0]), _part_of(x, across, parts[1])] = 1
+            counts += cell
+            sums += np.multiply.outer(RESPONSES[layer.response](A, layer.threshold), cell)
+    sides_last = np.moveaxis(sums / counts, 0, 2)
+    return sides_last.reshape(len(X), -1)[:, : layer.columns]
 
 
 def _part_of(place, n, parts):

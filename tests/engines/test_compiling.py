@@ -85,18 +85,31 @@ def test_a_model_answers_where_kernels_cannot_be_kept(request, model, where):
     assert "Set NUMBA_CACHE_DIR to a folder that can be written; a package in a zip" in said[0]
 
 
-def test_kernels_of_changed_sources_are_compiled_anew(read_only, tmp_path, model):
-    """numba itself looks for changes in the file of the function alone."""
-    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    assert run(read_only, "-c", PREDICT, read_only, model, **kept) == ""
-    before = set((tmp_path / "cache").rglob("*.nbc"))
-    assert before
-    assert run(read_only, "-c", PREDICT, read_only, model, **kept) == ""
-    assert set((tmp_path / "cache").rglob("*.nbc")) == before
+FIT = """
+import numpy as np
+from sklearn_fsvc import TanhRegressor
+X = np.random.default_rng(0).random((50, 3))
+for verbose in (1, 1, 0):
+    TanhRegressor(
+        5, feature_weights={weights}, alpha=1, random_state=0, device="jit", verbose=verbose
+    ).fit(X, X[:, 0])
+"""
+
+
+def test_kernels_are_compiled_once_and_anew_for_changed_sources(read_only, tmp_path):
+    """The first fit that is verbose says so; the next process has nothing to say.
+
+    numba itself looks for changes in the file of the function alone.
+    """
+    folder, n_kept = tmp_path / "cache", []
     terms = read_only / "sklearn_fsvc" / "_src" / "engines" / "kernels" / "terms.py"
-    terms.write_text(terms.read_text() + "# changed\n")
-    run(read_only, "-c", PREDICT, read_only, model, **kept)
-    assert len(set((tmp_path / "cache").rglob("*.nbc"))) == 2 * len(before)
+    for weights, times in (("'auto'", 1), ("'auto'", 0), (None, 1)):
+        if weights is None:  # of which there are fewer loops
+            terms.write_text(terms.read_text() + "# changed\n")
+        said = run(read_only, "-c", FIT.format(weights=weights), NUMBA_CACHE_DIR=str(folder))
+        assert said.count("[TanhRegressor fit] compiling loops") == times
+        n_kept.append(len(list(folder.rglob("*.nbc"))))
+    assert 1 < n_kept[0] == n_kept[1] < n_kept[2]
 
 
 @pytest.fixture
@@ -165,19 +178,3 @@ def test_info_tries_what_fit_will_do(monkeypatch):
     monkeypatch.setattr(jit, "_byte_sums", fail)
     assert jit.JitEngine().why_unavailable() is None
     assert len(calls) == 1
-
-
-FIT = """
-import numpy as np
-from sklearn_fsvc import TanhRegressor
-X = np.random.default_rng(0).random((50, 3))
-for verbose in (1, 1, 0):
-    TanhRegressor(5, alpha=1, random_state=0, device="jit", verbose=verbose).fit(X, X[:, 0])
-"""
-
-
-def test_compiling_is_said_once(tmp_path):
-    """By the first fit on a machine, where it is verbose; the next process has nothing to say."""
-    for expected in (1, 0):
-        said = run(PACKAGE.parent, "-c", FIT, NUMBA_CACHE_DIR=str(tmp_path))
-        assert said.count("[TanhRegressor fit] compiling loops") == expected

@@ -1,21 +1,19 @@
 """The compiled loops of `jit`, for processors other than this one too."""
 
-import os
+import platform
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import contract
 import naive
+from in_turn import run_in_turn
 from sklearn_fsvc._src.engines import jit
 from sklearn_fsvc._src.engines.kernels import cpu, gradients, target
 from sklearn_fsvc._src.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
-HELPERS = os.path.dirname(contract.__file__)  # for the programs that tests start
 
 
 @pytest.mark.parametrize(
@@ -92,11 +90,8 @@ OTHERS = [
 
 def test_kernels_compiled_by_different_processes_live_together(tmp_path):
     """Some compiled by each, then all loaded from the cache: none is taken for another."""
-    env = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=HELPERS)
-    for kernels in (ONE, OTHERS, OTHERS + ONE):
-        command = [sys.executable, "-c", USE.format(kernels=kernels)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    programs = [USE.format(kernels=kernels) for kernels in (ONE, OTHERS, OTHERS + ONE)]
+    run_in_turn(*programs, NUMBA_CACHE_DIR=str(tmp_path))
 
 
 def evaluate():
@@ -181,6 +176,8 @@ def test_uint8_rows_may_lie_anywhere(rng):
 
 
 CHECK = """
+import os
+os.environ.update({env})  # before numba is imported
 import numpy as np, contract
 from sklearn_fsvc._src.engines import jit
 from sklearn_fsvc._src.engines.kernels import target
@@ -206,21 +203,23 @@ contract.check_settings(engine, np.uint8)
 """
 
 
-@pytest.mark.skipif("x86" not in os.uname().machine, reason="targets of x86-64")
-@pytest.mark.parametrize(("features", "width"), [("+avx2,+fma,+avx,+sse4.2", 32), ("+sse2", 16)])
+# Name, features, and bytes of a vector.
+OLDER = [("haswell", "+avx2,+fma,+avx,+sse4.2", 32), ("x86-64", "+sse2", 16)]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="targets of x86-64")
 @pytest.mark.parametrize(
     "checks",
     [FIRST_BLOCKS, pytest.param(OTHER_BLOCKS, marks=pytest.mark.exhaustive)],
     ids=["first", "others"],
 )
-def test_the_contract_holds_on_older_processors(tmp_path, features, width, checks):
-    if target.TARGET.width < width:
-        pytest.skip("this processor is older still")
-    name = "haswell" if width == 32 else "x86-64"
-    env = dict(
-        os.environ, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features,
-        NUMBA_CACHE_DIR=str(tmp_path), PYTHONPATH=HELPERS,
-    )  # fmt: skip
-    code = CHECK.format(width=width) + checks
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_the_contract_holds_on_older_processors(tmp_path, checks):
+    programs = []
+    for name, features, width in OLDER:
+        env = {
+            "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features,
+            "NUMBA_CACHE_DIR": str(tmp_path / name),
+        }  # fmt: skip
+        if target.TARGET.width >= width:
+            programs.append(CHECK.format(env=env, width=width) + checks)
+    run_in_turn(*programs)

@@ -78,10 +78,10 @@ def bytes_multiplied(A, B, sums, keep):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
-@pytest.mark.parametrize("shape", [(1, 1), (9, 70)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
 @each_kind
 def test_products_of_bytes(engine, steps, shape, dtype, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 64)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
     for module in (integers, cuda_integers):
         for name, few in (("THREADS", 8), ("SQUARE", 8), ("LINES", 2)):
             monkeypatch.setattr(module, name, few)

@@ -51,9 +51,7 @@ def test_units_are_patches_of_the_images():
     there = {patch.tobytes() for patch in np.concatenate(places)}
     assert {patch.tobytes() for patch in p.patches_} <= there
     assert len({patch.tobytes() for patch in p.patches_}) == 30
-    met = [
-        naive.patch(layer_of(p), patch.reshape(3, 3, 3), 0, 0) for patch in p.patches_
-    ]  # fmt: skip
+    met = naive.patch(layer_of(p), p.patches_.reshape(-1, 3, 3, 3), 0, 0)
     met /= np.linalg.norm(met, axis=1, keepdims=True)
     np.testing.assert_allclose(p.components_, met, atol=1e-4)
 
@@ -61,10 +59,8 @@ def test_units_are_patches_of_the_images():
 def test_whitened_patches_are_not_correlated(digits):
     X = digits[0].astype(float)
     layer = layer_of(PatchProjector(5, whitening=1e-6, random_state=0).fit(X))
-    P = np.array([
-        naive.patch(layer, image, y, x)
-        for image in X[:300].reshape(-1, 8, 8) for y in range(6) for x in range(6)
-    ])  # fmt: skip
+    images = X[:300].reshape(-1, 8, 8)
+    P = np.concatenate([naive.patch(layer, images, y, x) for y in range(6) for x in range(6)])
     values = np.linalg.eigvalsh(np.cov(P.T))
     # Less their mean, normalised patches have one direction less.
     np.testing.assert_allclose(values[1:], 1, atol=0.25)

@@ -3,7 +3,7 @@
 import sys
 import threading
 import warnings
-from functools import partial
+from functools import cache, partial
 
 import joblib
 import numpy as np
@@ -169,11 +169,12 @@ def checks(estimators, wanted=lambda estimator, check: True):
         list(estimators), expected_failed_checks=expected_failures, xfail_strict=True
     )
     names, cases = mark.args
+    ids = cache(mark.kwargs.pop("ids"))  # else an estimator is written out for each of its checks
     cases = [case if hasattr(case, "values") else pytest.param(*case) for case in cases]
     cases = [
         case for case in cases if wanted(case.values[0], case.values[1].func.__name__)
     ]  # fmt: skip
-    return pytest.mark.parametrize(names, cases, **mark.kwargs)
+    return pytest.mark.parametrize(names, cases, ids=ids, **mark.kwargs)
 
 
 def passes(check, estimator):

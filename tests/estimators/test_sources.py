@@ -161,8 +161,8 @@ class Generated(Shelf):
 )
 def test_the_budget_is_kept(kind, estimator):
     """The rows take 19 MB, and tiles that are read ahead count."""
-    n, budget, answer = 120_000, 12 * MIB, 4 * MIB
-    shelf = Generated(n, 40)
+    n, budget, answer = 60_000, 12 * MIB, 4 * MIB
+    shelf = Generated(n, 80)
     y = np.arange(n) % 3
     given = shelf if kind == "slices" else lambda: shelf.chunks_of(1000)
     estimator.set_params(max_memory=budget)
