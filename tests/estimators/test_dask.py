@@ -168,7 +168,8 @@ def test_unknown_lengths_and_columns_in_blocks(rows):
 def test_search(rows):
     X, y = rows
     grid = {"n_hidden": [10, 30], "alpha": [1.0, "auto"]}
-    for model in (TanhClassifier(), RBFClassifier(kernel="laplacian", radius=1.0)):
+    rbf = RBFClassifier(selection_radius=0.8, kernel="laplacian", radius=1.0)
+    for model in (TanhClassifier(), rbf):
         model.set_params(feature_weights=None, random_state=0)
         expected = HiddenSizeSearchCV(model, grid, cv=2).fit(X, y)
         found = HiddenSizeSearchCV(model, grid, cv=2).fit(blocks(X, 100, 100), blocks(y, 50))
