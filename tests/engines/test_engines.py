@@ -31,9 +31,12 @@ def test_far_from_zero(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_outputs", [1, 4, 9])
-@pytest.mark.parametrize("shape", contract.SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "n_outputs"),
+    [*((shape, 9) for shape in contract.SHAPES), (contract.SHAPES[2], 1), (contract.SHAPES[2], 4)],
+)
 def test_gradients(engine, shape, dtype, n_outputs):
+    """Outputs are summed four at a time, whatever the shape: less, as many, and more."""
     contract.check_gradients(engine, shape, dtype, n_outputs)
 
 
