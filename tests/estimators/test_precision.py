@@ -105,11 +105,12 @@ AS_MADE = {"random_state": 0, "device": "jit"}
 def test_auto_takes_bytes_where_the_penalty_allows(make, dtype, any_size, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
     rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
-    sure = make(60, **AS_MADE, alpha=10.0).fit(rows, Y[TRAIN])
+    shared = {"feature_weights": None, **AS_MADE}
+    sure = make(60, **shared, alpha=10.0).fit(rows, Y[TRAIN])
     assert sure.precision_ == 8
-    given = make(60, **AS_MADE, alpha=10.0, precision=8).fit(rows, Y[TRAIN])
+    given = make(60, **shared, alpha=10.0, precision=8).fit(rows, Y[TRAIN])
     np.testing.assert_array_equal(sure.predict(new), given.predict(new))
-    assert make(60, **AS_MADE, alpha=1e-5).fit(rows, Y[TRAIN]).precision_ is None
+    assert make(60, **shared, alpha=1e-5).fit(rows, Y[TRAIN]).precision_ is None
 
 
 def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
