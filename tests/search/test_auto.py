@@ -34,7 +34,7 @@ NETWORKS = {
     "rbf": (ALL_AUTO, {}),
     "rbf, prefixes": (RBFClassifier(selection_radius=3.0, random_state=0), {}),
     "rbf, centres by kernel": (
-        RBFClassifier(selection_radius=3.0, radius=5.0, random_state=0),
+        RBFClassifier(selection_radius=3.0, radius=5.0, feature_weights=None, random_state=0),
         {"kernel": ["triangular", "gaussian"]},
     ),
     "rbf, given": (clone(ALL_AUTO).set_params(**GIVEN), {"radius": [1.0, 30.0]}),
@@ -46,7 +46,7 @@ NETWORKS = {
         clone(ALL_AUTO).set_params(radius=5.0),
         {"kernel": ["triangular", "laplacian"], "radius": [4.0, 8.0]},
     ),
-    "rbf, a search for each size": (RBFClassifier(random_state=0), {}),
+    "rbf, a search for each size": (RBFClassifier(feature_weights=None, random_state=0), {}),
 }
 
 

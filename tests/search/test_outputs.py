@@ -37,7 +37,9 @@ NETWORKS = {
     "tanh, all that is automatic": (TANH_AUTO, {"n_hidden": [10, 30]}),
     "tanh, penalties": (TANH, AUTO),
     "rbf": (RBF, {**SIZES, "radius": [3.0, 6.0], "kernel": ["triangular", "gaussian"]}),
-    "rbf, prefixes": (RBFClassifier(selection_radius=2.0, random_state=0), AUTO),
+    "rbf, prefixes": (
+        RBFClassifier(selection_radius=2.0, feature_weights=None, random_state=0), AUTO
+    ),
     "rbf, all that is automatic": (
         RBFClassifier(random_state=0), {"n_hidden": [30], "feature_weights": [None, "auto"]}
     ),

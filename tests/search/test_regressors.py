@@ -45,7 +45,9 @@ NETWORKS = {
     "rbf": (RBF, {**SIZES, "radius": [3.0, 6.0], "kernel": ["triangular", "gaussian"]}),
     "rbf, penalties": (RBF, {**PENALTIES, "radius": [3.0, 6.0]}),
     "rbf, prefixes": (RBFRegressor(selection_radius=3.0, random_state=0), PENALTIES),
-    "rbf, a search for each size": (RBFRegressor(random_state=0), PENALTIES),
+    "rbf, a search for each size": (
+        RBFRegressor(feature_weights=None, random_state=0), PENALTIES
+    ),
     "rbf, all that is automatic": (
         ALL_AUTO,
         {"n_hidden": [20], "kernel": ["auto", "gaussian"], "radius": ["auto", 4.0]},
