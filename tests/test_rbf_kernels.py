@@ -122,13 +122,14 @@ def test_estimators_take_a_kernel_of_your_own(device):
     if device == "mkl":
         pytest.skip("the same code as that of blas, but for the products")
     X, y = load_digits(return_X_y=True)
-    own = RBFClassifier(300, kernel=Cauchy(), random_state=0, device=device)
+    given = {"feature_weights": None, "random_state": 0, "device": device}
+    own = RBFClassifier(300, kernel=Cauchy(), **given)
     assert own.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.92
     again = clone(own).fit(X[:1200], y[:1200])
     np.testing.assert_array_equal(again.predict(X), own.predict(X))
     restored = pickle.loads(pickle.dumps(own))
     np.testing.assert_array_equal(restored.predict(X), own.predict(X))
-    H = RBFProjector(50, kernel=Cauchy(), random_state=0, device=device).fit_transform(X)
+    H = RBFProjector(50, kernel=Cauchy(), **given).fit_transform(X)
     assert 0 < H.min() < H.max() == 1
 
 
