@@ -346,6 +346,17 @@ def test_the_last_solution_is_that_of_any_other(engine, data, alpha, room):
     np.testing.assert_array_equal(engine.to_host(b), expected[1])
 
 
+def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
+    """Two values of H, and so one error of rounding, a thousand times."""
+    both = np.tanh(rng.normal(size=(2, 20))).astype(np.float32)
+    for n in range(1000, 1020):
+        H, Y = both[np.arange(n) % 2], rng.normal(size=(n, 1))
+        s = statistics(H, Y, None, engine=engine)
+        largest = float((s.gram.diagonal() - s.h**2 / s.n).sum())
+        W, _, _ = s.solve(1.01 * s.rounding * largest, is_last=True)
+        assert np.isfinite(engine.to_host(W)).all()
+
+
 @pytest.mark.parametrize("is_last", [False, True])
 def test_no_room_for_eigenvectors_says_what_to_do(engine, data, is_last):
     H, Y, _ = data
