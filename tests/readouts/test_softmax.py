@@ -199,9 +199,9 @@ def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
     losses, passes, X_y = [], [], table(4)
     step, tally = softmax.Training._best_step, softmax.tally
 
-    def watched(self, T, D, loss):
+    def watched(self, T, D, loss, is_enough):
         losses.append(loss)
-        return step(self, T, D, loss)
+        return step(self, T, D, loss, is_enough)
 
     monkeypatch.setattr(softmax.Training, "_best_step", watched)
     monkeypatch.setattr(softmax, "tally", lambda *args: passes.append(1) or tally(*args))
@@ -271,6 +271,23 @@ def test_float32_that_rounds_too_much_says_so():
             Job(engine), tanh_layer(np.float32), samples_of(X, y), 1e-3, 1e-17, max_iter=1000
         )
     assert "float32 rounds too much" in found.solution.problem
+
+
+@pytest.mark.parametrize("seed", [6, 13, 18])
+def test_rows_that_are_surely_wrong_end_it_neither_soon_nor_stuck(seed):
+    """They have a slope and next to no curvature: here classes of one row, weighed as many."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(30, D)), np.repeat(range(5), (26, 1, 1, 1, 1))
+    weight = 3e7 / np.bincount(y)[y]
+    layer = TanhLayer(rng.normal(size=(4, D)), rng.normal(size=4))
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, samples_of(X, y, weight), 1e-3)
+    assert found.solution.problem == ""
+    H = naive.hidden(layer, X)
+    model = LogisticRegression(C=1e3, solver="newton-cholesky", tol=1e-10, max_iter=1000)
+    model.fit(H, y, weight)
+    best = objective(H, y, model.coef_, model.intercept_, 1e-3, weight)
+    assert found.loss < best * (1 + 5e-4)
 
 
 def test_memory_is_kept_to():

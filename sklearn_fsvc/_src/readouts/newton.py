@@ -72,6 +72,8 @@ class Model:
     T : array of shape (n_units + 1, n_scores)
         The readout.
     alpha, of_others : float
+    ends : (float, int), optional
+        The part of the gradient that conjugate gradients leave, and their steps at most.
 
     Attributes
     ----------
@@ -81,9 +83,10 @@ class Model:
 
     n_newton = n_steps = 0
 
-    def __init__(self, coordinates, log_loss, kept, T, alpha, of_others):
+    def __init__(self, coordinates, log_loss, kept, T, alpha, of_others, ends=None):
         self._coordinates, self._log_loss, self._kept = coordinates, log_loss, kept
         self._of_others = of_others
+        self._ends = ends or (_ENDS_OF_GUESS if of_others else _ENDS)
         # Of the others the Hessian is the identity, but for the penalty that is in the coordinates.
         self._ridge = alpha - of_others * coordinates.penalty
         self._S = kept.scores(T)
@@ -113,7 +116,7 @@ class Model:
     def _newton(self, r, P):
         """The Hessian's inverse times r, with probabilities P of the kept rows, and its rest."""
         z, p, rr = r * 0, r, _dot(r, r)
-        tolerance, n_steps = _ENDS_OF_GUESS if self._of_others else _ENDS
+        tolerance, n_steps = self._ends
         least = tolerance**2 * rr
         for self.n_steps in range(n_steps):
             if rr <= least:

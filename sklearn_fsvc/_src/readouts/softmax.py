@@ -30,10 +30,14 @@ _KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
 _OF_SCORES = 80
 # Rows by which the length of the first readout is found.
 _FIRST_ROWS = 4096
-# Steps along a direction that one pass tries, and shorter ones where none of them helps.
-_STEPS, _SHORT = (0.25, 0.5, 1.0, 2.0), (1 / 64, 1 / 16)
+# Steps along a direction that one pass tries, shorter ones where none of them helps, and those
+# where it must go on all the same.
+_STEPS, _SHORT, _SHORTEST = (0.25, 0.5, 1, 2), (1 / 64, 1 / 16), (2**-14, 2**-12, 2**-10, 2**-8)
 # Where H of all rows is kept, steps are cheap, and it goes on until this part of the tolerance.
 _WHERE_KEPT = 0.1
+# Where conjugate gradients end before that is believed: rows that are surely wrong have next to no
+# curvature, so that most of what the objective should fall by comes out last.
+_TO_BE_SURE = 1e-3, 200
 # Steps after which other rows are kept, and gradients that are remembered.
 _KEEP_FOR, _MEMORY = 3, 10
 # What each row counts for, beside its own spread, as it is drawn: a part of the mean.
@@ -213,8 +217,8 @@ class Training:
             statistics.update(H, self.algebra.xp.zeros((len(part), 0)), weight[part].astype(float))
         return statistics
 
-    def run(self, alpha, tol, max_iter):
-        """`Found` for a penalty."""
+    def run(self, alpha, tol, max_iter, is_guess=False):
+        """`Found` for a penalty; of a guess it is not made sure that it has come to an end."""
         self.alpha = alpha
         T = self._begin() if self.point is None else self.point
         loss, G, spread = self._at([T])[0]
@@ -223,13 +227,16 @@ class Training:
             if is_far or n_iter % _KEEP_FOR == 0:
                 self._keep_the_unsure(spread)
             D, gap, is_far = self._direction(T, G, spread, history)
+            end = tol * loss * (_WHERE_KEPT if self._keeps_all else 1)
+            if self._keeps_all and gap <= end and not is_guess:
+                D, gap, is_far = self._direction(T, G, spread, history, _TO_BE_SURE)
             is_enough = gap <= tol * loss
-            if gap <= tol * loss * (_WHERE_KEPT if self._keeps_all else 1) or loss == 0:
+            if gap <= end or loss == 0:
                 break
             if n_iter == max_iter:
                 problem = "" if is_enough else _not_converged(max_iter, tol, gap / loss)
                 break
-            found = self._best_step(T, D, loss)
+            found = self._best_step(T, D, loss, is_enough)
             if found is None and len(history):
                 history.clear()
                 continue
@@ -328,24 +335,24 @@ class Training:
         G[:-1] += self.alpha * W
         return float(loss) + self.alpha / 2 * float((W**2).sum()), G, spread
 
-    def _direction(self, T, G, spread, history):
+    def _direction(self, T, G, spread, history, ends=None):
         """Where to go, by how much the objective should fall, and if one Newton step is too few."""
         total = float(spread.sum(dtype=float))
         self._set_coordinates(total / 2 / self._weights, spread)
         others = 0.0 if self._keeps_all else total - float(spread[self._kept.rows].sum(dtype=float))
         of_others = _OF_OTHERS * max(0.0, others) / 2 / self._weights
-        model = Model(self._coordinates, self.log_loss, self._kept, T, self.alpha, of_others)
+        model = Model(self._coordinates, self.log_loss, self._kept, T, self.alpha, of_others, ends)
         D = -history.times(G, model.solve)
         self._n_steps = model.n_steps
         gap = -float((G * D).sum()) / 2
         if gap <= 0 and len(history):
             history.clear()
-            return self._direction(T, G, spread, history)
+            return self._direction(T, G, spread, history, ends)
         return D, gap, model.n_newton > 1
 
-    def _best_step(self, T, D, loss):
+    def _best_step(self, T, D, loss, is_enough):
         """A lower point on the way and what is known there; None where none is found."""
-        for steps in (_STEPS, _SHORT):
+        for steps in (_STEPS, _SHORT) if is_enough else (_STEPS, _SHORT, _SHORTEST):
             points = [T + step * D for step in steps]
             found = self._at(points)
             best = min(range(len(steps)), key=lambda i: found[i][0])

@@ -86,7 +86,7 @@ class _Fold:
 
     def log_loss(self, alpha):
         """Mean over the held-out rows, by the readout of a penalty."""
-        self._training.run(alpha, _TOL, _MAX_ITER)
+        self._training.run(alpha, _TOL, _MAX_ITER, is_guess=True)
         self.points[alpha] = point = self._training.algebra.to_host(self._training.point)
         found = tally(self._job, self._layer, self._held, self._training.log_loss, point[None])
         weight = self._held.weight
