@@ -40,6 +40,15 @@ def test_where_no_sum_helps_the_best_is_alone(three):
     np.testing.assert_array_equal(found, [0.5, 0.5])
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-200])
+def test_scores_of_nothing_give_the_first_all(rng, size):
+    """As of a constant y, whose mean is taken off, or of numbers whose squares are 0."""
+    weights = by_squared_error(
+        np.full((2, 30, 1), size), np.full((30, 1), size), rng.uniform(size=30)
+    )
+    np.testing.assert_array_equal(weights, [1, 0])
+
+
 def test_members_that_are_always_right(rng):
     """No weights are the best, and those that are found add up to 1."""
     labels = np.eye(3)[rng.integers(0, 3, 50)]

@@ -31,6 +31,8 @@ def by_squared_error(scores, Y, weight):
     def solve(used):
         values, vectors = np.linalg.eigh(gram[np.ix_(used, used)])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
+        if not kept.any():  # scores of 0, of which nnls would make what is in the memory
+            return np.zeros(len(used))
         root, vectors = np.sqrt(values[kept]), vectors.T[kept]
         return nnls(root[:, None] * vectors, vectors @ right[used] / root)[0]
 
