@@ -1,12 +1,16 @@
 """Kernels of `jit` where numba can keep them, where it cannot, and where it does not compile."""
 
+import _thread
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -178,3 +182,21 @@ def test_info_tries_what_fit_will_do(monkeypatch):
     monkeypatch.setattr(jit, "_byte_sums", fail)
     assert jit.JitEngine().why_unavailable() is None
     assert len(calls) == 1
+
+
+def test_ctrl_c_waits_for_the_kernel_that_is_compiled(monkeypatch):
+    """It would leave a lock of LLVM held, for which other threads wait for ever."""
+    kernel, ends = compiling.jit(lambda x: x + 1), []
+
+    def load(signature, context):
+        _thread.interrupt_main()
+        time.sleep(0.2)
+        ends.append(threading.current_thread())
+
+    monkeypatch.setattr(kernel, "_cache", mock.Mock(load_overload=load))
+    with pytest.raises(KeyboardInterrupt):
+        kernel(1)
+    (thread,) = ends
+    assert thread is not threading.main_thread()
+    assert kernel(1) == 2
+    assert len(ends) == 1

@@ -3,13 +3,15 @@
 import hashlib
 import warnings
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
+from threading import current_thread, main_thread
 from types import FunctionType
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from ..daemons import Daemons
 from ..news import compiling
 
 _warned = False
@@ -36,11 +38,22 @@ def jit(function, **options):
     a read-only installation, a package in a zip. Compiled anew, the kernel is the same.
     """
     dispatcher = njit(nogil=True, **options)(function)
+    dispatcher.compile = partial(_without_interrupts, dispatcher.compile)
     try:
         dispatcher._cache = _Cache(function)
     except Exception as error:  # of the locators of folders, which a user may extend
         _warn_once(error)
     return dispatcher
+
+
+def _without_interrupts(compile_, signature):
+    """Compile where Ctrl-C is not heard: it would leave a lock of LLVM held, and whoever comes next
+    would wait for ever. It is raised as soon as this kernel is there.
+    """
+    if current_thread() is not main_thread():
+        return compile_(signature)
+    with Daemons(1) as thread:
+        return thread.submit(compile_, signature).result()
 
 
 class _Files(CompileResultCacheImpl):
