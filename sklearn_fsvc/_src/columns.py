@@ -1,4 +1,4 @@
-"""What the columns of a table hold, by their dtypes."""
+"""What the columns of a table hold, by their dtypes, and what to do where that is no use."""
 
 import numpy as np
 
@@ -31,6 +31,27 @@ def why_no_numbers(X):
     """What to do with the first column of dates or times of a table; None where there is none."""
     pairs = zip(X.columns, X.dtypes, strict=True) if hasattr(X, "columns") else ()
     return next(filter(None, (_why_time(name, dtype) for name, dtype in pairs)), None)
+
+
+def why_missing(y):
+    """What to do with a y of which some is missing; None where nothing is."""
+    rows = np.asarray(y, dtype=object)
+    if not rows.ndim:  # a sparse matrix, or no array at all
+        return None
+    found = [row for row, own in enumerate(rows) if any(map(_is_missing, np.ravel(own)))]
+    if not found:
+        return None
+    return (
+        f"Input y contains NaN or None in {len(found)} of {len(rows)} rows, row {found[0]} first. "
+        "What a row without y is cannot be learned: leave such rows out of X and y."
+    )
+
+
+def _is_missing(value):
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA says neither yes nor no
+        return True
 
 
 def described(X):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from sklearn_fsvc import (
+    MixtureClassifier,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
@@ -215,6 +216,17 @@ def test_labels(cls):
         cls(5).fit(X, Y, sample_weight=(Y == 0).astype(float))
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         cls(5).fit(X, Y, sample_weight=-np.ones(30))
+
+
+@pytest.mark.parametrize("classifier", [TanhClassifier(5), MixtureClassifier()], ids=str)
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=str)
+def test_labels_that_are_missing(classifier, missing):
+    y = np.array(["yes", "no", "yes"] * 10, dtype=object)
+    y[[4, 7]] = missing
+    message = r"Input y .* in 2 of 30 rows, row 4 .*leave such rows"
+    for bad in (y, pd.Series(y, dtype="str"), np.column_stack([y, y])):
+        with pytest.raises(ValueError, match=message):
+            classifier.fit(X, bad)
 
 
 @pytest.mark.parametrize("cls", REGRESSORS)

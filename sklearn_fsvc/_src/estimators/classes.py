@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 
+from ..columns import why_missing
 from ..parameters import is_word
 from ..rows.out import check_holds, check_out
 from ..rows.samples import Samples
@@ -48,7 +49,12 @@ class Classes(Task):
         return self.knowing(classes_=labels.classes, is_indicator_=labels.is_indicator)
 
     def read(self, X, y, sample_weight):
-        labels, codes = Labels.of(y)
+        try:
+            labels, codes = Labels.of(y)
+        except (TypeError, ValueError) as error:
+            if (why := why_missing(y)) is not None:
+                raise ValueError(why) from error
+            raise
         task = self._of(labels)
         samples = task._of_codes(X, codes, sample_weight)
         if not labels.is_indicator:

@@ -160,7 +160,8 @@ def as_numbers(y):
         numbers = None
     if numbers is None:
         raise ValueError(
-            f"y has dtype {y.dtype}, and is not of numbers alone; a regressor needs float64."
+            f"y has dtype {y.dtype}, and is not of numbers alone. For classes take a classifier; "
+            "make numbers of text with y.astype(float)."
         )
     assert_all_finite(numbers, input_name="y")  # which are None or infinite among objects
     return numbers

@@ -1,12 +1,14 @@
 """Input that scikit-learn does not check: sources, and arrays on another device by DLPack."""
 
+import re
+
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.externals import array_api_compat
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from ..columns import why_no_numbers
+from ..columns import why_missing, why_no_numbers
 from ..engines import Engine, known_engines
 from ..engines.pool import share
 from ..engines.threads import n_threads
@@ -15,6 +17,8 @@ from .sources import InMemory, Source, SparseRows
 
 # What scikit-learn and pandas say of rows with missing values or text.
 _NO_NUMBERS = "X contains NaN", "convert string to float", "Cannot cast str"
+# The same of y, at times without its name.
+_NO_TARGETS = re.compile("Input (y )?contains NaN|boolean value of NA")
 # Numbers that layers take once they are converted, and how many are converted at once.
 _OTHER_NUMBERS = (bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16)
 _FEW = 2**17
@@ -48,6 +52,8 @@ def validated(estimator, X, *y, **checks):
             found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except (TypeError, ValueError) as error:
         what = str(error).partition("\n")[0]
+        if _NO_TARGETS.match(what) and y and y[0] is not None and (why := why_missing(y[0])):
+            raise ValueError(why) from error
         if not any(reason in what for reason in _NO_NUMBERS):
             if (why := why_no_numbers(X)) is not None:
                 raise ValueError(why) from error
