@@ -1,4 +1,4 @@
-"""python -m sklearn_fsvc {info, demo, tune, export}"""
+"""Say what works on this machine, show a demo, measure settings, and export models."""
 
 import argparse
 import platform
@@ -16,7 +16,7 @@ _DEVICE = "where layers are computed: auto, cpu, cuda or an engine that info lis
 
 
 def info(args=None):
-    """Versions, the machine, and each engine: whether it works, how, and if not, why."""
+    """Print versions, the machine, and each engine: whether it works, and if not, why."""
     print(f"sklearn_fsvc {__version__}, Python {platform.python_version()}, {platform.machine()}")
     engines = known_engines()
     for package in ("scikit-learn", "numpy", "scipy", "joblib"):
@@ -59,7 +59,7 @@ def _version(package):
 
 
 def demo(args):
-    """Both networks on handwritten digits."""
+    """Fit both networks to handwritten digits, and draw what they predict wrongly."""
     from ._src.demo import run
 
     run(args.data, args.output, args.n_hidden, args.device, args.verbose)
@@ -102,7 +102,7 @@ def _profile_of(device):
 
 
 def export(args):
-    """A saved model as a file for other programs."""
+    """Write a saved model as a C header, for programs without Python."""
     from ._src.export.command import export as write
 
     write(args.model, args.c, args.name)
@@ -154,19 +154,23 @@ def _add_tune(commands):
 
 def _add_export(commands):
     options = commands.add_parser("export", **_about(export))
-    options.add_argument("model", help="a file of skops")
+    options.add_argument("model", help="a model that skops has saved, such as digits.skops")
     options.add_argument("--c", required=True, metavar="FILE", help="the C header to write")
-    options.add_argument("--name", help="what names in C begin with (that of the file)")
+    options.add_argument("--name", help="what names in C begin with (the name of the file)")
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m sklearn_fsvc", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.add_argument("--version", action="version", version=f"sklearn_fsvc {__version__}")
+    commands = parser.add_subparsers(dest="command")
     commands.add_parser("info", **_about(info))
     _add_demo(commands)
     _add_tune(commands)
     _add_export(commands)
     args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return
     commands = {"info": info, "demo": demo, "tune": tune, "export": export}
     try:
         commands[args.command](args)

@@ -26,6 +26,20 @@ def test_info_says_which_settings_are_used(capsys):
     assert f"settings measured here for 1 kinds of layers, {path}" in capsys.readouterr().out
 
 
+def test_without_a_command_all_are_listed(capsys):
+    main([])
+    said = capsys.readouterr().out
+    for line in ["info +Print versions", "demo +Fit both", "tune +Measure", "export +Write"]:
+        assert re.search(f"\n    {line}", said), line
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert not end.value.code
+    assert re.fullmatch(r"sklearn_fsvc \d+\.\d+.*\n", capsys.readouterr().out)
+
+
 def test_tune(capsys):
     kind = "tanh float32"
     main(["tune", "--device", "jit", "--kind", kind, "--features", "4", "6", "--repeats", "1"])

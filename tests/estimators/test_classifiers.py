@@ -359,6 +359,9 @@ def test_verbose_shows_progress(digits, capsys):
         ("[RBFClassifier fit] 600 of 600 rows, ", "layer "),
     ]:
         assert any(line.startswith(start) and detail in line for line in lines), start
+    TanhClassifier(50, random_state=0, verbose=2).fit(X, y)
+    phases = re.findall(r"choosing ([a-z, ]+): ", capsys.readouterr().out)
+    assert set(phases) == {"feature weights", "the penalty"}  # tanh units have no kernel
 
 
 def test_verbose_prints_a_line_a_second(digits, capsys, monkeypatch):

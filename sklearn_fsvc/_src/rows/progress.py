@@ -8,6 +8,7 @@ _PAUSE = 1.0
 # What phases of a fit are called where people read.
 _PHASES = {
     "choice": "choosing kernel, width and weights",
+    "weights": "choosing feature weights",
     "held out": "choosing the penalty",
     "left out": "scores of rows, each without itself",
 }

@@ -129,7 +129,7 @@ def better_weights(job, samples, random, shared=None):
     -------
     ndarray of shape (n_features,) or None
     """
-    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, Trials(_ALPHA), shared)
+    probe = _Probe.of(job.named(f"{job.what}, weights"), samples, random, Trials(_ALPHA), shared)
     seed, other = map(int, random.integers(2**31, size=2))
     request = RBFRequest(
         "n_hidden", UNITS, "auto", None, 1.0, "random", "manhattan", LAPLACIAN, True, other

@@ -60,7 +60,7 @@ def learn(job, samples, random, split=None):
         None.
     """
     _check_width(samples.X.shape[1])
-    probe = _Rows.draw(job.named(f"{job.what}, choice"), samples, random, split)
+    probe = _Rows.draw(job.named(f"{job.what}, weights"), samples, random, split)
     even, R = probe.even, np.eye(len(probe.even))
     plain, network = probe.fit(_inverse(even)), probe.fit(R.diagonal())
     least, best = (plain.error, None) if plain.error <= network.error else (network.error, even)
