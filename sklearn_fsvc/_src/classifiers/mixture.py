@@ -38,7 +38,7 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         `random_state` of its own keeps it.
     device : str, default="auto"
         Where members are computed, as of `RBFClassifier`. A member with a `device` of its own,
-        other than "auto", keeps it; so it is with the next two.
+        other than "auto", keeps it. The same holds for `max_memory` and `verbose`.
     max_memory : int, str or None, default=None
         How much memory a member may allocate where its layer is computed; one works after the
         other.

@@ -72,8 +72,8 @@ default="auto"
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "softmax" minimises ``sum w log-loss + alpha / 2 |W|^2``: multinomial logistic regression,
-        with a log-loss for each of several outputs or labels. Decision values are logits. It meets
-        the rows about 15 times where "ridge" meets them once.
+        with a log-loss for each of several outputs or labels. Decision values are logits. It passes
+        over the rows about 10 times where "ridge" does so once.
         "lms" starts from the untrained readout and corrects it row by row,
         ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
         the activations of the centres of each class.
