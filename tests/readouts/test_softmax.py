@@ -443,3 +443,18 @@ def test_it_may_be_drawn_to_the_ridge(n_classes):
     np.testing.assert_allclose(found - found.mean(axis=0), centred, atol=1e-5 * abs(centred).max())
     assert near.loss < far.loss
     np.testing.assert_allclose(near.loss, free.loss, rtol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_that_the_first_rows_lack(monkeypatch, seed):
+    """The first readout is too sure of the others: a step of Newton's would be far too long."""
+    monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
+    monkeypatch.setattr(softmax, "_FIRST_ROWS", 50)
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(4000, D)), np.zeros(4000, int)
+    y[rng.choice(4000, 3, replace=False)] = 1
+    X[y == 1] += 1.5
+    layer = tanh_layer()
+    with get_engine("jit") as engine:
+        found = train_softmax(Job(engine), layer, samples_of(X, y), 1e-2, max_iter=200)
+    check_equal(found, naive.hidden(layer, X), y, 1e-2, tolerance=1e-3)

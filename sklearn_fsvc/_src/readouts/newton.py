@@ -9,6 +9,8 @@ _ENDS, _ENDS_OF_GUESS = (0.05, 60), (0.2, 25)
 # Newton's steps end where the gradient comes out as the Hessian says but for this part of the first
 # one, or after so many; and how exactly the length of each is found.
 _BENT, _MOST_STEPS, _LENGTH = 0.2, 4, 0.02
+# Lengths under this part of Newton's step are not told apart.
+_SHORTEST = 2.0**-30
 
 
 class Coordinates:
@@ -146,7 +148,13 @@ class Model:
         most = 1.0
         while slope_at(most) < 0:
             most *= 2
-        return brentq(slope_at, 0.0, most, xtol=_LENGTH), along
+        # Of rows that are surely wrong it may be a thousandth of Newton's, and is not to become 0.
+        least = most / 2
+        while least > _SHORTEST and slope_at(least) > 0:
+            most, least = least, least / 2
+        if least <= _SHORTEST:
+            return least, along
+        return brentq(slope_at, least, most, xtol=_LENGTH * most), along
 
     def _gradient(self, U, z, D):
         """By the coordinates, of what has slopes U by the scores of kept rows, at z, which is D."""
