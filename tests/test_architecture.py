@@ -25,8 +25,8 @@ FILES = {
 # What is not named here, such as a version number, may be imported from everywhere.
 ROOMS = (
     "demo", "export", "inspection", "search", "tuning", "pipelines",
-    "classifiers", "regressors", "projectors", "categories", "estimators", "units", "readouts",
-    "rows", "timing", "engines", "layers", "kernels", "images",
+    "classifiers", "regressors", "projectors", "crosses", "categories", "estimators", "units",
+    "readouts", "rows", "timing", "engines", "layers", "kernels", "images",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 from scipy.sparse import issparse
 from scipy.special import ndtri
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer
 from sklearn.utils import check_random_state, resample
@@ -14,11 +15,14 @@ from sklearn.utils.validation import FLOAT_DTYPES, validate_data
 from .categories import MOST_LEVELS, LevelEncoder
 from .classifiers import MixtureClassifier
 from .columns import described, why_refused
+from .crosses import CrossEncoder
 from .parameters import check_choice
 from .regressors import MixtureRegressor
 
 # What is most accurate, by the word for it.
 BEST = {"classifier": MixtureClassifier, "regressor": MixtureRegressor}
+# What y is, by the type of an estimator.
+TARGETS = {"classifier": "classes", "regressor": "numbers"}
 
 
 def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_dtype"):
@@ -27,8 +31,9 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     Numbers: missing values become the median of their column, and a column of 0 and 1 says where
     they were; then a number becomes the mean of its normal score and of its rank in the column,
     scaled alike. Categories: each level is a column of 0 and 0.5, of more than 100 levels each
-    of the commonest 99, and one of all others. The result is dense, and does not depend on
-    the units of the columns.
+    of the commonest 99, and one of all others. Where pairs of categories matter to y, crosses of
+    them are further columns: the mean of y over the rows with the same two levels. The result is
+    dense, and does not depend on the units of the columns.
 
     Parameters
     ----------
@@ -51,9 +56,9 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     -------
     pipeline : sklearn.pipeline.Pipeline
         Its steps are "preprocessing", a `ColumnTransformer` of "numbers" (steps "impute",
-        "ranks" and "scores"), "categories" (steps "missing" and "one_hot") and "missing", a
-        `MissingIndicator`; and the estimator under the name of its class in lower case, as in
-        `make_pipeline`.
+        "ranks" and "scores"), "categories" (steps "missing" and "one_hot"), "missing", a
+        `MissingIndicator`, and "crosses" (steps "missing" and "encode"); and the estimator under
+        the name of its class in lower case, as in `make_pipeline`.
 
     Raises
     ------
@@ -97,6 +102,21 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     0.04 points), and where that a number is missing says something they raise it, by 1.2 points
     for RBF units and 4.0 for tanh units on average (``benchmarks/missing.py``).
     ``set_params(preprocessing__missing="drop")`` leaves them out.
+
+    Crosses are for rules over categories. A pair of columns counts where its cells, all rows with
+    the same two levels, explain more of y than levels one by one and than chance. If the best
+    pair explains 5 % of what they leave unexplained, all such pairs are crossed, and each column
+    is there by itself, too. A cross is one column for numbers or two classes, else one for each
+    class or output; all are 100 at most. Its value is the mean of y in the cell, of numbers in
+    standard deviations, with the mean of all rows as ten rows more; that is also what levels get
+    which `fit` has not seen. For the rows of `fit` it is the mean of rows in other fifths: no row
+    knows its own y. So ``fit_transform`` of the preprocessing differs from ``fit`` and
+    ``transform`` there. Weights of rows are not looked at. On ``nursery``, a table of rules, RBF
+    networks have 99.7 % instead of 97.5, tanh networks 99.6 instead of 95.8, and mixtures 99.9
+    instead of 99.1. Of 10 more tables with categories one has crosses, with the same score. There
+    are none without y, for transformers, and for more than 12 columns of categories: on one table
+    of 60 a few crosses made networks blind to the rest.
+    ``set_params(preprocessing__crosses="drop")`` leaves them out.
 
     Ranks are those of 10,000 rows at most, drawn with a fixed seed. float32 numbers stay float32
     in a table without categories; everything else becomes float64.
@@ -181,6 +201,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
             "RBFClassifier()."
         )
     columns = partial(_columns, features=_check_categorical_features(categorical_features))
+    numeric, categorical = (partial(columns, are_categories=which) for which in (False, True))
     numbers = [
         ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
         ("ranks", MidrankTransformer(random_state=0)),
@@ -189,17 +210,18 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     one_hot = LevelEncoder(
         handle_unknown="infrequent_if_exist", max_categories=MOST_LEVELS, sparse_output=False
     )
-    categories = [
-        ("missing", FunctionTransformer(_with_one_missing, feature_names_out="one-to-one")),
-        ("one_hot", one_hot),
-    ]
+    one_missing = FunctionTransformer(_with_one_missing, feature_names_out="one-to-one")
+    categories = [("missing", one_missing), ("one_hot", one_hot)]
+    target = TARGETS.get(_type_of(estimator))
+    crosses = [("missing", clone(one_missing)), ("encode", CrossEncoder(target))]
     # Of the columns where fit has seen one; not for the ranks, which would scale them.
     missing = MissingIndicator(error_on_new=False, sparse=False)
     preprocessing = ColumnTransformer(
         [
-            ("numbers", Pipeline(numbers), partial(columns, are_categories=False)),
-            ("categories", Pipeline(categories), partial(columns, are_categories=True)),
-            ("missing", missing, partial(columns, are_categories=False)),
+            ("numbers", Pipeline(numbers), numeric),
+            ("categories", Pipeline(categories), categorical),
+            ("missing", missing, numeric),
+            ("crosses", Pipeline(crosses) if target else "drop", categorical),
         ],
         transformer_weights={"categories": 0.5},
     )
@@ -254,6 +276,12 @@ class MidrankTransformer(QuantileTransformer):
     def transform(self, X):
         ranks = np.asarray(super().transform(X))
         return np.clip(ranks, *self.ends_.astype(ranks.dtype))
+
+
+def _type_of(estimator):
+    """ "classifier", "regressor", or another word or None for what has no y to speak of."""
+    tags = getattr(estimator, "__sklearn_tags__", None)
+    return tags and tags().estimator_type
 
 
 def _scores(ranks):

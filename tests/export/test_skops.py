@@ -32,6 +32,8 @@ pytest.importorskip("skops.io")
 
 X, Y = load_iris(return_X_y=True)
 TABLE = pd.DataFrame({"size": X[:, 0], "kind": np.array(list("abc"))[Y]})
+# Of two columns that say which class it is, and neither by itself.
+RULES = pd.DataFrame({"a": np.arange(150) % 3, "b": (Y + np.arange(150)) % 3}).astype("category")
 FIXED = {"random_state": 0, "device": "cpu"}
 FROZEN = FrozenEstimator(TanhProjector(10, **FIXED).fit(X))
 # name -> what makes a model, and the rows that it learns and answers.
@@ -49,6 +51,7 @@ MAKERS = {
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
     "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
+    "crosses": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), RULES),
     "classifiers": (lambda: MixtureClassifier([("a", TanhClassifier(10, **FIXED))]), X),
     "regressors": (lambda: MixtureRegressor([("a", TanhRegressor(10, **FIXED))]), X),
     "pretrained": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),

@@ -12,6 +12,7 @@ TRUSTED = (
     f"{csr_array.__module__}.csr_array",  # which SciPy has moved
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn_fsvc._src.categories.LevelEncoder",
+    "sklearn_fsvc._src.crosses.CrossEncoder",
     "sklearn_fsvc._src.engines.algebra.HostAlgebra",
     "sklearn_fsvc._src.estimators.online.Learning",
     "sklearn_fsvc._src.pipelines._columns",
