@@ -115,6 +115,12 @@ def test_kinds_of_y(estimator, y, ends):
     make_tabular_pipeline(estimator).fit(X, y).predict(X)
 
 
+def test_what_says_most_comes_first():
+    y = RULE + 2.0 * ((CODES[:, 1] < 2) ^ (CODES[:, 2] % 2 == 0))
+    _, _, names = crosses(X, y, TanhRegressor(2))
+    assert names == ["a", "b", "c", "b*c", "a*b"]
+
+
 def test_means_of_numbers_have_no_unit():
     H, _, _ = crosses(X, NUMBERS, TanhRegressor(2))
     other, _, _ = crosses(X, 1e6 * NUMBERS - 7, TanhRegressor(2))

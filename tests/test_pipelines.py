@@ -23,6 +23,7 @@ from sklearn_fsvc import (
     RBFClassifier,
     TanhClassifier,
     TanhProjector,
+    TanhRegressor,
     make_tabular_pipeline,
 )
 from sklearn_fsvc._src.pipelines import MidrankTransformer
@@ -60,6 +61,38 @@ def mixed(rng):
     y = (size > 1) ^ (color == "red")
     size[::10] = np.nan
     return pd.DataFrame({"size": size, "color": color, "new": rng.random(60) < 0.5}), y
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_for_regressors(dtype):
+    """Beside the scores: in standard deviations, the ends drawn in to 3 of them."""
+    X = np.array([[1.0], [np.nan], [3.0], [5.0], [90.0]], dtype)
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"].fit(X)
+    names = ["numbers__x0", "missing__missingindicator_x0", "values__x0"]
+    assert columns.get_feature_names_out().tolist() == names
+    H = columns.transform(X)
+    assert H.dtype == dtype
+    complete = np.array([1.0, 4, 3, 5, 90])
+    z = (complete - complete.mean()) / complete.std()
+    np.testing.assert_allclose(H[:, 2], z / np.sqrt(1 + z**2 / 9), rtol=1e-5)
+    far = columns.transform(np.array([[1e38], [-1e38]], dtype))
+    np.testing.assert_allclose(far[:, 2], [3, -3], rtol=1e-6)
+    assert columns.set_params(values="drop").fit_transform(X).shape == (5, 2)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_values_have_no_unit(unit, rng):
+    X = rng.lognormal(size=(50, 1))
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(X)
+    np.testing.assert_allclose(clone(columns).fit_transform(unit * X), H, atol=1e-6)
+
+
+def test_values_are_for_regressors(mixed):
+    X, y = mixed
+    for estimator, n in [(Ridge(), 1), (RBFClassifier(5), 0), (TanhProjector(2), 0)]:
+        names = make_tabular_pipeline(estimator)["preprocessing"].fit(X, y).get_feature_names_out()
+        assert sum(name.startswith("values__") for name in names) == n
 
 
 @pytest.mark.parametrize("largest", [6.0, 1e30])

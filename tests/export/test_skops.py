@@ -51,6 +51,7 @@ MAKERS = {
     "tanh projector": (lambda: TanhProjector(10, **FIXED), X),
     "search": (lambda: HiddenSizeSearchCV(RBFClassifier(**FIXED), {"n_hidden": [4, 8]}, cv=2), X),
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
+    "table of numbers": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
     "crosses": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), RULES),
     "classifiers": (lambda: MixtureClassifier([("a", TanhClassifier(10, **FIXED))]), X),
     "regressors": (lambda: MixtureRegressor([("a", TanhRegressor(10, **FIXED))]), X),

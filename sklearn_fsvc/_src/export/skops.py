@@ -15,6 +15,7 @@ TRUSTED = (
     "sklearn_fsvc._src.crosses.CrossEncoder",
     "sklearn_fsvc._src.engines.algebra.HostAlgebra",
     "sklearn_fsvc._src.estimators.online.Learning",
+    "sklearn_fsvc._src.pipelines._bounded",
     "sklearn_fsvc._src.pipelines._columns",
     "sklearn_fsvc._src.pipelines._scores",
     "sklearn_fsvc._src.pipelines._with_one_missing",
