@@ -212,7 +212,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     columns = partial(_columns, features=_check_categorical_features(categorical_features))
     numeric, categorical = (partial(columns, are_categories=which) for which in (False, True))
     numbers = [
-        ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
+        ("impute", SimpleImputer(strategy=_median, keep_empty_features=True)),
         ("ranks", MidrankTransformer(random_state=0)),
         ("scores", FunctionTransformer(_scores, feature_names_out="one-to-one")),
     ]
@@ -224,7 +224,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     target = TARGETS.get(_type_of(estimator))
     crosses = [("missing", clone(one_missing)), ("encode", CrossEncoder(target))]
     values = [
-        ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
+        ("impute", SimpleImputer(strategy=_median, keep_empty_features=True)),
         ("scale", StandardScaler()),
         ("bound", FunctionTransformer(_bounded, feature_names_out="one-to-one")),
     ]
@@ -302,6 +302,11 @@ def _type_of(estimator):
 def _scores(ranks):
     """The mean of normal scores and of ranks less their mean, scaled alike."""
     return (ndtri(ranks) + sqrt(12) * (ranks - 0.5)) / 2
+
+
+def _median(numbers):
+    """Of a column without missing values; SimpleImputer's own word takes six times as long."""
+    return np.median(numbers) if len(numbers) else 0.0
 
 
 def _bounded(X):

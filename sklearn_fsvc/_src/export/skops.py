@@ -17,6 +17,7 @@ TRUSTED = (
     "sklearn_fsvc._src.estimators.online.Learning",
     "sklearn_fsvc._src.pipelines._bounded",
     "sklearn_fsvc._src.pipelines._columns",
+    "sklearn_fsvc._src.pipelines._median",
     "sklearn_fsvc._src.pipelines._scores",
     "sklearn_fsvc._src.pipelines._with_one_missing",
     "sklearn_fsvc._src.pipelines.MidrankTransformer",
