@@ -40,10 +40,10 @@ def part_within(A):
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
 def test_mean_outer_product(engine, rng, metric, kernel):
     """Of all outputs, over rows that are some of all, weighted, and tile by tile."""
-    X, W = rng.normal(size=(300, 5)), rng.normal(size=(3, 20))
-    layer = RBFLayer(X[:20], 2.0, metric, kernel)
+    X, W = rng.normal(size=(300, 5)), rng.normal(size=(3, 40))
+    layer = RBFLayer(X[:40], 2.0, metric, kernel)
     rows, weight = rng.permutation(300)[:200], rng.random(300)
-    G = naive.gradients(X, X[:20], W, 2.0, metric, kernel)
+    G = naive.gradients(X, X[:40], W, 2.0, metric, kernel)
     products = np.einsum("iok,iol->ikl", G, G)
     limit = engine.prepared_bytes(layer.distances) + 40_000
     for job in (Job(engine), Job(engine, limit)):

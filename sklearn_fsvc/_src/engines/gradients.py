@@ -14,6 +14,8 @@ from .blas_threads import at_most
 # Steps of a block of rows that are made at a time, where those of one feature are fewer: each call
 # has its price, and wide tables have many features.
 _STEPS = 2**13
+# Outputs are taken together as long as their steps are this part of the slopes of all units.
+_OUTER = 4
 
 
 def slopes(layer, D, xp):
@@ -73,15 +75,17 @@ def outer(X, units, slopes, W, weight, algebra):
     -------
     array of shape (n_features, n_features), float64
     """
-    xp, n = algebra.xp, X.shape[1]
-    total, pull = xp.zeros((n, n)), xp.empty_like(slopes)
-    for w in W:
-        xp.multiply(slopes, w, out=pull)
-        steps = X * pull.sum(axis=1)[:, None]
-        steps -= pull @ units
+    xp, (n_units, n) = algebra.xp, units.shape
+    total = xp.zeros((n, n))
+    n_at_a_time = max(1, n_units // (_OUTER * n))
+    for first in range(0, len(W), n_at_a_time):
+        w = W[first : first + n_at_a_time].T
+        towards = algebra.multiply(slopes, (w[:, :, None] * units[:, None]).reshape(n_units, -1))
+        steps = X[:, None] * algebra.multiply(slopes, w)[:, :, None]
+        steps -= towards.reshape(steps.shape)
         gradients = steps.astype(np.float64, copy=False)
-        weighted = gradients if weight is None else gradients * weight[:, None]
-        total += algebra.cross(weighted, gradients)
+        weighted = gradients if weight is None else gradients * weight[:, None, None]
+        total += algebra.cross(weighted.reshape(-1, n), gradients.reshape(-1, n))
     return total
 
 
