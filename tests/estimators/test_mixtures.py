@@ -383,11 +383,11 @@ def test_few_rows_at_a_time(rows, monkeypatch):
 
 def test_memory_is_kept(rng):
     X, y = rng.normal(size=(20_000, 20)).astype(np.float32), rng.integers(0, 4, 20_000)
-    members = pair(RBFClassifier, TanhClassifier, 200)
+    members = pair(RBFClassifier, TanhClassifier, 400)
     unlimited = MixtureClassifier(members, device="jit", random_state=0)
-    model = clone(unlimited).set_params(max_memory=4 * MIB)
+    model = clone(unlimited).set_params(max_memory=3 * MIB)
     model.fit(X[:1000], y[:1000]).predict(X[:1000])
-    limit = 4 * MIB + 32 * len(X)  # of y, and of what is predicted
+    limit = 3 * MIB + 32 * len(X)  # of y, and of what is predicted
     for ours, free in ((model.fit, unlimited.fit), (model.predict, unlimited.predict)):
         rows = (X, y) if ours == model.fit else (X,)
         assert peak(ours, *rows)[1] < limit < peak(free, *rows)[1]

@@ -201,6 +201,20 @@ def test_folds_are_averaged_by_their_rows(data):
     assert found.error == pytest.approx(np.average(errors, weights=weights))
 
 
+@pytest.mark.parametrize(("alpha", "is_far"), [(1.0, True), (1e-4, False)])
+def test_what_is_compared_is_solved_in_float32_where_that_makes_no_difference(
+    engine, data, alpha, is_far
+):
+    X, y, layer, _ = data
+    (coarse,) = gather(Job(engine), [layer], samples_of(X, y), dtype=np.float32)
+    (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
+    for statistics, is_narrow in ((coarse, is_far), (fine, False)):
+        found, expected = (statistics.solve_well(alpha, is_compared=each) for each in (True, False))
+        W, exactly = engine.to_host(found.W), engine.to_host(expected.W)
+        np.testing.assert_allclose(W, exactly, rtol=0, atol=1e-4 * np.abs(exactly).max())
+        assert (exactly != W).any() == is_narrow
+
+
 @pytest.mark.parametrize("start", [1e-9, 0.1, 1e9])
 def test_search_ends_where_neighbours_are_worse(engine, data, start):
     X, y, layer, _ = data
@@ -270,7 +284,7 @@ def test_penalties_that_rounding_would_rival_are_not_tried(data):
     class NeverWorse:
         n, h = 10**6, np.zeros(3)
 
-        def solve_well(self, alpha):
+        def solve_well(self, alpha, is_compared):
             tried.append(alpha)
 
     tried = []

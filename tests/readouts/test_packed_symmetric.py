@@ -62,6 +62,8 @@ def test_sums_are_those_of_the_lower_triangle(engine, order, width, strip, seed,
         twice.add(found)
         twice.add(of_matrix(A, engine.algebra), -1)
         part = found.leading(order // 2 + 1)
+        product = found.multiply(engine.to_device(W).T)
+    np.testing.assert_allclose(engine.to_host(product), expected @ W.T, rtol=0, atol=20 * tolerance)
     for panels_, matrix in ((found, expected), (twice, 2 * expected - A)):
         full = engine.to_host(panels_.full())
         np.testing.assert_allclose(full, np.tril(matrix), rtol=0, atol=tolerance)
@@ -93,6 +95,27 @@ def test_the_factor_solves(engine, order, width, seed, n_right):
     )  # fmt: skip
     np.testing.assert_allclose(inverse @ L, np.eye(order), rtol=0, atol=1e-9)
     assert not np.triu(inverse, 1).any()
+
+
+@pytest.mark.parametrize("width", [3, 5, 64])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("strip", [2, 5, 64])
+def test_columns_in_float32_are_solved_for_a_strip_at_a_time(
+    engine, width, strip, transposed, monkeypatch
+):
+    monkeypatch.setattr(packed_symmetric, "_LEAST_STRIP", strip)
+    A = positive(12, 0) + np.eye(12)
+    right = np.random.default_rng(1).normal(size=(len(A), 3)).astype(np.float32)
+    with panels_of(width):
+        factor = of_matrix(A, engine.algebra)
+        assert factor.factorise()
+        there = engine.xp.array(right, order="F")
+        found = engine.to_host(factor.solve_lower(there, transposed))
+    L = np.linalg.cholesky(A)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(
+        found, np.linalg.solve(L.T if transposed else L, right), rtol=0, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("width", [3, 5, 64])

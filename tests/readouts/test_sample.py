@@ -124,8 +124,11 @@ def test_more_are_drawn_where_weights_are_unequal(rng):
     assert 8 * 500 < len(sample.rows.weight) <= 8 * 512
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("by_eigenvectors", [False, True])
-def test_rows_are_scored_without_themselves_and_their_like(rows, by_eigenvectors, rng, monkeypatch):
+def test_rows_are_scored_without_themselves_and_their_like(
+    rows, by_eigenvectors, dtype, rng, monkeypatch
+):
     if by_eigenvectors:
         monkeypatch.setattr(RidgeStatistics, "_factor", lambda *_, **__: None)
     (X, y, weight), n_units, alpha = rows, 9, 0.5
@@ -133,7 +136,7 @@ def test_rows_are_scored_without_themselves_and_their_like(rows, by_eigenvectors
     samples = samples_of(X, y, weight)
     with get_engine("jit") as engine:
         job = Job(engine)
-        (statistics,) = gather(job, [layer], samples, dtype=float)
+        (statistics,) = gather(job, [layer], samples, dtype=dtype)
         sample = draw(job, samples)
         unseen = Unseen(job, layer, sample, statistics)
         statistics.solve(alpha, also=unseen.take)
@@ -148,7 +151,9 @@ def test_rows_are_scored_without_themselves_and_their_like(rows, by_eigenvectors
                 H, Y = naive.hidden(first, X), np.eye(3)[y]
                 W, b = naive.ridge(H[others], Y[others], alpha, weight[others])
                 own = naive.hidden(first, row[None])[0]
-                np.testing.assert_allclose(found[size][0][i], W @ own + b, atol=1e-7)
+                np.testing.assert_allclose(
+                    found[size][0][i], W @ own + b, atol=10 * np.finfo(dtype).eps
+                )
 
 
 @pytest.mark.parametrize("learns", [False, True])

@@ -319,6 +319,17 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
     np.testing.assert_allclose(W, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 
+def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
+    """Of sums in float32; where there is no room for both, there is one in float64."""
+    H, Y, weight = narrow
+    s = statistics(H, Y, weight, engine=engine)
+    coarse = solved(s, 0.1, engine)
+    s.room = 0
+    for found, expected in zip(coarse, solved(s, 0.1, engine), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+        assert (found != expected).any()
+
+
 def test_they_travel_as_host_arrays(engine, data):
     H, Y, weight = data
     s = statistics(H, Y, weight, engine=engine)

@@ -23,7 +23,7 @@ def _shapes(order):
 
 
 class PackedSymmetric:
-    """The lower triangle of a symmetric matrix in float64, all 0 at first.
+    """The lower triangle of a symmetric matrix in float64, all 0 at first; copies may be coarser.
 
     Parameters
     ----------
@@ -75,8 +75,12 @@ class PackedSymmetric:
             with self.algebra.at(block):
                 self.algebra.finish()
 
-    def copy(self):
-        blocks = [block.copy(order="F") for _, block in self._each()]
+    @property
+    def dtype(self):
+        return next(iter(self))[1].dtype
+
+    def copy(self, dtype=np.float64):
+        blocks = [block.astype(dtype, order="F") for _, block in self._each()]
         return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
     def on(self, algebra):
@@ -107,7 +111,7 @@ class PackedSymmetric:
     def add_outer(self, factor, v):
         """Add ``factor v v'``, in place."""
         for first, block in self._each():
-            rows = self.algebra.here(v)[first:, None]
+            rows = self.algebra.here(v)[first:, None].astype(block.dtype, copy=False)
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
     def add_gram(self, H, steps=None):
@@ -161,6 +165,18 @@ class PackedSymmetric:
     def room_bytes(order, dtype, algebra):
         """Bytes that it takes beside them where it `has_room`."""
         return algebra.syrk_bytes(min(WIDTH, order), dtype)
+
+    def multiply(self, B):
+        """A B, a new array."""
+        algebra, product = self.algebra, self.algebra.xp.zeros(B.shape)
+        for first, block in self:
+            n = block.shape[1]
+            here, after = slice(first, first + n), slice(first + n, None)
+            product[here] += algebra.symmetric_product(block[:n], B[here])
+            if n < len(block):
+                product[here] += algebra.cross(block[n:], B[after])
+                product[after] += algebra.multiply(block[n:], B[here])
+        return product
 
     def quadratic(self, W):
         """The sum of ``w A w'`` over the rows w of W."""
@@ -218,11 +234,11 @@ class PackedSymmetric:
     def solve_lower(self, right, transposed=False):
         """``L x = right``, or ``L' x = right``, for the factor L: in place of `right`.
 
-        `right` (order, columns) has contiguous columns.
+        `right` (order, columns) has contiguous columns, and a dtype, in which it is solved.
         """
-        algebra = self.algebra
-        for first, block in reversed(list(self)) if transposed else self:
-            block, n = algebra.here(block), block.shape[1]
+        algebra, strips = self.algebra, self._strips(right.dtype)
+        for first, block in reversed(strips) if transposed else strips:
+            block, n = algebra.here(block).astype(right.dtype, copy=False), block.shape[1]
             here, below = right[first : first + n], right[first + n :]
             if transposed:
                 algebra.gemm(here, block[n:].T, below, -1.0)
@@ -230,6 +246,20 @@ class PackedSymmetric:
             if not transposed:
                 algebra.gemm(below, block[n:], here, -1.0)
         return right
+
+    def _strips(self, dtype):
+        """Panels, or narrower ones, of which each takes little memory in another dtype."""
+        width = WIDTH if dtype == self.dtype else _LEAST_STRIP
+        return [
+            (first + start, block[start:, start : start + width])
+            for first, block in self
+            for start in range(0, block.shape[1], width)
+        ]
+
+    @staticmethod
+    def strip_bytes(order):
+        """Bytes that `solve_lower` takes in float32 with a factor in float64."""
+        return 4 * _LEAST_STRIP * order
 
     def inverse_factor(self):
         """The inverse of the factor L, a square with zeros above the diagonal."""
@@ -246,7 +276,7 @@ class PackedSymmetric:
         """Estimate that of L L' for the factor L from above, by inverse iteration; NaN for none."""
         xp = self.algebra.xp
         start = np.random.RandomState(0).standard_normal((self.order, 1))
-        v = xp.asarray(start, order="F")
+        v = xp.asarray(start, self.dtype, order="F")
         for _ in range(_STEPS):
             v /= xp.linalg.norm(v)
             v = self.solve_lower(self.solve_lower(v), transposed=True)

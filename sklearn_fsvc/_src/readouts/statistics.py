@@ -12,6 +12,10 @@ FEW = 3
 # By how many epsilons of the sum of all eigenvalues rounding moves one at most. Rows that are equal
 # are rounded alike, and their errors add up: 27 were seen.
 _ROUNDED = 64
+# How many times the rounding of the sums a penalty is where that of a factor makes no difference.
+_FAR = 10
+# How often what a coarse factor has left is solved for.
+_STEPS = 2
 
 
 class RidgeStatistics(Moments):
@@ -26,19 +30,23 @@ class RidgeStatistics(Moments):
         gram.add_to_diagonal(alpha)
         return gram
 
-    def _factor(self, alpha, margin=1.0, is_last=False):
+    def _factor(self, alpha, margin=1.0, is_last=False, in_float32=False):
         """The lower factor of the normal matrix; None where it is too ill-conditioned.
 
         That is, where its reciprocal condition is less than `margin` times the epsilon. In
         the place of the statistics if that `is_last` that is done with them, and the factor is
-        sure, or there is no room for a copy.
+        sure, or there is no room for a copy. If wanted `in_float32`, it is, where the sums were
+        rounded to it, and the penalty is far above that.
         """
         # But for rounding, no eigenvalue is less than alpha, and none more than their sum.
         largest = float((self.gram.diagonal() - self.h**2 / self.n + alpha).sum())
         least = margin * np.finfo(float).eps * largest
         is_sure = alpha - _ROUNDED * self.rounding * largest > 2 * least
         in_place = is_last and (is_sure or not self._has_room(self.gram.nbytes(len(self.h))))
-        matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy())
+        is_far = self.is_coarse and alpha > _FAR * self.rounding * largest
+        dtype = np.float32 if in_float32 and is_far else np.float64
+        in_place = in_place and dtype == np.float64
+        matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy(dtype))
         if in_place:
             self.gram = None
         if self.finer is not None and self.is_coarse:
@@ -102,15 +110,35 @@ class RidgeStatistics(Moments):
             also(lambda columns: root * (basis.T @ columns), root * (basis.T @ self.right))
         return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
 
-    def solve_well(self, alpha, is_last=False, also=None):
-        """`solve` by Cholesky; None where the equations are too ill-conditioned for it."""
-        factor = self._factor(alpha, is_last=is_last)
+    def solve_well(self, alpha, is_last=False, also=None, is_compared=False):
+        """`solve` by Cholesky; None where the equations are too ill-conditioned for it.
+
+        One that `is_compared` with others has no more digits than the sums.
+        """
+        factor = self._factor(alpha, is_last=is_last, in_float32=is_compared or self._refines)
         if factor is None:
             return None
-        half = factor.solve_lower(self.xp.array(self.right, order="F"))
+        half = factor.solve_lower(self.xp.array(self.right, factor.dtype, order="F"))
         if also is not None:
             also(factor.solve_lower, half)
-        return self._solution(factor.solve_lower(half, transposed=True))
+        W = factor.solve_lower(half, transposed=True)
+        if factor.dtype == np.float32 and not is_compared:
+            W = self._refined(W.astype(np.float64), alpha, factor)
+        return self._solution(W)
+
+    @property
+    def _refines(self):
+        """Whether there is room for a coarse factor beside the sums, and all are in one place."""
+        return self.gram.team is None and self._has_room(2 * self.gram.nbytes(len(self.h)))
+
+    def _refined(self, W, alpha, factor):
+        """W of a factor in float32, as good as that of one in float64: by what it leaves."""
+        for _ in range(_STEPS):
+            left = self.right - self.gram.multiply(W) - alpha * W
+            left += self.xp.outer(self.h, self.h @ W) / self.n
+            step = factor.solve_lower(self.xp.array(left, factor.dtype, order="F"))
+            W += factor.solve_lower(step, transposed=True)
+        return W
 
     def solve_leading(self, alpha, sizes, also=None) -> list[Solution]:
         """`solve` for the leading units of each size, by one factorisation of them all.
@@ -170,7 +198,7 @@ class RidgeStatistics(Moments):
         return PackedSymmetric.nbytes(n_units) + algebra.n_matrices * n_units**2 * 8
 
     def _solution(self, W, problem=""):
-        W = W.T
+        W = W.T.astype(np.float64, copy=False)
         return Solution(W, self.y / self.n - W @ self.mean, problem)
 
     def _whiten_by_eigenvectors(self, alphas):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..callbacks import UNHEARD
 from ..rows.streaming import Consumer, stream
+from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
 
 # 1 - leverage under which a row is taken to be fitted exactly.
@@ -43,19 +44,25 @@ class Unseen:
         """Find them; `RidgeStatistics` calls it ``also``."""
         s, engine, m = self._statistics, self.job.engine, len(half)
         algebra, sizes = s.algebra, sizes or (m,)
-        mean_h, mean_y = s.mean[:m], algebra.to_host(s.y / s.n)
+        # A factor of sums that were rounded to float32 has no more digits.
+        dtype = np.float32 if s.is_coarse else np.float64
+        half, mean_h = half.astype(dtype), s.mean[:m].astype(dtype)
+        mean_y = algebra.to_host(s.y / s.n)
 
         def scored(H):
             H = H if engine.algebra is algebra else engine.to_host(H)
-            Z = whiten((H - mean_h).T)
-            for z, own in ((Z[:size], half[:size]) for size in sizes):
-                leverage = 1 / s.n + algebra.to_host((z * z).sum(axis=0))
-                yield algebra.to_host(algebra.cross(z, own)) + mean_y, leverage
+            H = H.astype(dtype, copy=False)
+            H -= mean_h
+            Z = whiten(H.T)
+            scores = [algebra.to_host(algebra.cross(Z[:k], half[:k])) + mean_y for k in sizes]
+            Z *= Z
+            for k, own in zip(sizes, scores, strict=True):
+                yield own, 1 / s.n + algebra.to_host(Z[:k].sum(axis=0)).astype(np.float64)
 
         self._score(scored, sizes, self._beside())
 
     def score(self, scored):
-        """Find them by ``scored(H)``: scores, and leverages for a weight of 1."""
+        """Find them by ``scored(H)``: scores, and leverages for a weight of 1. H may be lost."""
         job = replace(self.job, task=UNHEARD, verbose=0)
         self._score(lambda H: [scored(H)], (self.layer.n_units,), job)
 
@@ -66,13 +73,15 @@ class Unseen:
         is_outside = {size: np.empty(n_rows, bool) for size in sizes}
 
         def take(part, H):
-            for size, (found, leverage) in zip(sizes, scored(H[:, :m]), strict=True):
+            for size in sizes:  # before H is overwritten
                 is_active = engine.algebra.any(H[:, :size], axis=1)
                 is_outside[size][part] = ~engine.to_host(is_active)
+            for size, (found, leverage) in zip(sizes, scored(H[:, :m]), strict=True):
                 rest = np.maximum(1 - leverage * sample.rows.weight[part], _LEAST)[:, None]
                 scores[size][part] = Y[part] - (Y[part] - found) / rest
 
-        stream(job, self.layer, sample.rows.X, Consumer(take, row_bytes=32 * m))
+        consumer = Consumer(take, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=32 * m)
+        stream(job, self.layer, sample.rows.X, consumer)
         self.found |= {size: (scores[size], np.flatnonzero(is_outside[size])) for size in sizes}
 
     def _beside(self):
