@@ -118,11 +118,14 @@ class RidgeStatistics(Moments):
         factor = self._factor(alpha, is_last=is_last, in_float32=is_compared or self._refines)
         if factor is None:
             return None
+        is_refined = factor.dtype == np.float32 and not is_compared
+        if is_last and not is_refined:
+            self.gram = None
         half = factor.solve_lower(self.xp.array(self.right, factor.dtype, order="F"))
         if also is not None:
             also(factor.solve_lower, half)
         W = factor.solve_lower(half, transposed=True)
-        if factor.dtype == np.float32 and not is_compared:
+        if is_refined:
             W = self._refined(W.astype(np.float64), alpha, factor)
         return self._solution(W)
 
