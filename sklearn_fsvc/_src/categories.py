@@ -36,10 +36,18 @@ class LevelEncoder(OneHotEncoder):
     """OneHotEncoder that warns of columns which hardly hold categories, and says what to do."""
 
     def fit(self, X, y=None):
+        most = self.max_categories
         try:
+            # To count the rows of each level takes most of the time, and few columns need it.
+            self.max_categories = None
             super().fit(X, y)
+            if most is not None and any(len(levels) > most for levels in self.categories_):
+                self.max_categories = most
+                super().fit(X, y)
         except TypeError as error:
             raise TypeError(_why_unordered(X) or str(error)) from error
+        finally:
+            self.max_categories = most
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         self._caution(list(names), len(X))
         return self

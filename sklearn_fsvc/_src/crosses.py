@@ -63,9 +63,11 @@ class CrossEncoder(TransformerMixin, BaseEstimator):
             return np.empty((len(X), 0))
         Y = Y.toarray() if issparse(Y) else Y
         self.encoder_ = OrdinalEncoder(
-            handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2,
-            max_categories=MOST_LEVELS,
-        ).fit(X)  # fmt: skip
+            handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2
+        ).fit(X)
+        if any(len(levels) > MOST_LEVELS for levels in self.encoder_.categories_):
+            # Which counts rows, and takes long.
+            self.encoder_.set_params(max_categories=MOST_LEVELS).fit(X)
         codes = self._codes(X)
         self.n_levels_ = np.maximum(codes.max(axis=0), 1) + 1
         self.pairs_ = _chosen(codes, Y, n_most)
