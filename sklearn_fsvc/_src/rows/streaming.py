@@ -361,7 +361,7 @@ class _Flow:
         engine, layer = self.job.engine, self.layer
         try:
             if H is not None:
-                check_hidden(layer, block, H, engine.xp)
+                check_hidden(layer, H, engine.xp)
             sink.put(part)
         except NotNumbers:
             block = block.toarray() if issparse(block) else engine.to_host(block)
