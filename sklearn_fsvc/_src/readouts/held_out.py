@@ -222,7 +222,7 @@ def train_held_out(job, layer, samples, random, trials):
         return _judged(job, seen, samples, parts, how, start, partial(finer, job, [layer], samples))
 
     found, statistics = judge(how, seen, trials.first_alpha(layer))
-    if found.is_cut and statistics.is_coarse:
+    if found.is_cut and statistics.may_be_finer:
         del statistics
         found, statistics = judge(finer, layer, found.alpha)
     trials.add(layer, found)

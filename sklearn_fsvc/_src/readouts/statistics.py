@@ -49,7 +49,7 @@ class RidgeStatistics(Moments):
         matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy(dtype))
         if in_place:
             self.gram = None
-        if self.finer is not None and self.is_coarse:
+        if self.may_be_finer:
             least = max(least, alpha / 2)  # rounding has eaten the other half
         # Or NaN: not positive at all.
         if matrix.factorise() and (is_sure or matrix.smallest_eigenvalue() > least):
@@ -60,6 +60,11 @@ class RidgeStatistics(Moments):
     def is_coarse(self):
         """Whether some of the sums were rounded more than float64 rounds."""
         return bool(self.rounding > np.finfo(np.float64).eps)
+
+    @property
+    def may_be_finer(self):
+        """Whether `finer` has more digits than these."""
+        return self.finer is not None and self.is_coarse
 
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
@@ -92,7 +97,7 @@ class RidgeStatistics(Moments):
         solution = self.solve_well(alpha, is_last, also)
         if solution is not None:
             return solution
-        if self.finer is not None and self.is_coarse:
+        if self.may_be_finer:
             if is_last:
                 self.gram = None
             (finer,) = self.finer()
