@@ -14,7 +14,7 @@ def test_kernels_are_told_apart_by_what_makes_them():
     tiles = manhattan.TILES[np.dtype(np.float32)]
     made = [manhattan.manhattan(np.dtype(np.float32), tile) for tile in tiles]
     made += [manhattan.pack(np.dtype(np.float32)), manhattan.pack(np.dtype(np.uint32))]
-    made += [novelty.settle()]
+    made += [novelty.settle(np.dtype(np.float32)), novelty.settle(np.dtype(np.float64))]
     assert len({(kernel.module, kernel.name) for kernel in made}) == len(made)
     assert manhattan.manhattan(np.dtype(np.float32), tiles[0]) is made[0]
     assert not any("0x" in kernel.name for kernel in made)  # an address is another next time

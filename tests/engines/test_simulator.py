@@ -26,7 +26,7 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
 import simulated  # imports the simulator, which the variable must have chosen before
 from sklearn_fsvc._src.engines.cuda import integers as cuda_integers
 from sklearn_fsvc._src.engines.cuda import layers as cuda_layers
-from sklearn_fsvc._src.engines.kernels.cuda import elementwise, integers, manhattan, novelty
+from sklearn_fsvc._src.engines.kernels.cuda import elementwise, hashes, integers, manhattan, novelty
 
 methods, kernel = benchmark("_paper_methods"), benchmark("_paper_kernel").kernel
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
@@ -179,6 +179,15 @@ def test_groups_are_settled_side_by_side(engine, rng, sizes):
         np.testing.assert_array_equal(kept, expected)
     assert len(found) == len(sizes)
     assert sum(map(len, found)) < sum(sizes) or sizes == [1]
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_bits_are_summed_over_each_row(rng):
+    X, factors = rng.standard_normal((9, 33)), rng.integers(0, 2**63, 33, np.uint64)
+    X[3, 32] = -0.0
+    sums = np.zeros(9, np.uint64)
+    hashes.sum_bits().code[2, (hashes.LANES, hashes.LINES)](X.view(np.uint64), factors, sums)
+    np.testing.assert_array_equal(sums, HOST.sum_bits(X, factors))
 
 
 def test_a_gpu_works_where_a_kernel_gives_what_it_should(engine):

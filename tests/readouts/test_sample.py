@@ -172,3 +172,14 @@ def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
     scores = without_each_row(naive.of_rows(layer_of(model), X), np.eye(3)[y], 0.5)
     few = np.argsort(exact_hashes(X))[:FEW]
     assert model.temperature_ == pytest.approx(fit_temperature(scores[few], y[few]), rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (21, 70)])
+def test_hashes_do_not_depend_on_the_engine(engine, rng, shape, dtype):
+    X = rng.integers(0, 9, shape).astype(dtype)
+    X[0, -1] = -0.0 if X.dtype.kind == "f" else 0
+    expected = exact_hashes(abs(X))
+    assert len(np.unique(expected)) == len(X)
+    found = exact_hashes(engine.to_device(X), engine.algebra)
+    np.testing.assert_array_equal(found, expected)

@@ -199,8 +199,13 @@ class HostAlgebra:
 
     @staticmethod
     def any(A, axis=None):
-        """Return whether A, or each of its rows (``axis=1``), holds a number other than 0."""
+        """Whether A, or each of its rows (``axis=1``), holds a number other than 0: of the host."""
         return A.any(axis=axis)
+
+    @staticmethod
+    def sum_bits(X, factors):
+        """Sums over each row of X of `bits_of` its numbers times factors: uint64, of the host."""
+        return (bits_of(X) * factors).sum(axis=1)
 
     @staticmethod
     def is_finite(A):
@@ -228,6 +233,13 @@ class HostAlgebra:
 
     def __reduce__(self):
         return "HOST"  # there is one
+
+
+def bits_of(values):
+    """The bits of numbers in float64, the upper half in the lower one, too, which counts most."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
+    bits ^= bits >> np.uint64(32)
+    return bits
 
 
 HOST = HostAlgebra()

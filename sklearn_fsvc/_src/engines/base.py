@@ -15,7 +15,7 @@ from .algebra import HOST
 CANCELLATION = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-4}
 # Added to an output, it leaves no room for digits under 2^-40. It is made for outputs up to
 # 2048; larger ones come out as coarser multiples.
-_SHIFT = 1.5 * 2.0**12
+SHIFT = 1.5 * 2.0**12
 
 
 def in_steps(H: Any, xp: Any) -> Any:
@@ -26,8 +26,8 @@ def in_steps(H: Any, xp: Any) -> Any:
     sum that goes further has passed every threshold under 2^13, rounded or not; to a larger one
     the sums are right to rounding, and blocks may decide what is as near.
     """
-    H = xp.add(H, _SHIFT, dtype=np.float64)
-    H -= _SHIFT
+    H = xp.add(H, SHIFT, dtype=np.float64)
+    H -= SHIFT
     return H
 
 

@@ -51,8 +51,8 @@ class ClassTargets:
 
     def matrix(self, rows=slice(None), xp=np):
         """The targets of some rows, (rows, n_outputs) in float64, an array of `xp`."""
-        codes = xp.asarray(self.codes[rows])
-        return (codes[:, None] == xp.arange(self.n_outputs)).astype(np.float64)
+        is_of = self.codes[rows][:, None] == np.arange(self.n_outputs)
+        return xp.asarray(is_of).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,7 +113,7 @@ class Moments:
     def _cross(self, H, Y, is_exact):
         """H'Y in float64, by products in the dtype of H; of integers and whole numbers exactly."""
         if not is_exact:
-            return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64)
+            return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64, copy=False)
         dtype = H.dtype if exact_sums(self.steps, H.dtype) >= EXACT_ROWS else np.dtype(np.float64)
         sums = self.xp.zeros((H.shape[1], Y.shape[1]))
         for start in range(0, len(H), EXACT_ROWS):
@@ -136,15 +136,16 @@ class Moments:
             return self
         gram, other = other.gram, other._sums_on(self.algebra)
         step, n = other.origin - self.origin, sign * other.n
-        self.y += sign * other.y
-        self.yy += sign * other.yy
+        h, hy = other.h, other.hy
         self.gram.add(gram, sign)
         if self.algebra.any(step):
             # n step step' + h step' + step h', by rank-one updates.
-            self.gram.add_outer(n, step + other.h / other.n)
-            self.gram.add_outer(-sign / other.n, other.h)
-        self.h += sign * other.h + n * step
-        self.hy += sign * (other.hy + self.xp.outer(step, other.y))
+            self.gram.add_outer(n, step + h / other.n)
+            self.gram.add_outer(-sign / other.n, h)
+            h, hy = h + other.n * step, hy + self.xp.outer(step, other.y)
+        operation = self.xp.add if sign > 0 else self.xp.subtract
+        for own, more in ((self.y, other.y), (self.yy, other.yy), (self.h, h), (self.hy, hy)):
+            operation(own, more, out=own)
         self.n += n
         self.rounding = max(self.rounding, other.rounding)
         return self

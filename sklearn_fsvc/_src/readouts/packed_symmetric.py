@@ -80,7 +80,9 @@ class PackedSymmetric:
         return next(iter(self))[1].dtype
 
     def copy(self, dtype=np.float64):
-        blocks = [block.astype(dtype, order="F") for _, block in self._each()]
+        # CuPy compiles no kernel for a copy of the same dtype.
+        is_same = self.dtype == dtype
+        blocks = [b.copy("F") if is_same else b.astype(dtype, order="F") for _, b in self._each()]
         return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
     def on(self, algebra):
@@ -94,13 +96,15 @@ class PackedSymmetric:
         return PackedSymmetric(order, self.algebra, blocks, self.team)
 
     def diagonal(self):
-        here = self.algebra.here
-        return self.algebra.xp.concatenate([here(block.diagonal()) for block in self.blocks])
+        """Of the host."""
+        return np.concatenate([self.algebra.to_host(block.diagonal()) for _, block in self._each()])
 
     def add_to_diagonal(self, number):
         for _, block in self._each():
-            at = self.algebra.xp.arange(block.shape[1])
-            block[at, at] += number
+            # A view that may be written to, also with NumPy.
+            of = (block.shape[1],), (sum(block.strides),)
+            diagonal = self.algebra.xp.lib.stride_tricks.as_strided(block, *of)
+            diagonal += number
 
     def add(self, other, sign=1):
         """Add the other matrix, or subtract it, in place."""

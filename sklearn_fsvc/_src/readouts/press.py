@@ -249,4 +249,4 @@ class _Kept:
 
     def add(self, part, scores, is_outside):
         self.scores[:, part] = self._engine.to_host(scores).swapaxes(0, 1)
-        self.outside.append(part.start + np.flatnonzero(self._engine.to_host(is_outside)))
+        self.outside.append(part.start + np.flatnonzero(is_outside))

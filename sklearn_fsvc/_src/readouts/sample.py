@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.algebra import HOST
 from ..rows.fold import fold
 from ..rows.hashes import exact_hashes
 from ..rows.sources import SparseRows, joined
@@ -180,7 +181,7 @@ def rows_in(job, samples, sample):
     """The row numbers of all rows that are in a sample, and where in it each is."""
     rows, places = [], []
     for part, own in _parts_of(samples):
-        hashes = job.engine.to_host(exact_hashes(own.X, job.algebra_of(own.X).xp))
+        hashes = exact_hashes(own.X, job.algebra_of(own.X))
         found, at = sample.find(hashes)
         rows.append(part.start + found)
         places.append(at)
@@ -233,8 +234,7 @@ def _rows_of(samples, sample, left, job, most):
     Where there is a job, its engine may have them: `most` different ones come from there.
     """
     X = samples.X
-    hashes = exact_hashes(X, np if job is None else job.algebra_of(X).xp)
-    hashes = hashes if job is None else job.engine.to_host(hashes)
+    hashes = exact_hashes(X, HOST if job is None else job.algebra_of(X))
     keys = np.log(hashes.astype(float) + 1) - _RANGE - left
     weight = np.exp(left) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight

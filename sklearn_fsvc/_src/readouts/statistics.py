@@ -39,7 +39,9 @@ class RidgeStatistics(Moments):
         rounded to it, and the penalty is far above that.
         """
         # But for rounding, no eigenvalue is less than alpha, and none more than their sum.
-        largest = float((self.gram.diagonal() - self.h**2 / self.n + alpha).sum())
+        largest = float(
+            (self.gram.diagonal() - self.algebra.to_host(self.h) ** 2 / self.n + alpha).sum()
+        )
         least = margin * np.finfo(float).eps * largest
         is_sure = alpha - _ROUNDED * self.rounding * largest > 2 * least
         in_place = is_last and (is_sure or not self._has_room(self.gram.nbytes(len(self.h))))

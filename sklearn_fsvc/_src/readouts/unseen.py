@@ -74,8 +74,7 @@ class Unseen:
 
         def take(part, H):
             for size in sizes:  # before H is overwritten
-                is_active = engine.algebra.any(H[:, :size], axis=1)
-                is_outside[size][part] = ~engine.to_host(is_active)
+                is_outside[size][part] = ~engine.algebra.any(H[:, :size], axis=1)
             for size, (found, leverage) in zip(sizes, scored(H[:, :m]), strict=True):
                 rest = np.maximum(1 - leverage * sample.rows.weight[part], _LEAST)[:, None]
                 scores[size][part] = Y[part] - (Y[part] - found) / rest

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..engines.algebra import HOST, bits_of
 from .sources import SparseRows
 
 # Numbers that are hashed at a time, few enough for a cache.
@@ -26,16 +27,18 @@ def row_hashes(X):
     return _mixed(sums)
 
 
-def exact_hashes(X, xp=np):
-    """Hashes of rows of which no number is rounded, where they are: an array of `xp`.
+def exact_hashes(X, algebra=HOST):
+    """Hashes of rows of which no number is rounded, an array of the host.
+
+    `algebra` is that of the rows.
 
     As `row_hashes` in all else. Of a million different rows of small whole numbers, two have the
     same hash once in thousands of times; of others, once in millions.
     """
-    factors = xp.asarray(_factors(X.shape[1]))
+    factors = _factors(X.shape[1])
     if isinstance(X, SparseRows):
-        return _mixed(X.summed(lambda values, columns: _all_bits(values) * factors[columns]))
-    return _mixed((_all_bits(X) * factors).sum(axis=1))
+        return _mixed(X.summed(lambda values, columns: bits_of(values) * factors[columns]))
+    return _mixed(algebra.sum_bits(X, factors))
 
 
 def _bits(values):
@@ -46,13 +49,6 @@ def _bits(values):
             .view(np.uint32)
             .astype(np.uint64)
         )
-
-
-def _all_bits(values):
-    """The bits of numbers in float64, the upper half in the lower one, too, which counts most."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
-    bits ^= bits >> np.uint64(32)
-    return bits
 
 
 @lru_cache(8)

@@ -14,7 +14,8 @@ class NotNumbers(Exception):
 
 
 def check_numbers(values, xp=np):
-    """Raise `NotNumbers` if there is a NaN in a C-ordered array of `xp`."""
+    """Raise `NotNumbers` if there is a NaN in an array of `xp` that is in one piece."""
+    values = values.T if values.flags.f_contiguous else values
     total = float(xp.vdot(values, values))
     if total != total:
         raise NotNumbers

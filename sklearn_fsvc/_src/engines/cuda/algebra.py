@@ -11,8 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from ..kernels.cuda import hashes
 from ..lapack import REALS, layout
 from . import integers, programs
+from .grids import n_parts
 
 # What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
 _BYTES, _INTEGERS, _ANY = 3, 10, -1
@@ -135,16 +137,26 @@ class CuPyAlgebra:
         import cupy
 
         A, n = cupy.sort(A, axis=0), len(A)
-        return 0.5 * A[(n - 1) // 2] + 0.5 * A[n // 2]
+        return cupy.asarray(0.5 * A[(n - 1) // 2].get() + 0.5 * A[n // 2].get())
 
     # CuPy compiles its own `any` and `all` for more than a second on a new machine, anew for each
     # kind of array. Its least and largest number come compiled, and are NaN if one is.
     @staticmethod
     def any(A, axis=None):
-        least, most = A.min(axis=axis), A.max(axis=axis)
-        if axis is None:
-            return float(least) != 0 or float(most) != 0
+        least, most = A.min(axis=axis).get(), A.max(axis=axis).get()
         return (least != 0) | (most != 0)
+
+    @staticmethod
+    def sum_bits(X, factors):
+        import cupy
+
+        bits = cupy.ascontiguousarray(X, np.float64).view(np.uint64)
+        sums = cupy.empty(len(X), np.uint64)
+        grid, block = n_parts(len(X), hashes.LINES), (hashes.LANES, hashes.LINES)
+        programs.launch(
+            cupy.cuda.Device().id, hashes.sum_bits(), grid, block, bits, cupy.asarray(factors), sums
+        )
+        return sums.get()
 
     @staticmethod
     def is_finite(A):

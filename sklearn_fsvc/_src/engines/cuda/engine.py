@@ -11,7 +11,7 @@ import numpy as np
 
 from ...layers import BELOW_MEAN
 from ...version import __version__
-from ..base import Engine
+from ..base import SHIFT, Engine
 from ..host import DirectSink
 from ..kernels.cuda import manhattan, novelty, patches
 from ..workers import n_workers, worker_number
@@ -19,7 +19,7 @@ from . import integers, programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 from .grids import n_parts
-from .layers import LAYERS, item_of, pack_rows
+from .layers import LAYERS, item_of, pack_rows, transpose
 
 # Bytes of the blocks in which rows travel that stay on the GPU.
 _UPLOAD = 2**26
@@ -219,22 +219,31 @@ class CudaEngine(Engine):
         return transfer.EventStopwatch(self.xp)
 
     def novel(self, layer, X, activity, threshold):
-        return self._settle(self.outputs_by_unit(layer, X), activity, threshold, [len(X)])[0]
+        return self._settle([layer], X, activity, threshold)[0]
 
     def novel_in_each(self, layers, threshold):
-        sizes = [layer.n_units for layer in layers]
-        K, end = self.xp.empty((sum(sizes), max(sizes))), 0
-        for layer, n in zip(layers, sizes, strict=True):
-            K[end : end + n, :n] = self.outputs_by_unit(layer, layer.units)
-            end += n
-        return self._settle(K, self.xp.zeros(end), threshold, sizes)
+        n_rows = sum(layer.n_units for layer in layers)
+        return self._settle(layers, None, self.xp.zeros(n_rows), threshold)
 
-    def _settle(self, K, activity, threshold, sizes):
-        """The rows that are kept of groups of these sizes, by one launch."""
+    def _settle(self, layers, X, activity, threshold):
+        """The rows that are kept of groups, each the units of a layer, by one launch."""
+        sizes = [layer.n_units for layer in layers]
+        K, end = self.xp.empty((sum(sizes), max(sizes)), layers[0].hidden_dtype), 0
+        for layer, n in zip(layers, sizes, strict=True):
+            H = self.hidden(self.prepare(layer), layer.units if X is None else X)
+            transpose(self, H, K[end : end + n])
+            end += n
         starts = np.cumsum([0, *sizes], dtype=np.int32)
         found = self.xp.empty(len(activity) + len(sizes), np.int32)
-        numbers = K, activity, np.float64(threshold), self.to_device(starts), found
-        self.launch(novelty.settle(), len(sizes), novelty.SETTLE_THREADS, *numbers)
+        numbers = (
+            K,
+            activity,
+            np.float64(threshold),
+            np.float64(SHIFT),
+            self.to_device(starts),
+            found,
+        )
+        self.launch(novelty.settle(K.dtype), len(sizes), novelty.SETTLE_THREADS, *numbers)
         places, found = starts[:-1] + np.arange(len(sizes)), self.to_host(found)
         return [found[place + 1 : place + 1 + found[place]] for place in places]
 

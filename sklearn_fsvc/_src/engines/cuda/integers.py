@@ -117,10 +117,12 @@ class Bytes:
 
         ``(r + s)(t + s)`` is ``r t + s r + s t + s s``, summed over the rows.
         """
-        lift = self.xp.full(len(self.planes[0]), self.shift**2 / 2 * self.n_rows * self.unit)
+        # Made on the host, where nothing has to be compiled for it.
+        of_both = self.shift**2 / 2 * self.n_rows * self.unit
+        lift = self.xp.asarray(np.full(len(self.planes[0]), of_both))
         if self.shift:
             nothing, n = self.xp.zeros(len(lift)), len(self.planes)
-            ones = self.xp.full((_UNITS, self.planes[0].shape[1]), 0x01010101, "u4")
+            ones = self.xp.asarray(np.full((_UNITS, self.planes[0].shape[1]), 0x01010101, "u4"))
             for i, plane in enumerate(self.planes):
                 sums = self.xp.empty((_UNITS, len(lift)), "i4")
                 self.multiply(plane, ones, sums, False)

@@ -65,7 +65,7 @@ class CudaLayer(ABC):
         """
         width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
         if bias is None:
-            bias = self.xp.full((1, H.shape[1]), affine.offset, H.dtype)
+            bias = self.engine.to_device(np.full((1, H.shape[1]), affine.offset, H.dtype))
         fused = function if function in FUNCTIONS else IDENTITY
         self.engine.launch(
             map_rows(fused.name, is_squared, H.dtype, width), _grid(H, units, width), THREADS,
@@ -189,9 +189,14 @@ def pack_rows(engine, X, item, multiple, step):
     """Rows feature by feature, padded: see `kernels.cuda.manhattan.pack`."""
     items = round_up(_n_items(X.shape[1], item), step)
     packed = engine.xp.empty((items, round_up(len(X), multiple)), item)
-    grid = tuple(n_parts(size, SQUARE) for size in packed.shape[::-1])
-    engine.launch(pack(item), grid, (SQUARE, 8), X, packed)
+    transpose(engine, X, packed)
     return packed
+
+
+def transpose(engine, X, out):
+    """Rows to the columns of `out`, and zeros where it has more."""
+    grid = tuple(n_parts(size, SQUARE) for size in out.shape[::-1])
+    engine.launch(pack(out.dtype), grid, (SQUARE, 8), X, out)
 
 
 def item_of(layer):

@@ -47,8 +47,9 @@ class Sample:
 
     algebra: Any  # of the arrays
     block: Any  # (n_rows, n_features), float64
-    # (n_rows,): shares of the rows, with the sum 1; 0 for those that are far from all others.
-    weight: Any
+    # (n_rows,), of the host: shares of the rows, with the sum 1; 0 for those that are far from all
+    # others. What is small is computed there: a GPU would compile a kernel for each step.
+    weight: np.ndarray
     mean: np.ndarray  # (n_features,), of the host
     total: float  # rows that the sample stands for: the sum of their weights
     # That of `block`: a power of two, 1 unless squares of squares would be no numbers.
@@ -71,7 +72,7 @@ class Sample:
             block *= algebra.xp.asarray(feature_weights)
         share = np.ones(len(rows)) if weight is None else weight[rows]
         with np.errstate(over="ignore", invalid="ignore"):  # which `check` refuses
-            return cls._centred(algebra, block, algebra.xp.asarray(share), total)
+            return cls._centred(algebra, block, share, total)
 
     @classmethod
     def _centred(cls, algebra, block, share, total):
@@ -79,15 +80,16 @@ class Sample:
         # From the median on, so that no rounding is left where a feature is constant.
         middle = algebra.median(block)
         block -= middle
-        distances = algebra.xp.abs(block).max(axis=1)
-        near = _is_near(distances, algebra)
-        block[~near] = 0  # squares of what is far may be infinite
+        distances = np.maximum(*map(algebra.to_host, (block.max(axis=1), -block.min(axis=1))))
+        near = _is_near(distances)
+        if not near.all():
+            block[algebra.here(~near)] = 0  # squares of what is far may be infinite
         unit = _unit_of(float((distances * near).max()))
         if unit != 1:
             block /= unit
         share = share * near
         share /= share.sum()
-        step = share @ block
+        step = algebra.here(share) @ block
         block -= step
         return cls(algebra, block, share, to_host(middle + unit * step), total, unit)
 
@@ -98,7 +100,7 @@ class Sample:
     @cached_property
     def spread(self):
         """The root of the mean variance of the features; 1 where nothing varies."""
-        squares = self.xp.einsum("ij,ij->i", self.block, self.block)
+        squares = self.algebra.to_host(self.xp.einsum("ij,ij->i", self.block, self.block))
         return self.unit * float(self.weight @ squares / self.block.shape[1]) ** 0.5 or 1.0
 
     def check(self, dtype):
@@ -119,11 +121,13 @@ class Sample:
         of their squares: n where n features vary alike, 1 where all lie on a line, or
         nothing varies at all.
         """
-        Z = self.block[:, features] * self.xp.sqrt(self.weight)[:, None]
+        Z = self.block[:, features] * self.algebra.here(np.sqrt(self.weight))[:, None]
         Z = self.xp.ascontiguousarray(Z.T if Z.shape[1] > Z.shape[0] else Z)
         C = self.algebra.cross(Z, Z)
         squared = float((C * C).sum())
-        return float(C.trace()) ** 2 / squared if squared > 0 else 1.0
+        return (
+            float(self.algebra.to_host(C.diagonal()).sum()) ** 2 / squared if squared > 0 else 1.0
+        )
 
     def deviation(self, fields=None):
         """The standard deviation that units should receive.
@@ -147,19 +151,20 @@ class Sample:
         Returns what each then receives from the mean row, (n_units,).
         """
         xp, spread = self.xp, self.spread
+        here, to_host = self.algebra.here, self.algebra.to_host
         deviation /= spread
         # In units of the spread, for the squares of others may not be numbers of this dtype.
         columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
-        share = self.weight.astype(W.dtype)
-        mean, centre = xp.asarray(self.mean), xp.empty(len(W))
+        share = here(self.weight.astype(W.dtype))
+        mean, centre = here(self.mean), xp.empty(len(W))
         step = max(1, _RECEIVED * (1 if xp is np else 4) // len(share))
         for start in range(0, len(W), step):
             w = W[start : start + step]
             received = self.algebra.cross(columns, w.T)
-            found = xp.sqrt(share @ xp.square(received, out=received))
-            found = xp.maximum(found, _FLOOR * xp.sqrt(xp.einsum("ij,ij->i", w, w)))
+            found = np.sqrt(to_host(share @ xp.square(received, out=received)))
+            found = np.maximum(found, _FLOOR * np.sqrt(to_host(xp.einsum("ij,ij->i", w, w))))
             found[found == 0] = 1  # no weights
-            w *= (deviation / found)[:, None].astype(W.dtype)
+            w *= here((deviation / found).astype(W.dtype))[:, None]
             centre[start : start + step] = w @ mean
         return to_host(centre)
 
@@ -175,7 +180,7 @@ def _unit_of(peak):
     return 1.0 if abs(exponent) < _NEAR_ONE else math.ldexp(1.0, exponent - 1)
 
 
-def _is_near(distances, algebra):
+def _is_near(distances):
     """Which rows lie where most do, by distances from the median row: all, where most coincide."""
-    usual = algebra.median(distances)
+    usual = np.median(distances)
     return (distances / _FARTHEST <= usual) | (usual == 0)

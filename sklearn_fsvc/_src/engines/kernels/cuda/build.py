@@ -11,7 +11,7 @@ import numpy as np
 
 from ....layers import RESPONSES
 from .. import ptx
-from . import elementwise, integers, manhattan, novelty, patches
+from . import elementwise, hashes, integers, manhattan, novelty, patches
 
 FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
 INT, FLAG = "<i8", "<i4"
@@ -19,9 +19,15 @@ INT, FLAG = "<i8", "<i4"
 
 def kernels():
     """(kernel, types of its arguments) of all that layers launch."""
-    for make in (_distances, _elementwise, _integers, _patches):
+    for make in (_distances, _elementwise, _integers, _patches, _rows):
         yield from make()
-    yield novelty.settle(), (_array("<f8"), _array("<f8", 1), "<f8", *[_array("<i4", 1)] * 2)
+
+
+def _rows():
+    lines = _array("<i4", 1), _array("<i4", 1)
+    for dtype in FLOATS:
+        yield novelty.settle(dtype), (_array(dtype.str), _array("<f8", 1), "<f8", "<f8", *lines)
+    yield hashes.sum_bits(), (_array("<u8"), _array("<u8", 1), _array("<u8", 1))
 
 
 def _distances():

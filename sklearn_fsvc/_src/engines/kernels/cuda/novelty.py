@@ -8,11 +8,17 @@ SETTLE_THREADS = 1024
 
 
 @deferred
-def settle():
+def settle(dtype):
     """Kernel: the sequential rule of novelty among the rows of each group.
 
     In order, a row whose activity is still under the threshold is kept and adds its own
-    outputs to the activities of the rows after it. A block of SETTLE_THREADS for each group.
+    outputs, rounded by adding `shift` and taking it away, to the activities of the rows after it.
+    A block of SETTLE_THREADS for each group.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Of the outputs.
     """
     global cuda  # where the simulator looks for it
     from ..language import cuda, jit
@@ -20,7 +26,7 @@ def settle():
     THREADS_ = SETTLE_THREADS
 
     @jit(THREADS_)
-    def kernel(K, activity, threshold, starts, kept):
+    def kernel(K, activity, threshold, shift, starts, kept):
         # starts (groups + 1,) IN: the first row of each group, and the end. K (units, rows of the
         # largest group) IN: unit i is row i. activity (rows,) IN OUT. kept (groups + rows,) OUT:
         # of each group how many, and which of its rows
@@ -51,7 +57,7 @@ def settle():
             after = row + 1
             j = after + (thread - after) % THREADS_
             while j < n:
-                activity[begin + j] += K[begin + row, j]
+                activity[begin + j] += (np.float64(K[begin + row, j]) + shift) - shift
                 j += THREADS_
             cuda.syncthreads()
         if thread == 0:
