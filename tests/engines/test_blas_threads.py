@@ -21,7 +21,7 @@ from sklearn_fsvc._src.units.weights import chance
 
 def threads():
     """Of each BLAS of the process."""
-    return {library.get_num_threads() for library in blas_threads._libraries()}
+    return {get() for get, _ in blas_threads._libraries()}
 
 
 @pytest.fixture
@@ -77,6 +77,31 @@ def test_more_are_not_taken_than_were_allowed(allowed):
         assert (kept.allowed, threads()) == (3, {3})
 
 
+def test_the_limit_holds_whichever_thread_asks(allowed):
+    """threadpoolctl lets the first thread alone set the number."""
+    found = []
+
+    def ask():
+        with at_most(1):
+            found.append(threads())
+
+    with at_most(2):
+        pass
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert found == [{1}]
+    assert threads() == {3}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sizes_and_factors_that_are_equal_are_told_apart(dtype):
+    C = np.ones((1, 1), dtype, order="F")
+    for factor, keep in ((1.0, 1.0), (2.0, 1.0)):
+        HOST.gemm(C, 2 * np.ones((1, 1), dtype), 2 * np.ones((1, 1), dtype), factor, keep)
+    assert C[0, 0] == 13
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_process_has_what_was_allowed():
     code = (
@@ -87,7 +112,7 @@ def test_a_child_process_has_what_was_allowed():
         "with blas_threads.at_most(1):\n"
         "    child = os.fork()\n"
         "    if not child:\n"
-        "        numbers = {l.get_num_threads() for l in blas_threads._libraries()}\n"
+        "        numbers = {get() for get, _ in blas_threads._libraries()}\n"
         "        with blas_threads.at_most(1):\n"
         "            pass\n"
         "        os._exit(numbers != {3})\n"
@@ -242,9 +267,35 @@ def test_a_matrix_without_a_factor_is_found_out(small_parts):
         assert not HOST.factorise(A)
 
 
-def test_symmetric_products_read_the_lower_triangle(rng):
-    A, B = rng.normal(size=(8, 8)), rng.normal(size=(8, 3))
+@pytest.mark.parametrize("n", [1, 3, 9])
+def test_symmetric_products_read_the_lower_triangle(rng, n):
+    A, B = rng.normal(size=(8, 8)), rng.normal(size=(8, n))
     lower = np.asfortranarray(np.tril(A) + np.triu(np.full((8, 8), np.nan), 1))
     expected = (np.tril(A) + np.tril(A, -1).T) @ B
     np.testing.assert_allclose(HOST.symmetric_product(lower, B), expected)
     np.testing.assert_allclose(HOST.symmetric_product(lower, np.asfortranarray(B)), expected)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("order", "CF")
+def test_one_column_is_solved_for_as_several_are(rng, n, transposed, unit, order):
+    L = np.tril(rng.normal(size=(9, 9))) + 4 * np.eye(9)
+    L = np.array(L + np.triu(np.full((9, 9), np.nan), 1), order=order)
+    whole = np.array(rng.normal(size=(9, 5)), order=order)
+    B, exactly = whole[:, 1 : 1 + n], np.tril(L)
+    if unit:
+        np.fill_diagonal(exactly, 1)
+    expected = np.linalg.solve(exactly.T if transposed else exactly, B)
+    HOST.solve_lower(L, B, transposed, unit)
+    np.testing.assert_allclose(whole[:, 1 : 1 + n], expected)
+
+
+def test_a_matrix_is_added_below_the_diagonal(monkeypatch, rng):
+    monkeypatch.setattr(algebra, "_ADDED", 40)
+    C, A = (np.asfortranarray(rng.normal(size=(50, 30))) for _ in range(2))
+    expected, before = np.tril(C + A), C.copy()
+    HOST.add_lower(C, A.astype(np.float32))
+    np.testing.assert_allclose(np.tril(C), expected, atol=1e-6)
+    assert (C[:16, 16:] == before[:16, 16:]).all()  # above, it is not even looked at

@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 import naive
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.solution import warn_of
@@ -328,6 +329,39 @@ def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
     for found, expected in zip(coarse, solved(s, 0.1, engine), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
         assert (found != expected).any()
+
+
+@pytest.mark.parametrize(
+    ("times", "beside", "off"), [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)]
+)
+def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
+    engine, narrow, times, beside, off
+):
+    """Penalties are so many times the rounding; what is beside takes the factor as it is."""
+    H, Y, _ = narrow
+    s = statistics(H, Y, engine=engine)
+    alpha = times * s.rounding * float(s.gram.diagonal().sum())
+    dtypes = []
+    also = (lambda whiten, half: dtypes.append(half.dtype)) if beside else None
+    found = engine.to_host(s.solve(alpha, also=also).W)
+    s.room = 0
+    expected = engine.to_host(s.solve(alpha).W)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=off * np.abs(expected).max())
+    assert (found != expected).any() == (off > 0)
+    assert dtypes == [np.dtype(np.float32 if off else float)] * beside
+
+
+def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narrow):
+    H, Y, _ = narrow
+    steps = Steps(8, is_signed=True)
+    H = (np.round(H * steps.scale) / steps.scale).astype(np.float32)
+    s = RidgeStatistics(200, 4, engine.algebra, steps=steps)
+    s.update(engine.to_device(H.copy()), engine.to_device(Y))
+    found = solved(s, 1.0, engine)
+    s.room = 0
+    for each, expected in zip(found, solved(s, 1.0, engine), strict=True):
+        np.testing.assert_allclose(each, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+        assert (each != expected).any()
 
 
 def test_they_travel_as_host_arrays(engine, data):

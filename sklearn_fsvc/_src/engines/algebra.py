@@ -36,10 +36,14 @@ EDGE, _LEAST_EDGE = 512, 128
 _TINY = 2**13
 # Such products that take less time than to see to the threads of the libraries.
 _FEW_TINY, _FEW_ROWS = 8, 8
+# Columns for which a matrix is read once for each, which takes less time than to copy it for all.
+_FEW_COLUMNS = 4
 # Order up to which a factor is one call.
 _WHOLE = 512
 # Multiplications from which compiled loops for bytes are worth their way from the disk.
 _MANY_BYTES = 2**28
+# Numbers that are worth a thread where a matrix is added to another.
+_ADDED = 2**18
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
 _SUMS, _ROWS = 4, 256
 
@@ -104,6 +108,17 @@ class HostAlgebra:
         _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
 
     @staticmethod
+    def add_lower(C, A):
+        """Add A to C, in place, at least on and below its diagonal. Columns are contiguous."""
+
+        def add(columns):
+            below = slice(columns.start, None), columns
+            part = C[below]
+            part += A[below]
+
+        _share(add, _cut(C.shape[1], 1 + A.size // _ADDED))
+
+    @staticmethod
     def split(A):
         """An array as the sum of parts that `gemm_split` takes."""
         return (A,)
@@ -150,6 +165,10 @@ class HostAlgebra:
         """A B for the symmetric matrix of which A has the lower triangle, a new array."""
         B = np.asfortranarray(B)
         C = np.zeros(B.shape, B.dtype, order="F")
+        if B.shape[1] <= _FEW_COLUMNS:
+            for b, c in zip(B.T, C.T, strict=True):
+                call("symv", A.dtype, "L", len(A), 1.0, A, layout(A)[1], b, 1, 0.0, c, 1)
+            return C
         call(
             "symm", A.dtype, "L", "L", *B.shape, 1.0, A, layout(A)[1], B, layout(B)[1], 0.0, C,
             layout(C)[1],
@@ -307,6 +326,10 @@ def _syrk_by_sums(C, A, factor, keep, n_sums):
 
 def _trsm(L, B, transposed, unit):
     (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
+    if B.shape[1] == 1:  # in a fifth of the time: nothing is copied
+        is_transposed, step = transposed ^ of_L, max(1, B.strides[0] // B.itemsize)
+        call("trsv", B.dtype, "LU"[of_L], "NT"[is_transposed], "NU"[unit], len(L), L, ldl, B, step)
+        return
     # From the right, where the rows of B are contiguous: x' L' = B'.
     side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
     is_transposed = transposed ^ of_B ^ of_L

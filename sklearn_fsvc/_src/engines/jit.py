@@ -53,6 +53,7 @@ class JitEngine(HostEngine):
 
     name = "jit"
     packages = ("numba",)
+    group_bytes = 2**25  # some classes of some hundred rows; larger ones take longer than in rounds
 
     def why_unavailable(self):
         try:

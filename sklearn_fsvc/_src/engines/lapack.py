@@ -6,7 +6,7 @@ by ctypes lets the interpreter go.
 """
 
 import ctypes
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
@@ -32,6 +32,8 @@ def _routine(name):
 
 # Order from which eigenvectors gain by more threads than one.
 _LARGE = 500
+# Numbers whose places in memory are kept for the next call.
+_KEPT = 2**12
 
 
 def call(name, dtype, *args, most_threads=1):
@@ -40,7 +42,7 @@ def call(name, dtype, *args, most_threads=1):
     Arguments are flags, sizes, factors, arrays, and objects of ctypes, which are written back. The
     library may take so many threads: see `blas_threads`.
     """
-    letter, real = REALS[np.dtype(dtype)]
+    letter, real = REALS[dtype]
     pointers = [_pointer(arg, real) for arg in args]
     with at_most(most_threads):
         _routine(letter + name)(*pointers)
@@ -50,13 +52,20 @@ def _pointer(arg, real):
     """Fortran takes addresses alone."""
     if isinstance(arg, np.ndarray):
         return ctypes.c_void_p(arg.ctypes.data)
-    if isinstance(arg, str):
-        arg = ctypes.c_char(arg.encode())
-    elif isinstance(arg, int):
-        arg = ctypes.c_int(arg)
-    elif isinstance(arg, float):
-        arg = real(arg)
+    if isinstance(arg, (str, int, float)):
+        return _place(type(arg), arg, real)
     return ctypes.byref(arg)
+
+
+@lru_cache(_KEPT)
+def _place(kind, value, real):
+    """Where a flag, a size or a factor lies: most come again, and no routine writes to them.
+
+    Its `kind` tells numbers apart that are equal.
+    """
+    if kind is str:
+        return ctypes.byref(ctypes.c_char(value.encode()))
+    return ctypes.byref((real if issubclass(kind, float) else ctypes.c_int)(value))
 
 
 def layout(A):

@@ -142,7 +142,7 @@ class PackedSymmetric:
                 sums = spare[: part.size].reshape(part.shape, order="F")
                 for row in range(0, len(H), n_rows):
                     self._multiply(H[row : row + n_rows, first + start :], sums, keep=0.0)
-                    part += sums
+                    self.algebra.add_lower(part, sums)
 
     def _multiply(self, H, sums, keep):
         """The leading columns of H'H, below the diagonal, in `sums`, of which a part is kept."""

@@ -14,6 +14,9 @@ FEW = 3
 _ROUNDED = 64
 # How many times the rounding of the sums a penalty is where that of a factor makes no difference.
 _FAR = 10
+# The same where what a coarse factor has left is solved for: then W is off by less than a tenth of
+# what the rounding of the sums does to it (eight tables of regression).
+_NEAR = 0.3
 # How often what a coarse factor has left is solved for.
 _STEPS = 2
 
@@ -30,13 +33,13 @@ class RidgeStatistics(Moments):
         gram.add_to_diagonal(alpha)
         return gram
 
-    def _factor(self, alpha, margin=1.0, is_last=False, in_float32=False):
+    def _factor(self, alpha, margin=1.0, is_last=False, far=np.inf):
         """The lower factor of the normal matrix; None where it is too ill-conditioned.
 
         That is, where its reciprocal condition is less than `margin` times the epsilon. In
         the place of the statistics if that `is_last` that is done with them, and the factor is
-        sure, or there is no room for a copy. If wanted `in_float32`, it is, where the sums were
-        rounded to it, and the penalty is far above that.
+        sure, or there is no room for a copy. It is in float32 where the sums or H itself were
+        rounded, and the penalty is more than `far` times what that rounds.
         """
         # But for rounding, no eigenvalue is less than alpha, and none more than their sum.
         largest = float(
@@ -45,8 +48,9 @@ class RidgeStatistics(Moments):
         least = margin * np.finfo(float).eps * largest
         is_sure = alpha - _ROUNDED * self.rounding * largest > 2 * least
         in_place = is_last and (is_sure or not self._has_room(self.gram.nbytes(len(self.h))))
-        is_far = self.is_coarse and alpha > _FAR * self.rounding * largest
-        dtype = np.float32 if in_float32 and is_far else np.float64
+        rounding = max(self.rounding, float(np.finfo(np.float32).eps))
+        is_far = self.is_rounded and alpha > far * rounding * largest
+        dtype = np.float32 if is_far else np.float64
         in_place = in_place and dtype == np.float64
         matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy(dtype))
         if in_place:
@@ -62,6 +66,11 @@ class RidgeStatistics(Moments):
     def is_coarse(self):
         """Whether some of the sums were rounded more than float64 rounds."""
         return bool(self.rounding > np.finfo(np.float64).eps)
+
+    @property
+    def is_rounded(self):
+        """Whether the sums are coarse, or exact ones of activations that were rounded to steps."""
+        return self.is_coarse or self.steps is not None
 
     @property
     def may_be_finer(self):
@@ -122,7 +131,10 @@ class RidgeStatistics(Moments):
 
         One that `is_compared` with others has no more digits than the sums.
         """
-        factor = self._factor(alpha, is_last=is_last, in_float32=is_compared or self._refines)
+        far = _FAR if is_compared else self._far(also)
+        factor = self._factor(alpha, is_last=is_last, far=far)
+        if factor is None and far < _FAR:
+            factor = self._factor(alpha, is_last=is_last)
         if factor is None:
             return None
         is_refined = factor.dtype == np.float32 and not is_compared
@@ -136,10 +148,14 @@ class RidgeStatistics(Moments):
             W = self._refined(W.astype(np.float64), alpha, factor)
         return self._solution(W)
 
-    @property
-    def _refines(self):
-        """Whether there is room for a coarse factor beside the sums, and all are in one place."""
-        return self.gram.team is None and self._has_room(2 * self.gram.nbytes(len(self.h)))
+    def _far(self, also):
+        """As of `_factor`, for a factor that is refined: not without room for it beside the sums.
+
+        What else takes the factor has it as it is. All must be in one place.
+        """
+        if self.gram.team is not None or not self._has_room(2 * self.gram.nbytes(len(self.h))):
+            return np.inf
+        return _NEAR if self.is_coarse and also is None else _FAR
 
     def _refined(self, W, alpha, factor):
         """W of a factor in float32, as good as that of one in float64: by what it leaves."""

@@ -44,8 +44,8 @@ class Unseen:
         """Find them; `RidgeStatistics` calls it ``also``."""
         s, engine, m = self._statistics, self.job.engine, len(half)
         algebra, sizes = s.algebra, sizes or (m,)
-        # A factor of sums that were rounded to float32 has no more digits.
-        dtype = np.float32 if s.is_coarse else np.float64
+        # Sums that were rounded to float32 have no more digits, nor has a factor in float32.
+        dtype = np.float32 if s.is_coarse else half.dtype
         half, mean_h = half.astype(dtype), s.mean[:m].astype(dtype)
         mean_y = algebra.to_host(s.y / s.n)
 

@@ -88,6 +88,10 @@ class CuPyAlgebra:
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
 
     @staticmethod
+    def add_lower(C, A):
+        C += A
+
+    @staticmethod
     def fast_bits():
         return 8, 15
 
