@@ -47,7 +47,7 @@ def _instruction():
 
 def has_bytes():
     """Whether this processor multiplies bytes: much faster than floats."""
-    return _instruction() == "vnni"
+    return _instruction() in ("vnni", "udot")
 
 
 def has_integers(steps):
@@ -77,15 +77,15 @@ def _add_gram(blocks, H, steps):
     if steps.bits == 8:
         zero = steps.zero if integers.HAS_BYTES else 0
         (words,), (totals,) = _packed(H, steps, zero, integers, "pack", 1)
-        # One side of bytes is read less 128: see `kernels.integers`.
-        lost, none = (128.0 if integers.HAS_BYTES else 0.0) * totals, np.zeros(len(totals))
-        more = (-lost, none) if steps.is_signed else (none, lost)
+        # Sums of the products of q, made of those of q + zero - LESS and q + zero.
+        other, n_rows = zero - integers.LESS, words.shape[1] * integers.EACH
+        more = -zero * totals - n_rows * zero * other, -other * totals
         multiply = partial(integers.add_products, words)
     else:
         (high, low), (of_high, of_low) = _packed(H, steps, steps.zero, integers, "split", 2)
         # Sums of the products of q, made of those of q + zero.
         less = -steps.zero * (128 * of_high + of_low)
-        lost = 128 * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
+        lost = integers.LESS * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
         more, multiply = (less, less + lost), partial(integers.add_split_products, high, low)
 
     def add(part):
