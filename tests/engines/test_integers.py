@@ -72,6 +72,25 @@ def test_the_largest_sums_fit(steps, way):
     np.testing.assert_array_equal(np.tril(gram.full()), np.tril(q.T @ q) / steps.scale**2)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "platform", "fast", "taken"),
+    [
+        ("vnni", "linux", (8,), [8, 15]),
+        ("udot", "linux", (8,), [8, 15]),
+        ("udot", "darwin", (), [8, 15]),
+        ("sad", "linux", (), [8]),
+        ("portable", "linux", (), []),
+        (None, "linux", (), []),
+    ],
+)
+def test_what_each_processor_takes(monkeypatch, instruction, platform, fast, taken):
+    """What "auto" may choose, and of what integers products are made."""
+    monkeypatch.setattr(integers, "_instruction", lambda: instruction)
+    monkeypatch.setattr("sys.platform", platform)
+    assert HOST.fast_bits() == fast
+    assert [bits for bits in (8, 15) if integers.has_integers(Steps(bits, False))] == taken
+
+
 # What other processors have: its name for LLVM, its features, what is found, and the bits by it.
 AVX2 = "+sse4.2,+avx,+avx2,+fma"
 PROCESSORS = {
@@ -130,7 +149,7 @@ def loops_of_arm(monkeypatch, tmp_path):
 
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     for module in (target, terms):
-        monkeypatch.setattr(module, "TARGET", target.Target(16, True, "udot", 32))
+        monkeypatch.setattr(module, "TARGET", target.Target(16, True, "udot", is_arm=True))
     spec = spec_from_file_location(f"{kernels.__name__}.integers_of_arm", ours.__file__)
     loops = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, loops)

@@ -5,6 +5,7 @@ their products are exact: in integers, by an instruction for bytes (those of 15 
 or for pairs of 16 bits; in floats, for as many rows as the digits of the float can hold.
 """
 
+import sys
 from functools import cache, partial
 
 import numpy as np
@@ -46,13 +47,21 @@ def _instruction():
 
 
 def has_bytes():
-    """Whether this processor multiplies bytes: much faster than floats."""
+    """Whether products of bytes are much faster than those of floats here.
+
+    Apple's processors multiply bytes as well, but its library has a unit of its own for matrices of
+    floats, beside which nobody has measured them.
+    """
+    return _multiplies_bytes() and sys.platform != "darwin"
+
+
+def _multiplies_bytes():
     return _instruction() in ("vnni", "udot")
 
 
 def has_integers(steps):
     """Whether there is a loop for such integers that is faster than exact products of floats."""
-    return has_bytes() or (steps.bits == 8 and _instruction() == "sad")
+    return _multiplies_bytes() or (steps.bits == 8 and _instruction() == "sad")
 
 
 def add_gram(blocks, H, steps):

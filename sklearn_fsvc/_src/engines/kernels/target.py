@@ -28,26 +28,31 @@ class Target:
     """What the processor that numba compiles for can do.
 
     `width` is the vector width in bytes; `fma` whether a fused multiply-add exists;
-    `uint8` the way absolute differences of bytes are summed; `registers` how many vectors
-    are at hand.
+    `uint8` the way absolute differences of bytes are summed; `is_arm` whether it is one of
+    Arm, of 64 bits.
     """
 
     width: int
     fma: bool
     uint8: str
-    registers: int
+    is_arm: bool = False
+
+    @property
+    def registers(self):
+        """How many vectors are at hand."""
+        return 32 if self.width == 64 or self.is_arm else 16
 
     @classmethod
     def of(cls, triple, name, features):
         """Read what LLVM says of a processor: its name, and features such as "+avx2,-avx512f"."""
         if triple.startswith(("aarch64", "arm64")):
-            return cls(16, True, _of_arm(triple, name, features), 32)
+            return cls(16, True, _of_arm(triple, name, features), is_arm=True)
         has = {f[1:] for f in features.split(",") if f.startswith("+")}
         x86 = triple.startswith(("x86_64", "i686"))
         width = 64 if {"avx512f", "avx512bw"} <= has else 32 if "avx2" in has else 16
         vnni = {64: "avx512vnni", 32: "avxvnni"}.get(width) in has
         uint8 = "portable" if not x86 else "vnni" if vnni else "sad"
-        return cls(width, "fma" in has or not x86, uint8, 32 if width == 64 else 16)
+        return cls(width, "fma" in has or not x86, uint8)
 
 
 def _of_arm(triple, name, features):

@@ -39,7 +39,10 @@ def multiply_add(b, x, y, z):
 def minimum(b, acc, x, c, one):
     # min runs where add runs; the multiply-adder next to it is idle and adds as well,
     # with the same rounding. `one` is an argument so that LLVM cannot fold it away.
-    least = b.select(b.fcmp_ordered("<", x, c), x, c)
+    if TARGET.is_arm:  # one instruction, where to compare and select would be two
+        least = _call(b, f"llvm.minimum.{_suffix(acc.type)}", acc.type, x, c)
+    else:
+        least = b.select(b.fcmp_ordered("<", x, c), x, c)
     return _fma(b, least, one, acc) if TARGET.fma else b.fadd(acc, least)
 
 
