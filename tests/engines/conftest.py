@@ -1,8 +1,9 @@
-"""The array library of a GPU, where there is one."""
+"""The array library of a GPU, where there is one, and the compiler for Arm."""
 
 import joblib
 import numpy as np
 import pytest
+from llvmlite import binding
 from sklearn.datasets import load_digits
 
 from conftest import usable
@@ -15,6 +16,17 @@ def cupy(request):
     import cupy
 
     return cupy
+
+
+@pytest.fixture(scope="session")
+def llvm_of_arm():
+    """LLVM as a compiler for processors of Arm, whichever this one is."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    try:
+        return binding.Target.from_triple("aarch64-unknown-linux-gnu")
+    except RuntimeError as error:
+        pytest.skip(f"llvmlite here compiles for no processor of Arm ({error})")
 
 
 @pytest.fixture(scope="module")

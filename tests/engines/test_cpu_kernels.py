@@ -19,17 +19,33 @@ X86 = "x86_64-unknown-linux-gnu"
 @pytest.mark.parametrize(
     ("triple", "features", "expected"),
     [
-        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", target.Target(64, True, "vnni")),
-        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", target.Target(64, True, "sad")),
-        (X86, "+avx2,+fma,+avxvnni", target.Target(32, True, "vnni")),
-        (X86, "+avx2,+fma,-avx512f", target.Target(32, True, "sad")),
-        (X86, "+sse2", target.Target(16, False, "sad")),
-        ("aarch64-apple-darwin", "+neon", target.Target(16, True, "portable")),
-        (X86, "", target.Target(16, False, "sad")),
+        (X86, "+avx512f,+avx512bw,+avx512vnni,+fma,+avx2", (64, True, "vnni")),
+        (X86, "+avx512f,+avx512bw,-avx512vnni,+fma,+avx2", (64, True, "sad")),
+        (X86, "+avx2,+fma,+avxvnni", (32, True, "vnni")),
+        (X86, "+avx2,+fma,-avx512f", (32, True, "sad")),
+        (X86, "+sse2", (16, False, "sad")),
+        (X86, "", (16, False, "sad")),
+        ("riscv64-unknown-linux-gnu", "+v", (16, True, "portable")),
     ],
 )
 def test_target(triple, features, expected):
-    assert target.Target.from_features(triple, features) == expected
+    assert target.Target.of(triple, "generic", features) == target.Target(*expected)
+
+
+# Features are what LLVM lists of the machine: on Linux not this one, on macOS none.
+@pytest.mark.parametrize(
+    ("triple", "name", "features", "uint8"),
+    [
+        ("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", "udot"),
+        ("aarch64-unknown-linux-gnu", "cortex-a72", "+neon", "portable"),
+        ("aarch64-unknown-linux-gnu", "generic", "+neon,+dotprod", "udot"),
+        ("aarch64-unknown-linux-gnu", "generic", "+neon,+sve2", "portable"),
+        ("arm64-apple-darwin23.1.0", "apple-m1", "", "udot"),
+        ("aarch64-pc-windows-msvc", "generic", "", "portable"),
+    ],
+)
+def test_target_of_arm(llvm_of_arm, triple, name, features, uint8):
+    assert target.Target.of(triple, name, features) == target.Target(16, True, uint8, is_arm=True)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +67,11 @@ def test_the_block_that_suits_the_processor(processor, width, is_short, n_featur
 
 
 def _runs_here(instruction):
-    allowed = {"vnni": {"vnni", "sad", "portable"}, "sad": {"sad", "portable"}}
-    return instruction in allowed.get(target.TARGET.uint8, {"portable"})
+    own = target.TARGET.uint8
+    return instruction in (own, "portable") or (own, instruction) == ("vnni", "sad")
 
 
-@pytest.mark.parametrize("instruction", ["vnni", "sad", "portable"])
+@pytest.mark.parametrize("instruction", ["vnni", "udot", "sad", "portable"])
 @pytest.mark.parametrize("n_features", [1, 4, 7, 64, 515])
 def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_features):
     if not _runs_here(instruction):
@@ -65,7 +81,8 @@ def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_fea
     C = rng.integers(0, 256, (70, n_features)).astype(np.uint8)
     engine = jit.JitEngine()
     prepared = engine.prepare(RBFLayer(C, kernel="distance"))
-    assert prepared.panels.dtype.itemsize == {"vnni": 4, "sad": 8, "portable": 1}[instruction]
+    items = {"vnni": 4, "udot": 4, "sad": 8, "portable": 1}
+    assert prepared.panels.dtype.itemsize == items[instruction]
     np.testing.assert_array_equal(engine.hidden(prepared, X), naive.distances(X, C, "manhattan"))
 
 
@@ -223,3 +240,19 @@ def test_the_contract_holds_on_older_processors(tmp_path, checks):
         if target.TARGET.width >= width:
             programs.append(CHECK.format(env=env, width=width) + checks)
     run_in_turn(*programs)
+
+
+OF_ARM = """
+import numpy as np, contract
+from sklearn_fsvc._src.engines import jit
+from sklearn_fsvc._src.engines.kernels import target
+target.TARGET = target.Target(16, True, "portable", is_arm=True)  # before `terms` takes it
+engine = jit.JitEngine()
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif("fma" not in jit.JitEngine().details().lower(), reason="without FMA")
+def test_the_contract_holds_with_the_loops_of_arm(tmp_path):
+    """But for bytes, whose instruction other processors do not have."""
+    run_in_turn(OF_ARM + FIRST_BLOCKS + OTHER_BLOCKS, NUMBA_CACHE_DIR=str(tmp_path))

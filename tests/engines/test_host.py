@@ -1,8 +1,30 @@
+import builtins
 import threading
 
 import pytest
+from llvmlite.binding import get_host_cpu_name
 
-from sklearn_fsvc._src.engines.host import map_rows
+from sklearn_fsvc._src.engines.host import map_rows, processor
+
+
+@pytest.mark.parametrize(
+    ("machine", "said", "name"),
+    [
+        ("aarch64", "", get_host_cpu_name()),
+        ("AMD64", "Family 25", "Family 25"),
+        ("s390x", "", "s390x"),
+    ],
+)
+def test_the_name_of_a_processor_without_a_model_name(monkeypatch, machine, said, name):
+    """Those of Arm differ, and what was measured on one says little of another."""
+
+    def nothing(*args, **kwargs):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(builtins, "open", nothing)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("platform.processor", lambda: said)
+    assert processor.__wrapped__() == name
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])

@@ -4,13 +4,17 @@ import os
 import platform
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from llvmlite import binding, ir
 from llvmlite.binding import get_host_cpu_features
 
-from sklearn_fsvc._src.engines import algebra, integers
+from sklearn_fsvc._src.engines import algebra, integers, kernels
 from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.engines.kernels import target, terms
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 
@@ -68,6 +72,25 @@ def test_the_largest_sums_fit(steps, way):
     np.testing.assert_array_equal(np.tril(gram.full()), np.tril(q.T @ q) / steps.scale**2)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "platform", "fast", "taken"),
+    [
+        ("vnni", "linux", (8,), [8, 15]),
+        ("udot", "linux", (8,), [8, 15]),
+        ("udot", "darwin", (), [8, 15]),
+        ("sad", "linux", (), [8]),
+        ("portable", "linux", (), []),
+        (None, "linux", (), []),
+    ],
+)
+def test_what_each_processor_takes(monkeypatch, instruction, platform, fast, taken):
+    """What "auto" may choose, and of what integers products are made."""
+    monkeypatch.setattr(integers, "_instruction", lambda: instruction)
+    monkeypatch.setattr("sys.platform", platform)
+    assert HOST.fast_bits() == fast
+    assert [bits for bits in (8, 15) if integers.has_integers(Steps(bits, False))] == taken
+
+
 # What other processors have: its name for LLVM, its features, what is found, and the bits by it.
 AVX2 = "+sse4.2,+avx,+avx2,+fma"
 PROCESSORS = {
@@ -117,3 +140,66 @@ def test_the_loops_of_other_processors(name, tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout.split("\n")[0] == f"{expected} {15 in bits}"
+
+
+@pytest.fixture
+def loops_of_arm(monkeypatch, tmp_path):
+    """The loops as a processor of Arm with dot products has them, in the place of ours."""
+    from sklearn_fsvc._src.engines.kernels import integers as ours
+
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    for module in (target, terms):
+        monkeypatch.setattr(module, "TARGET", target.Target(16, True, "udot", is_arm=True))
+    spec = spec_from_file_location(f"{kernels.__name__}.integers_of_arm", ours.__file__)
+    loops = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, loops)
+    spec.loader.exec_module(loops)
+    monkeypatch.setattr(kernels, "integers", loops)
+    return loops
+
+
+@pytest.mark.skipif(not hasattr(binding, "create_pass_builder"), reason="of a newer llvmlite")
+@pytest.mark.parametrize("processor", ["neoverse-n1", "apple-m1"])
+def test_the_loop_of_arm_is_dot_products_in_registers(llvm_of_arm, loops_of_arm, processor):
+    module = ir.Module()
+    word, n = terms.I32.as_pointer(), loops_of_arm.I64
+    kind = ir.FunctionType(ir.VoidType(), [word, n, n, n, n, word])
+    function = ir.Function(module, kind, "products")
+    b = ir.IRBuilder(function.append_basic_block())
+    words, n_words, group, other, first, out = function.args
+    shape = b.insert_value(ir.Constant(ir.ArrayType(n, 3), ir.Undefined), n_words, 1)
+    words = SimpleNamespace(data=words, shape=shape)
+    products = loops_of_arm.Products(b, words, group, words, other, first)
+    products.into(SimpleNamespace(data=out))
+    b.ret_void()
+    code = binding.parse_assembly(str(module))
+    code.verify()
+    machine = llvm_of_arm.create_target_machine(processor, opt=3)
+    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(3))
+    passes.getModulePassManager().run(code, passes)
+    assembly = machine.emit_assembly(code).split("\n")
+    assert sum("udot" in line and ".4b[" in line for line in assembly) == 16
+    assert not any("sp" in line for line in assembly), "spills"
+
+
+def dot_product(b, acc, x, c):
+    """What `udot` does, of instructions that each processor has."""
+    many = ir.VectorType(terms.I32, 16)
+    x, c = (b.zext(b.bitcast(v, ir.VectorType(terms.I8, 16)), many) for v in (x, c))
+    products = b.mul(x, c)
+    for r in range(4):
+        each = ir.Constant(acc.type, list(range(r, 16, 4)))
+        acc = b.add(acc, b.shuffle_vector(products, products, each))
+    return acc
+
+
+@pytest.mark.parametrize("bits", [8, pytest.param(15, marks=pytest.mark.exhaustive)])
+def test_sums_by_the_loops_of_arm(loops_of_arm, monkeypatch, bits):
+    monkeypatch.setattr(terms, "bytes_product", dot_product)
+    for is_signed in (False, True):
+        steps = Steps(bits, is_signed)
+        for shape in ((1, 1), (1003, 70), (integers.MOST_ROWS + 5, 3)):
+            H, q = rounded(steps, *shape)
+            gram = np.zeros((shape[1], shape[1]), order="F")
+            integers.add_gram([(0, gram)], H, steps)
+            np.testing.assert_array_equal(np.tril(gram) * steps.scale**2, np.tril(q.T @ q))

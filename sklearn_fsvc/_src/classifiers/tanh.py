@@ -69,9 +69,9 @@ class TanhClassifier(NetworkClassifier):
         Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
         predict alike, and sums of their products over rows without weights are exact: the same
         bits in whatever order rows come. "float" keeps the activations as they are. "auto"
-        takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI), where the
-        penalty is so large that rounding makes no difference; H'H takes a third of the time then,
-        on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.
+        takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
+        Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
+        the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.
     random_state : int, RandomState or None, default=None
         Seed of the weights; the same seed gives the same model on every device.
     device : str, default="auto"

@@ -3,6 +3,7 @@
 import platform
 import time
 from collections import defaultdict
+from contextlib import suppress
 from functools import cache, partial
 
 import numpy as np
@@ -28,6 +29,11 @@ def processor():
         with open("/proc/cpuinfo") as lines:
             return next(line.split(":")[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
+        if platform.machine() in ("aarch64", "arm64"):  # Linux and macOS say no more than that
+            with suppress(ImportError):
+                from llvmlite.binding import get_host_cpu_name
+
+                return get_host_cpu_name()
         return platform.processor() or platform.machine()
 
 

@@ -5,6 +5,7 @@ their products are exact: in integers, by an instruction for bytes (those of 15 
 or for pairs of 16 bits; in floats, for as many rows as the digits of the float can hold.
 """
 
+import sys
 from functools import cache, partial
 
 import numpy as np
@@ -46,13 +47,21 @@ def _instruction():
 
 
 def has_bytes():
-    """Whether this processor multiplies bytes: much faster than floats."""
-    return _instruction() == "vnni"
+    """Whether products of bytes are much faster than those of floats here.
+
+    Apple's processors multiply bytes as well, but its library has a unit of its own for matrices of
+    floats, beside which nobody has measured them.
+    """
+    return _multiplies_bytes() and sys.platform != "darwin"
+
+
+def _multiplies_bytes():
+    return _instruction() in ("vnni", "udot")
 
 
 def has_integers(steps):
     """Whether there is a loop for such integers that is faster than exact products of floats."""
-    return has_bytes() or (steps.bits == 8 and _instruction() == "sad")
+    return _multiplies_bytes() or (steps.bits == 8 and _instruction() == "sad")
 
 
 def add_gram(blocks, H, steps):
@@ -77,15 +86,15 @@ def _add_gram(blocks, H, steps):
     if steps.bits == 8:
         zero = steps.zero if integers.HAS_BYTES else 0
         (words,), (totals,) = _packed(H, steps, zero, integers, "pack", 1)
-        # One side of bytes is read less 128: see `kernels.integers`.
-        lost, none = (128.0 if integers.HAS_BYTES else 0.0) * totals, np.zeros(len(totals))
-        more = (-lost, none) if steps.is_signed else (none, lost)
+        # Sums of the products of q, made of those of q + zero - LESS and q + zero.
+        other, n_rows = zero - integers.LESS, words.shape[1] * integers.EACH
+        more = -zero * totals - n_rows * zero * other, -other * totals
         multiply = partial(integers.add_products, words)
     else:
         (high, low), (of_high, of_low) = _packed(H, steps, steps.zero, integers, "split", 2)
         # Sums of the products of q, made of those of q + zero.
         less = -steps.zero * (128 * of_high + of_low)
-        lost = 128 * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
+        lost = integers.LESS * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
         more, multiply = (less, less + lost), partial(integers.add_split_products, high, low)
 
     def add(part):

@@ -79,6 +79,7 @@ class JitEngine(HostEngine):
 
         how = {
             "vnni": "minima of 4 bytes a lane, VNNI",
+            "udot": "minima of 4 bytes a lane, udot",
             "sad": "absolute differences of 8 bytes a lane, psadbw",
             "portable": "a portable loop",
         }[TARGET.uint8]
@@ -267,7 +268,7 @@ def _call(kernel, *args):
 
 
 def uint8_instruction():
-    """How bytes are summed on this processor: "vnni", "sad" or "portable"."""
+    """How bytes are summed on this processor: "vnni", "udot", "sad" or "portable"."""
     from .kernels.target import TARGET
 
     return TARGET.uint8
@@ -277,7 +278,8 @@ def _item(layer):
     """dtype of one kernel item: a float, or the bytes that one lane adds up in a step."""
     if layer.units.dtype != np.uint8:
         return layer.units.dtype
-    return np.dtype({"vnni": "u4", "sad": "u8", "portable": "u1"}[uint8_instruction()])
+    items = {"vnni": "u4", "udot": "u4", "sad": "u8", "portable": "u1"}
+    return np.dtype(items[uint8_instruction()])
 
 
 def _choose(cpu, layer, item, shape):

@@ -3,12 +3,13 @@
 `pack` lays activations of 8 bits out in groups of units. One word is what an instruction multiplies
 and adds up in one step, in integers of 32 bits:
 
-    words (groups, rows / 4, units of a group)      the bytes of four rows: vpdpbusd
+    words (groups, rows / 4, units of a group)      the bytes of four rows: vpdpbusd, udot
     words (groups, rows / 2, units of a group)      integers of 16 bits of two rows: pmaddwd
 
 The first instruction (AVX-512 VNNI, AVX-VNNI) takes bytes without a sign times bytes with one. Ours
 have none, so that one side is read less 128. What this takes away is put back from the sums of the
-units. The second is what other x86 processors have (SSE2, AVX2, AVX-512).
+units. The second (dot products of Arm) takes bytes without a sign on both sides. The third is what
+other x86 processors have (SSE2, AVX2, AVX-512).
 
 Activations of 15 bits are two bytes, 128 times the high one and the low one of 7 bits, each packed
 for itself: four products of bytes.
@@ -25,16 +26,18 @@ from numba.np.arrayobj import make_array
 
 from . import terms
 from .compiling import FLOATS, jit, named
-from .target import TARGET
+from .target import BYTES, TARGET
 from .terms import I32
 
 I64 = ir.IntType(64)
-# Whether there is an instruction for bytes; the rows of a word, and the bits of each.
-HAS_BYTES = TARGET.uint8 == "vnni"
+# Whether there is an instruction for bytes, and what it reads one side less; the rows of a word,
+# and the bits of each.
+HAS_BYTES = TARGET.uint8 in BYTES
+LESS = 128 if TARGET.uint8 == "vnni" else 0
 EACH, BITS = (4, 8) if HAS_BYTES else (2, 16)
 MASK = 2**BITS - 1
 # Columns and vectors of units whose sums are in registers together: 16 of 32, or 8 of 16.
-COLUMNS, VECTORS = (8, 2) if TARGET.width == 64 else (4, 2)
+COLUMNS, VECTORS = (8, 2) if TARGET.registers == 32 else (4, 2)
 LANES = TARGET.width // 4
 GROUP = VECTORS * LANES
 # Groups that stay in the second cache while columns meet them.
@@ -43,7 +46,7 @@ _BLOCK = 8
 _SIGNS = -(2**31) + 0x808080
 
 
-class _Products:
+class Products:
     """The sums of a group of units times some columns, while the code is emitted."""
 
     def __init__(self, b, words, group, columns, other, first):
@@ -58,17 +61,27 @@ class _Products:
         step = b.add(b.mul(group, self.n_words), k)
         return b.gep(words.data, [b.add(b.mul(step, I64(GROUP)), unit)])
 
-    def _units(self, k, v):
-        """The words of a vector of units; bytes less 128."""
-        b, pointer = self.b, self._word(self.words, self.group, k, I64(v * LANES))
-        vector = b.load(b.bitcast(pointer, self.vector.as_pointer()), align=4)
-        return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES)) if HAS_BYTES else vector
+    def _vector(self, pointer):
+        return self.b.load(self.b.bitcast(pointer, self.vector.as_pointer()), align=4)
 
-    def _column(self, k, c):
-        """The word of a column, in all lanes."""
-        b, column = self.b, self.b.add(self.first, I64(c))
-        word = self._word(self.columns, self.other, k, column)
-        return terms.splat(b, self.vector, b.load(word))
+    def _units(self, k, v):
+        """The words of a vector of units, bytes less `LESS`."""
+        b, pointer = self.b, self._word(self.words, self.group, k, I64(v * LANES))
+        vector = self._vector(pointer)
+        return b.xor(vector, ir.Constant(self.vector, [_SIGNS] * LANES)) if LESS else vector
+
+    def _columns(self, k):
+        """The word of each column, in all lanes: for `udot` a lane of a vector, else a load."""
+        b, first = self.b, self._word(self.columns, self.other, k, self.first)
+        for c in range(COLUMNS):
+            place = b.gep(first, [I64(c)])
+            if TARGET.uint8 != "udot":
+                yield terms.splat(b, self.vector, b.load(place))
+                continue
+            if c % LANES == 0:
+                vector = self._vector(place)
+            lanes = ir.Constant(ir.VectorType(I32, LANES), [c % LANES] * LANES)
+            yield b.shuffle_vector(vector, vector, lanes)
 
     def into(self, out):
         """Put them into an array (columns, units) of 32-bit integers."""
@@ -80,8 +93,7 @@ class _Products:
             b.store(zero, sums[g])
         with cgutils.for_range(b, self.n_words) as loop:
             units = [self._units(loop.index, v) for v in range(VECTORS)]
-            for c in range(COLUMNS):
-                column = self._column(loop.index, c)
+            for c, column in enumerate(self._columns(loop.index)):
                 for v in range(VECTORS):
                     b.store(multiply(b, b.load(sums[c, v]), column, units[v]), sums[c, v])
         for c, v in grid:
@@ -99,7 +111,7 @@ def _products(context, words, group, columns, other, first, out):
             make_array(kind)(context, b, value) if isinstance(kind, types.Array) else value
             for kind, value in zip(signature.args, args, strict=True)
         ]
-        _Products(b, *arrays[:5]).into(arrays[5])
+        Products(b, *arrays[:5]).into(arrays[5])
         return context.get_dummy_value()
 
     return signature, codegen

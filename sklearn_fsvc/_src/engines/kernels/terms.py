@@ -4,7 +4,7 @@ minimum     sum min(x, c), from which |x - c| = x + c - 2 min(x, c)
 difference  sum |x - c|
 square      sum (x - c)^2
 product     sum x c
-bytes_min   sum min(x, c) over 4 bytes a lane (AVX-512 VNNI or AVX-VNNI)
+bytes_min   sum min(x, c) over 4 bytes a lane (AVX-512 VNNI, AVX-VNNI, or Arm's dot products)
 bytes_sad   sum |x - c| over 8 bytes a lane (psadbw: SSE2, AVX2, AVX-512)
 
 Each gives `acc` with the next item added; `one` is a vector of ones, or None for bytes.
@@ -39,7 +39,10 @@ def multiply_add(b, x, y, z):
 def minimum(b, acc, x, c, one):
     # min runs where add runs; the multiply-adder next to it is idle and adds as well,
     # with the same rounding. `one` is an argument so that LLVM cannot fold it away.
-    least = b.select(b.fcmp_ordered("<", x, c), x, c)
+    if TARGET.is_arm:  # one instruction, where to compare and select would be two
+        least = _call(b, f"llvm.minimum.{_suffix(acc.type)}", acc.type, x, c)
+    else:
+        least = b.select(b.fcmp_ordered("<", x, c), x, c)
     return _fma(b, least, one, acc) if TARGET.fma else b.fadd(acc, least)
 
 
@@ -68,7 +71,10 @@ def bytes_min(b, acc, x, c, one):
 
 
 def bytes_product(b, acc, x, c):
-    """Add the products of 4 bytes a lane: those of x have no sign, those of c have one."""
+    """Add the products of 4 bytes a lane: those of x have no sign, those of c have one on x86."""
+    if TARGET.uint8 == "udot":
+        name = "llvm.aarch64.neon.udot.v4i32.v16i8"
+        return _call(b, name, acc.type, acc, *_as_bytes(b, c, x))  # x may be a lane of a vector
     kind = acc.type if llvm_version_info[0] < 22 else ir.VectorType(I8, TARGET.width)
     x, c = b.bitcast(x, kind), b.bitcast(c, kind)  # bytes were declared as 32-bit integers before
     return _call(b, f"llvm.x86.avx512.vpdpbusd.{TARGET.width * 8}", acc.type, acc, x, c)
