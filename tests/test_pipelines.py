@@ -426,7 +426,11 @@ def test_lists_are_refused():
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
-        (np.array([[1.0], [np.inf]]), ValueError, "infinity"),
+        (
+            np.array([[1.0], [np.inf]]),
+            ValueError,
+            "Column 0 of X holds infinity in 1 of 2 rows, row 1",
+        ),
         ([[1, "a"], [2, "b"]], ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
         (np.array([[1.0], [pd.NA]]), ValueError, "Column 0 of X"),
         (np.array([["1", "a"]]), ValueError, "Column 1 of X.*categorical_features='from_dtype'"),
@@ -438,6 +442,18 @@ def test_lists_are_refused():
 def test_bad_rows(X, error, message):
     with pytest.raises(error, match=message):
         preprocessing().fit(X)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_infinite_numbers_of_rows_that_come_later(library):
+    """The column is named as in the table, whatever stands before it."""
+    words, infinite = ["x", "y", "x"], [1.0, np.inf, np.inf]
+    fitted = preprocessing().fit(table(library, c=words, a=[1.0, 2.0, 3.0]))
+    with pytest.raises(ValueError, match="Column 'a' of X holds infinity in 2 of 3 rows, row 1"):
+        fitted.transform(table(library, c=words, a=infinite))
+    by_position = preprocessing(categorical_features=[0]).fit(np.array([[0, 1.0], [1, 2.0]]))
+    with pytest.raises(ValueError, match=r"Column 1 of X.*numpy\.nan"):
+        by_position.transform(np.array([[0, np.inf]]))
 
 
 def levels_of(name, values):

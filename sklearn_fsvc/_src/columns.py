@@ -1,5 +1,7 @@
 """What the columns of a table hold, by their dtypes, and what to do where that is no use."""
 
+from numbers import Number
+
 import numpy as np
 
 
@@ -45,6 +47,20 @@ def why_missing(y):
         f"Input y contains NaN or None in {len(found)} of {len(rows)} rows, row {found[0]} first. "
         "What a row without y is cannot be learned: leave such rows out of X and y."
     )
+
+
+def why_infinite(X):
+    """What to do with the infinite numbers of a table; None where there are none."""
+    cells, infinities = getattr(X, "iloc", X), (float("inf"), -float("inf"))
+    for j, name in enumerate(described(X)[0]):
+        column = list(cells[:, j])
+        rows = [i for i, v in enumerate(column) if isinstance(v, Number) and v in infinities]
+        if rows:
+            return (
+                f"Column {name!r} of X holds infinity in {len(rows)} of {len(column)} rows, row "
+                f"{rows[0]} first; make it missing (numpy.nan), or put a number in its place."
+            )
+    return None
 
 
 def _is_missing(value):

@@ -199,8 +199,9 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     True
     """
     # Here, since importing them takes half as long as the rest of this package.
-    from sklearn.compose import ColumnTransformer
     from sklearn.impute import MissingIndicator, SimpleImputer
+
+    from .tables import TableTransformer
 
     if isinstance(estimator, str):
         estimator = BEST[check_choice("estimator", estimator, BEST, "an estimator")]()
@@ -230,7 +231,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     ]
     # Of the columns where fit has seen one; not for the ranks, which would scale them.
     missing = MissingIndicator(error_on_new=False, sparse=False)
-    preprocessing = ColumnTransformer(
+    preprocessing = TableTransformer(
         [
             ("numbers", Pipeline(numbers), numeric),
             ("categories", Pipeline(categories), categorical),

@@ -21,6 +21,7 @@ from sklearn_fsvc import (
     RBFProjector,
     TanhClassifier,
     TanhRegressor,
+    make_tabular_pipeline,
 )
 from sklearn_fsvc._src.extras import install
 from sklearn_fsvc.export.onnx import register, to_onnx
@@ -69,6 +70,24 @@ def test_units_on_patches(kind, in_pipeline):
     for convert in (to_onnx, skl2onnx.to_onnx):
         with pytest.raises(TypeError, match=f"{kind.__name__} cannot be written.*RBF or tanh"):
             convert(model, X)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        X[:, :9],
+        pd.DataFrame(X[:, :9]).add_prefix("f"),
+        pd.DataFrame(X[:, :9].astype(str)).add_prefix("f"),
+    ],
+)
+def test_what_stands_before_a_network_of_a_table(rows):
+    """The network alone is converted."""
+    model = make_tabular_pipeline(TanhClassifier(5, alpha=1.0, random_state=0)).fit(rows, Y)
+    register()
+    for convert in (to_onnx, skl2onnx.to_onnx):
+        with pytest.raises(TypeError, match=r"make_tabular_pipeline puts.*pipeline\[-1\]"):
+            convert(model, rows[:1])
+    to_onnx(model[-1], model[:-1].transform(rows[:1]))
 
 
 def test_labels_that_onnx_has_no_type_for():

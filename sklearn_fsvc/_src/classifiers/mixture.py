@@ -91,7 +91,10 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     none where these rows lack a class.
 
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
-    that is left out.
+    that is left out. That is little, but for a linear map of many features: on a table of 284
+    columns (``splice``) the member "map" has errors a third too small on the rows that its map was
+    learned from, and so too large a weight. Where "tanh" alone is better on rows that are held out,
+    leave "map" out with ``estimators``.
 
     There is no `partial_fit`: weights need the scores of rows without themselves.
 

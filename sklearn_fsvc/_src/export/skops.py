@@ -31,6 +31,7 @@ TRUSTED = (
     "sklearn_fsvc._src.readouts.stream.Stream",
     "sklearn_fsvc._src.rows.samples.Samples",
     "sklearn_fsvc._src.rows.sources.sparse.SparseRows",
+    "sklearn_fsvc._src.tables.TableTransformer",
     "sklearn_fsvc.HiddenSizeSearchCV",
     "sklearn_fsvc.kernels.Gaussian",
     "sklearn_fsvc.kernels.Laplacian",

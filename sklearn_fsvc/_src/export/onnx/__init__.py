@@ -16,6 +16,7 @@ from ...classifiers import MixtureClassifier, PatchClassifier, RBFClassifier, Ta
 from ...projectors import PatchProjector, RBFProjector, TanhProjector
 from ...regressors import MixtureRegressor, PatchRegressor, RBFRegressor, TanhRegressor
 from ...search import HiddenSizeSearchCV
+from ...tables import TableTransformer
 from . import converters
 
 __all__ = ["register", "to_onnx"]
@@ -45,6 +46,10 @@ def register():
         (PatchClassifier, PatchRegressor, PatchProjector): {
             "shape_fct": converters.refuse_patches,
             "convert_fct": converters.convert_transformer,  # which is not reached
+        },
+        (TableTransformer,): {
+            "shape_fct": converters.refuse_tables,
+            "convert_fct": converters.convert_transformer,
         },
     }
     for estimators, functions in kinds.items():
@@ -96,7 +101,8 @@ def to_onnx(model, X, *, options=None, **more):
     ValueError, TypeError
         For a kernel of your own whose function has no ONNX operator here, for labels that
         are neither strings nor whole numbers, for X of other features, for float32 X where y
-        is beyond the range of float32, and for units on patches of images.
+        is beyond the range of float32, for units on patches of images, and for what
+        `make_tabular_pipeline` puts before a network.
 
     Examples
     --------

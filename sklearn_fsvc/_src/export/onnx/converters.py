@@ -71,6 +71,16 @@ def refuse_patches(operator):
     )
 
 
+def refuse_tables(operator):
+    """Raise: what stands before a network in `make_tabular_pipeline` has no operators here."""
+    raise TypeError(
+        "What make_tabular_pipeline puts before a network, such as ranks and normal scores, cannot "
+        "be written as an ONNX model. Convert the network alone, to_onnx(pipeline[-1], "
+        "pipeline[:-1].transform(X)), and give it rows from pipeline[:-1].transform; or save the "
+        "pipeline with joblib or skops."
+    )
+
+
 def shape_transformer(operator):
     model, dtype = _taken(operator)
     operator.outputs[0].type = _float_type(operator, layer_for(model, dtype).n_units)
