@@ -345,7 +345,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        while len(interrupts) < 200:
+        while len(interrupts) < 100:
             seen = int(model._learning.stream.n_came)
             assert seen in (n, n + STEP)
             n = seen
