@@ -100,9 +100,7 @@ for accumulation, dtype, block in {kernels}:
 """
 # Each differs from the first in one thing that is part of its name.
 ONE = [("manhattan", "f4", 0)]
-OTHERS = [
-    ("manhattan", "f4", 1), ("manhattan", "f8", 0), ("sqeuclidean", "f4", 0), ("product", "f4", 0)
-]  # fmt: skip
+OTHERS = [("manhattan", "f4", 1), ("manhattan", "f8", 0), ("sqeuclidean", "f4", 0)]
 
 
 def test_kernels_compiled_by_different_processes_live_together(tmp_path):

@@ -14,7 +14,7 @@ from sklearn_fsvc._src.engines.daemons import Daemons
 
 # Long enough for a machine that is busy; what hangs, hangs for ever.
 PATIENCE = 120
-INTERRUPTS = 150
+INTERRUPTS = 100
 START = """
 import os, random, signal, sys, threading, time
 import numpy as np

@@ -11,10 +11,11 @@ import pytest
 import contract
 import naive
 from benchmark import benchmark
-from engines.test_integers import each_kind, rounded
+from engines.test_integers import rounded
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import example
@@ -33,6 +34,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecat
 # Kernels of float64 are those of float32 with other numbers.
 DOUBLE = pytest.param(np.float64, marks=pytest.mark.exhaustive)
 DTYPES = [np.float32, DOUBLE, np.uint8]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_core(worker_id):
+    """Simulated threads take turns: on one core none waits until another core is awake."""
+    if worker_id == "master" or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {sorted(cores)[int(worker_id[2:]) % len(cores)]})
+    yield
+    os.sched_setaffinity(0, cores)
 
 
 @pytest.fixture
@@ -56,14 +69,15 @@ def few_kernels(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 5), (2, 3, 70)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 5)])
 def test_values(engine, shape, dtype):
     contract.check_values(engine, shape, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_values_of_several_tiles(engine, dtype, few_kernels):
-    contract.check_values(engine, (17, 20, 33), dtype)
+@pytest.mark.parametrize("shape", [(2, 3, 70), (17, 20, 33)])
+def test_values_of_several_tiles(engine, shape, dtype, few_kernels):
+    contract.check_values(engine, shape, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -79,7 +93,7 @@ def bytes_multiplied(A, B, sums, keep):
 
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
 @pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
-@each_kind
+@pytest.mark.parametrize("steps", [Steps(8, False), Steps(15, True)], ids=str)
 def test_products_of_bytes(engine, steps, shape, dtype, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
     for module in (integers, cuda_integers):
@@ -93,14 +107,14 @@ def test_products_of_bytes(engine, steps, shape, dtype, monkeypatch):
     np.testing.assert_array_equal(np.tril(gram.full()), expected)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("way", WAYS[:3], ids=" ".join)  # each response, and both kinds of units
 def test_patches(engine, way):
     layer, X = made(GRIDS[1], way, np.float32, m=3)
     assert_is_formula(evaluated(engine, layer, X[:2]), layer, X[:2])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_zero_distance(engine, dtype):
+def test_zero_distance(engine, dtype, few_kernels):
     contract.check_zero_distance(engine, dtype, shape=(2, 2, 20))
 
 
@@ -110,7 +124,7 @@ def test_far_from_zero(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
-def test_gradients(engine, dtype):
+def test_gradients(engine, dtype, few_kernels):
     contract.check_gradients(engine, (17, 20, 3), dtype)
 
 
@@ -160,10 +174,9 @@ def test_large_uint8_distances_are_exact(engine):
     np.testing.assert_array_equal(H[0], [0, 255 * 260, 7])
 
 
-@pytest.mark.parametrize(("radius", "overlap"), [(0.3, 0.9), (0.5, 1.7)])
-def test_novelty_is_that_of_the_host(engine, rng, radius, overlap):
+def test_novelty_is_that_of_the_host(engine, rng):
     X = rng.random((60, 3))
-    rule = NoveltyRule("manhattan", "triangular", radius, overlap)
+    rule = NoveltyRule("manhattan", "triangular", 0.5, 1.7)
     found, _ = novel_rows(Presentation(engine, X, np.arange(60)), rule)
     expected, _ = novel_rows(Presentation(get_engine("jit"), X, np.arange(60)), rule)
     np.testing.assert_array_equal(found, expected)

@@ -38,7 +38,7 @@ def rows():
 
 
 def fits(rows, n_workers, kill_after=None):
-    """The models, fitted with so many workers, one of which may be killed in each fit."""
+    """The models, fitted with so many workers, one of which may be killed as rows are chosen."""
     X, y = rows
     lazy, labels, models = da.from_array(X, chunks=(2000, -1)), da.from_array(y, chunks=5000), {}
     with (
@@ -52,7 +52,7 @@ def fits(rows, n_workers, kill_after=None):
         distributed.Client(cluster) as client,
     ):
         for name, model in MODELS.items():
-            if kill_after is None:
+            if kill_after is None or name != "RBF":
                 models[name] = clone(model).fit(lazy, labels)
                 continue
             # With an end, for on a busy machine a worker may not come back.

@@ -92,7 +92,9 @@ def variants(**params):
         10, alpha=[0.1, 1.0], kernel="laplacian", feature_weights=None, random_state=0, **params
     )
     yield RBFClassifier(10, feature_weights="learned", kernel="laplacian", alpha=1.0, **params)
-    yield RBFClassifier(10, readout="softmax", random_state=0, **GIVEN, **params)
+    yield RBFClassifier(
+        10, selection="random", readout="softmax", alpha=1.0, random_state=0, **GIVEN, **params
+    )
     yield TanhClassifier(
         30, readout="softmax", alpha=1.0, feature_weights=None, random_state=0, **params
     )

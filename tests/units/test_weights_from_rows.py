@@ -8,7 +8,6 @@ from sklearn_fsvc import TanhClassifier, TanhProjector
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators import tanh
 from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.units.weights import rows
 from sklearn_fsvc._src.units.weights.rows import LabelledRows, differences, signed_sums
 from units.drawn import FROM_ROWS, layer
 
@@ -19,13 +18,13 @@ def test_lengths_of_rows_are_the_scale(data, weights):
     np.testing.assert_allclose(np.linalg.norm(W, axis=1), 2.5)
 
 
-def sums(X, y, m, dtype=np.float64, engine=None):
+def sums(X, y, m, dtype=np.float64, engine=None, max_memory=None, made=signed_sums):
     codes = np.unique(y, return_inverse=True)[1]
     mean = X.mean(axis=0, dtype=float)
     with engine or get_engine("jit") as engine:
         X, every = engine.to_device(X), np.arange(len(X))
-        data = LabelledRows(Job(engine), X, every, codes, mean, np.dtype(dtype))
-        return engine.to_host(signed_sums(data, m, 1))
+        data = LabelledRows(Job(engine, max_memory), X, every, codes, mean, np.dtype(dtype))
+        return engine.to_host(made(data, m, 1))
 
 
 def test_class_informed_units_are_signed_sums_of_one_class(data):
@@ -55,12 +54,13 @@ def test_signs_are_fair_and_independent(rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_the_tile_does_not_matter(rng, monkeypatch, dtype):
+def test_the_tile_does_not_matter(rng, dtype):
     X, y = (rng.random((300, 12)) * 255).astype(dtype), rng.integers(0, 3, 300)
-    whole = sums(X, y, 200, np.result_type(dtype, np.float32))
-    for tile_bytes in (1, 20_000, 50_000):
-        monkeypatch.setattr(rows, "_TILE_BYTES", tile_bytes)
-        parts = sums(X, y, 200, np.result_type(dtype, np.float32))
+    wide = np.result_type(dtype, np.float32)
+    whole = sums(X, y, 200, wide)
+    least = 2 * 201 * 12 * wide.itemsize  # for the sums; a row takes about a thousand
+    for room in (2000, 20_000, 50_000):
+        parts = sums(X, y, 200, wide, max_memory=least + room)
         if dtype == np.uint8:
             np.testing.assert_array_equal(parts, whole)
         np.testing.assert_allclose(parts, whole, atol=2e-3 if dtype == np.float32 else 1e-9)
@@ -129,12 +129,14 @@ def test_constrained_units_are_differences_of_rows_of_two_classes(data):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_the_tile_of_differences_does_not_matter(rng, monkeypatch, dtype):
+def test_the_tile_of_differences_does_not_matter(rng, dtype):
     X, y = (rng.random((300, 12)) * 255).astype(dtype), rng.integers(0, 3, 300)
-    whole, _ = layer(X, y, 200, weights="constrained")
-    for tile_bytes in (1, 2000, 7000):
-        monkeypatch.setattr(rows, "_TILE_BYTES", tile_bytes)
-        np.testing.assert_array_equal(layer(X, y, 200, weights="constrained")[0], whole)
+    wide = np.result_type(dtype, np.float32)
+    whole = sums(X, y, 200, wide, made=differences)
+    least = 200 * 12 * wide.itemsize
+    for room in (400, 2000, 7000):
+        parts = sums(X, y, 200, wide, max_memory=least + room, made=differences)
+        np.testing.assert_array_equal(parts, whole)
 
 
 @pytest.mark.parametrize("weights", FROM_ROWS)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rows.fold import fold
+from ..rows.fold import Work, fold
 from ..rows.hashes import exact_hashes
 from ..rows.streaming import row_blocks
 
@@ -55,16 +55,12 @@ def find_duplicates(job, samples, rows=None):
     return Duplicates(group, weights, sums)
 
 
-class _Hashes:
+class _Hashes(Work):
     """`exact_hashes` of all rows, as work for `fold`."""
 
     def __call__(self, job, samples, rows=None):
         blocks = row_blocks(samples.X, None, _parts(*samples.X.shape))
         return np.concatenate([exact_hashes(job.engine.to_host(block)) for block in blocks])
-
-    @staticmethod
-    def to_host(found):
-        return found
 
     @staticmethod
     def add(some, more):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows.fold import fold
+from ..rows.fold import Work, fold
 from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
 from .duplicates import find_duplicates
@@ -193,7 +193,7 @@ class _LeftOut:
 
 
 @dataclass(frozen=True, eq=False)
-class _LeaveOut:
+class _LeaveOut(Work):
     """The pass of `press` as work for `fold`."""
 
     layer: Any
@@ -224,10 +224,6 @@ class _LeaveOut:
         if not keep_scores:
             return _LeftOut(*sums, None, None, n_rows)
         return _LeftOut(*sums, kept.scores, np.concatenate(kept.outside), n_rows)
-
-    @staticmethod
-    def to_host(found):
-        return found
 
     @staticmethod
     def add(some, more):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
-from ..rows.fold import fold
+from ..rows.fold import Work, fold
 from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
 from ..rows.sharded import Sharded
 from ..rows.streaming import Consumer, row_blocks, stream, stream_all
@@ -103,7 +103,7 @@ def refuse(job, layer, X, rows):
 
 
 @dataclass(frozen=True)
-class Gather:
+class Gather(Work):
     """`gather` as work for `fold`."""
 
     # As for `gather`.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
-from ..rows.fold import fold
+from ..rows.fold import Work, fold
 from ..rows.hashes import exact_hashes
 from ..rows.sources import SparseRows, joined
 from ..rows.streaming import row_blocks, take_rows
@@ -189,7 +189,7 @@ def rows_in(job, samples, sample):
 
 
 @dataclass(frozen=True, eq=False)
-class _Draw:
+class _Draw(Work):
     """`draw` as work for `fold`."""
 
     most: int
@@ -198,10 +198,6 @@ class _Draw:
         is_there = job.algebra_of(samples.X).xp is not np
         numbers = min(_ON_DEVICE, job.memory_limit // _HASHED) if is_there else _ON_HOST
         return Sample(self.most)._meeting(_parts_of(samples, rows, numbers), job=job)
-
-    @staticmethod
-    def to_host(found):
-        return found
 
     @staticmethod
     def add(some, more):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows.fold import fold
+from ..rows.fold import Work, fold
 from ..rows.streaming import Consumer, stream
 from .log_loss import LogLoss
 
@@ -36,7 +36,7 @@ def tally(job, layer, samples, log_loss, points, rows=None):
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally:
+class _Tally(Work):
     """`tally` as work for `fold`."""
 
     layer: Any
@@ -55,10 +55,6 @@ class _Tally:
         consumer = Consumer(take, fixed_bytes=3 * self.points.nbytes, row_bytes=40 * n_columns)
         stream(job, self.layer, samples.X, consumer, rows)
         return sums.found()
-
-    @staticmethod
-    def to_host(found):
-        return found
 
     @staticmethod
     def add(some, more):

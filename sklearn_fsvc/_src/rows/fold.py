@@ -1,5 +1,6 @@
 """One result of all rows: of one engine's, of several that share them, or of workers elsewhere."""
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -10,16 +11,30 @@ from .sharded import Sharded
 from .sources import Source, some_rows
 
 
+class Work(ABC):
+    """What is asked of rows; it goes to other processes by pickle, and so do results."""
+
+    @abstractmethod
+    def __call__(self, job, samples, rows=None):
+        """Return the result of samples, or of those with the numbers `rows`."""
+
+    @staticmethod
+    @abstractmethod
+    def add(some, more):
+        """Return the result of rows and of those that follow them; it may change `some`."""
+
+    @staticmethod
+    def to_host(found):
+        """Return a result in arrays of the host, where it is by default."""
+        return found
+
+
 def fold(job, samples, work, rows=None):
     """The result of some work on all rows.
 
     Parameters
     ----------
-    work : callable
-        ``work(job, samples, rows)`` gives the result of samples, or of those with the numbers
-        `rows`, and ``work.add(some, more)`` that of both, of rows that follow one another; it may
-        change `some`. Work goes to other processes by pickle, and so do results, which
-        ``work.to_host(result)`` gives in arrays of the host.
+    work : Work
     rows : ndarray of int, optional
         Row numbers in any order; all by default.
     """
