@@ -354,7 +354,7 @@ def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
 def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narrow):
     H, Y, _ = narrow
     steps = Steps(8, is_signed=True)
-    H = (np.round(H * steps.scale) / steps.scale).astype(np.float32)
+    H = steps.apply(H.astype(np.float32), np)
     s = RidgeStatistics(200, 4, engine.algebra, steps=steps)
     s.update(engine.to_device(H.copy()), engine.to_device(Y))
     found = solved(s, 1.0, engine)
@@ -397,7 +397,7 @@ def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
     for n in range(1000, 1020):
         H, Y = both[np.arange(n) % 2], rng.normal(size=(n, 1))
         s = statistics(H, Y, None, engine=engine)
-        largest = float((s.gram.diagonal() - s.h**2 / s.n).sum())
+        largest = float((s.gram.diagonal() - engine.to_host(s.h) ** 2 / s.n).sum())
         W, _, _ = s.solve(1.01 * s.rounding * largest, is_last=True)
         assert np.isfinite(engine.to_host(W)).all()
 
