@@ -167,6 +167,12 @@ def test_few_units_are_judged_as_few():
     assert {row["n_units"] for row in trials.rows} == {5}
 
 
+@pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
+def test_more_rows_are_judged_by_more_units(n, n_units):
+    *_, trials = chosen(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
+    assert {row["n_units"] for row in trials.rows} == {n_units}
+
+
 def test_every_device_chooses_the_same(engine):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
     here, there = (chosen(made(n_useless=3), space, e) for e in (engine, JIT))

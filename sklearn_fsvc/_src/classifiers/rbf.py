@@ -185,11 +185,11 @@ default="auto"
     -1). The classes of the centres of a given `layer` are not known; then the scores of such a
     row are the intercepts.
 
-    What is "auto" is found with small networks, of at most 600 units on 6000 rows, a sixth
-    of which is held out: first the feature weights, then kernel and radius together, each
-    with its best penalty. Networks that choose the kernel and the radius never have more units
-    than `n_hidden`. Last comes the penalty of the network itself, judged with half of its
-    units: it is trained on all rows but those that are held out.
+    What is "auto" is found with small networks, of 450 units up to 4000 rows and of 800 at most,
+    on 6000 rows at most, a sixth of which is held out: first the feature weights, then kernel and
+    radius together, each with its best penalty. Networks that choose the kernel and the radius
+    never have more units than `n_hidden`. Last comes the penalty of the network itself, judged
+    with half of its units: it is trained on all rows but those that are held out.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and

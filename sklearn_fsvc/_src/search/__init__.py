@@ -116,7 +116,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     Radii share a pass where they are numbers, `kernel` is not "auto", and the radius does not
     select the centres, too; kernels do where, besides, ``selection="random"``, since novelty
     depends on the kernel. "auto" for `kernel` or `radius` is searched once for all penalties
-    and all sizes from 450 on, in a pass of its own for each smaller size and for each other
+    and all sizes from 800 on, in a pass of its own for each smaller size and for each other
     combination. ``feature_weights`` that are learned are learned once in each pass.
 
     With ``alpha="auto"`` the pass of a split sums up the rows that are held out once more, by

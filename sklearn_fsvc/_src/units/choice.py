@@ -28,9 +28,12 @@ from .radius import typical_distance
 from .rbf import fit_layer
 from .request import RBFRequest
 
-# Rows and centres of a small network, at most. On 26 tables 450 centres choose as well as 600; 400
-# lost half a point of two.
-_ROWS, UNITS = 6000, 450
+# Rows and centres of a small network, at most, and centres for few rows. Up to 4000 rows of 26
+# tables 450 centres choose as well as 600; 400 lost half a point of two. More rows take longer
+# anyway, and more centres choose better: 450 took the wrong kernel for 60,000 images.
+_ROWS, UNITS, _FEW_UNITS = 6000, 800, 450
+# All rows for one centre, between the two.
+_ROWS_OF_UNIT = 9
 # Rows for which it is not worth to compile loops in float32, too.
 _FEW = 1000
 # Centres of a small network, as a part of its rows.
@@ -133,7 +136,7 @@ def better_weights(job, samples, random, shared=None):
     probe = _Probe.of(job.named(f"{job.what}, weights"), samples, random, Trials(_ALPHA), shared)
     seed, other = map(int, random.integers(2**31, size=2))
     request = RBFRequest(
-        "n_hidden", UNITS, "auto", None, 1.0, "random", "manhattan", LAPLACIAN, True, other
+        "n_hidden", _FEW_UNITS, "auto", None, 1.0, "random", "manhattan", LAPLACIAN, True, other
     )
     return probe.better_weights(request, seed)
 
@@ -152,6 +155,8 @@ class _Probe:
     trials : Trials
     shared : dict
         Weights by metric, see `choose`.
+    n_rows : int
+        All rows that count, of which these are some.
     """
 
     job: Job
@@ -160,10 +165,12 @@ class _Probe:
     held: np.ndarray
     trials: Trials
     shared: dict
+    n_rows: int
 
     @classmethod
     def of(cls, job, samples, random, trials, shared=None):
-        kept, held = hold_out(random.permutation(samples.present)[:_ROWS], random)
+        present = samples.present
+        kept, held = hold_out(random.permutation(present)[:_ROWS], random)
         order, trials.n_rows = random.permutation(kept), len(kept)
         job, X = job.alone(), samples.X
         is_read = isinstance(X, Source) and not X.is_in_memory
@@ -175,7 +182,7 @@ class _Probe:
             job = job.reserving(samples.X.nbytes)
             kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
         shared = {} if shared is None else shared
-        return cls(job, samples.in_order(order), kept, held, trials, shared)
+        return cls(job, samples.in_order(order), kept, held, trials, shared, len(present))
 
     def better_weights(self, request, seed, learns=True, maps=False):
         """Learned weights, those of equal spread, a learned map, or what is asked for: the best.
@@ -202,7 +209,7 @@ class _Probe:
             return request.weights
         # With a radius, for which nothing is looked at: it is replaced.
         at_random = replace(request, selection="random", kernel=LAPLACIAN, radius=1.0)
-        centers = self._centers(at_random)
+        centers = self._centers(at_random, max(_FEW_UNITS, request.n_units or UNITS))
         for weights in candidates:
             layer, distance = self._weighted(replace(centers, kernel=LAPLACIAN), weights)
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
@@ -245,7 +252,8 @@ class _Probe:
 
     def _centers(self, request, most=None):
         """A layer on some of the kept rows, no more than `most`, as `request` selects them."""
-        n_units = max(1, min(UNITS, int(_PART * len(self.kept)), most or UNITS))
+        large = int(np.clip(self.n_rows // _ROWS_OF_UNIT, _FEW_UNITS, UNITS))
+        n_units = max(1, min(large, int(_PART * len(self.kept)), most or UNITS))
         request = replace(request, n_units=n_units, selection_radius=None, filled=_FILLED)
         by_class = request.selection == "per_class"
         groups = self.samples.targets.groups if by_class else None
