@@ -3,9 +3,10 @@
 python benchmarks/streams.py --data DIR [--json FILE] [--device cuda] [--units 2048]
 
 All learn in the same layer, with the same penalty, from MNIST as it is, in uint8. `fit` multiplies
-H in float32 on the host, `partial_fit` in float64, for its rows may go again: so there is a fit
-of rows in float64, too. The coefficients without a tenth of the rows, which were forgotten, are
-compared with those of a model that never had them. DIR is described in `_data.py`.
+H in float32 on the host, `partial_fit` in float64, for its rows may go again: so there is one call
+with all rows, too. Activations of 8 bits are multiplied as integers by both. The coefficients
+without a tenth of the rows, which were forgotten, are compared with those of a model that never had
+them. DIR is described in `_data.py`.
 """
 
 from time import perf_counter
@@ -26,12 +27,15 @@ CALLS = 1000
 def models(args, X):
     """The classifiers, not fitted, each with a layer."""
     plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
-    rbf = RBFProjector(args.units, selection="random", random_state=0, device=args.device)
-    tanh = TanhProjector(args.units, random_state=0, device=args.device)
-    return {
-        "RBFClassifier": RBFClassifier(layer=FrozenEstimator(rbf.fit(X)), **plain),
-        "TanhClassifier": TanhClassifier(layer=FrozenEstimator(tanh.fit(X)), **plain),
-    }
+    found = {}
+    for precision in ("float", 8):
+        how = {"precision": precision, "random_state": 0, "device": args.device}
+        rbf = RBFProjector(args.units, selection="random", **how).fit(X)
+        tanh = TanhProjector(args.units, **how).fit(X)
+        end = "" if precision == "float" else ", 8 bits"
+        found[f"RBFClassifier{end}"] = RBFClassifier(layer=FrozenEstimator(rbf), **plain)
+        found[f"TanhClassifier{end}"] = TanhClassifier(layer=FrozenEstimator(tanh), **plain)
+    return found
 
 
 def in_calls(model, X, y, n=CALLS):

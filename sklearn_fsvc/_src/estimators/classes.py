@@ -85,7 +85,9 @@ class Classes(Task):
         return weights
 
     def check_classes(self, y, classes):
-        if classes is not None and not self.labels.is_same(Labels.known(classes, y)):
+        if classes is None or (np.ndim(y) == 1 and self.labels.are(classes)):
+            return
+        if not self.labels.is_same(Labels.known(classes, y)):
             raise ValueError(
                 f"classes={classes!r} are not those of the first call to partial_fit, "
                 f"{self.labels.classes!r}."
