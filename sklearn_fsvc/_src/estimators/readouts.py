@@ -23,7 +23,7 @@ from ..readouts.sample import draw
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.solution import Solution, warn_of
-from ..readouts.unseen import Unseen
+from ..readouts.unseen import Unseen, search_unseen
 from ..rows.sources import Source
 from .parts import Readout, generator
 
@@ -148,7 +148,10 @@ class Ridge(Linear):
         if alphas == AUTO:
             random = generator(self.random_state)
             found, statistics = train_held_out(job, layer, samples, random, training.trials)
-            alphas, is_chosen = (found.alpha,), False
+            alpha = found.alpha
+            if self.sample:
+                alpha = search_unseen(job, layer, self.sample, statistics, alpha)
+            alphas, is_chosen = (alpha,), False
         elif not (is_chosen or is_left_out):
             (statistics,) = gather(job, [layer], samples)
         if is_chosen or is_left_out:

@@ -81,6 +81,14 @@ class Sample:
         """Targets (n_rows, n_outputs)."""
         return self.rows.sums / self.rows.weight[:, None]
 
+    def leading(self, n_rows):
+        """The sample of so many rows that this one holds."""
+        if len(self.rows.hashes) <= n_rows:
+            return self
+        at, rows = np.argsort(self.rows.keys, kind="stable")[:n_rows], self.rows
+        others = (rows.hashes[at], rows.keys[at], rows.weight[at], rows.sums[at])
+        return replace(self, most=n_rows, rows=_Rows(_taken(rows.X, at), *others))
+
     def find(self, hashes):
         """The numbers of those hashes whose rows are here, and where each of them is."""
         order = np.argsort(self.rows.hashes)

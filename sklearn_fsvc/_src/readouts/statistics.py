@@ -77,6 +77,12 @@ class RidgeStatistics(Moments):
         """Whether `finer` has more digits than these."""
         return self.finer is not None and self.is_coarse
 
+    @property
+    def may_be_copied(self):
+        """Whether a factor may be made beside these, in their place and device."""
+        is_here = self.gram.team is None
+        return is_here and self._has_room(2 * self.gram.nbytes(len(self.h)))
+
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
 
@@ -153,7 +159,7 @@ class RidgeStatistics(Moments):
 
         What else takes the factor has it as it is. All must be in one place.
         """
-        if self.gram.team is not None or not self._has_room(2 * self.gram.nbytes(len(self.h))):
+        if not self.may_be_copied:
             return np.inf
         return _NEAR if self.is_coarse and also is None else _FAR
 
