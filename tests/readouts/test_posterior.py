@@ -12,9 +12,9 @@ import naive
 from allocated import MIB, PER_ROW, peak
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.readouts.posterior import Deviations, Posterior
+from sklearn_fsvc.engines import get_engine
 
 REGRESSORS = [
     RBFRegressor(

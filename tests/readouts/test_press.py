@@ -16,7 +16,6 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators import labels
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
@@ -27,6 +26,7 @@ from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])

@@ -9,7 +9,6 @@ from scipy.sparse import csr_array
 import naive
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import TanhLayer
@@ -23,6 +22,7 @@ from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.rows.sources import SparseRows
+from sklearn_fsvc.engines import get_engine
 
 FEW = 20
 

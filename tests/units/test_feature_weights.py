@@ -7,7 +7,6 @@ import pytest
 import naive
 from allocated import MIB, peak
 from contract import Cauchy
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
@@ -15,6 +14,7 @@ from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units.feature_weights import learn, of_equal_spread
 from sklearn_fsvc._src.units.gradients import mean_squared_gradients
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 KERNELS_AND_OWN = [*KERNELS.values(), Cauchy()]

@@ -7,13 +7,13 @@ import pytest
 
 import naive
 from allocated import MIB, peak
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets, NumberTargets
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units import linear_map
 from sklearn_fsvc._src.units.gradients import mean_outer_product, mean_squared_gradients
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 DIRECTIONS = np.linalg.qr(np.random.default_rng(7).normal(size=(12, 2)))[0]
