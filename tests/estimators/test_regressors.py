@@ -50,7 +50,7 @@ def expected(model, X, Y, alpha, weight=None):
     """The ridge readout of y in units of its deviation, of the model's own layer."""
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    H = naive.of_rows(layer_of(model), X)
+    H = naive.of_model(model, X)
     W, b = naive.ridge(H, (Y - mean) / scale, alpha, weight)
     return (H @ W.T + b) * scale + mean
 
@@ -221,7 +221,7 @@ def test_several_penalties(regressor, X):
     """The one of the least leave-one-out error, in units of the outputs."""
     Y, alphas = outputs(X), [1e-3, 0.1, 10.0]
     model = regressor.set_params(alpha=alphas).fit(X, Y)
-    H, Z = naive.of_rows(layer_of(model), X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    H, Z = naive.of_model(model, X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
     errors = []
     for alpha in alphas:
         W, b = naive.ridge(H, Z, alpha)

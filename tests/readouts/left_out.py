@@ -37,7 +37,7 @@ def some_weights(n=60):
 
 
 def hidden_of(clf, X):
-    return naive.of_rows(layer_of(clf), X)
+    return naive.of_model(clf, X)
 
 
 def without_each_row(H, Y, alpha, weight=None):

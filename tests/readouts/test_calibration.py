@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 import naive
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
+from sklearn_fsvc._src.estimators.parts import parts_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts.calibration import fit_temperature, probabilities
 from sklearn_fsvc._src.rows.samples import Samples
@@ -67,7 +67,7 @@ class Ridge(ClassifierMixin, BaseEstimator):
 
 def with_weight(clf, X, weight=1.0):
     """Rows for `Ridge`."""
-    H = naive.of_rows(layer_of(clf), X)
+    H = naive.of_model(clf, X)
     return np.column_stack([H, weight * np.ones(len(H))])
 
 
@@ -241,7 +241,7 @@ def test_some_of_many_rows_are_enough_of_leave_one_out(network, monkeypatch):
     rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
-    H = naive.of_rows(layer_of(clf), X)
+    H = naive.of_model(clf, X)
     scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight)
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
