@@ -10,7 +10,6 @@ import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import NumberTargets
-from sklearn_fsvc._src.readouts.linear import LinearReadout
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [
@@ -324,19 +323,14 @@ def test_a_memmap_is_read_in_place(tmp_path, regressor, X):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_little_memory_makes_small_tiles_and_changes_nothing(regressor, monkeypatch):
+def test_little_memory_makes_small_tiles_and_changes_nothing(regressor):
     X, sizes = np.random.default_rng(0).normal(size=(6000, 4)), []
     regressor.set_params(uncertainty=True, device="jit")
     free = regressor.fit(X, outputs(X)).predict(X, return_std=True)
-
-    class Counting(LinearReadout):
-        def scores(self, part, H):
-            sizes.append(len(H))
-            return super().scores(part, H)
-
-    monkeypatch.setattr("sklearn_fsvc._src.estimators.parts.LinearReadout", Counting)
     regressor.set_params(max_memory="1MiB").fit(X, outputs(X))
     tight = regressor.predict(X, return_std=True)
     np.testing.assert_allclose(tight, free, rtol=0, atol=1e-9)
+    with regressor._asked(X, "predict") as question:
+        question.scores(lambda rows, scores: sizes.append(len(scores)))
     assert sum(sizes) == 6000
     assert len(sizes) > 1

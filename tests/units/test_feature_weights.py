@@ -200,9 +200,8 @@ def test_spreads_that_no_weights_make_alike_are_refused():
         learned(replace(samples, X=X))
 
 
-def test_random_state_draws_the_rows(monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._ROWS", 300)
-    samples = made()
+def test_random_state_draws_the_rows():
+    samples = made(5000)
     np.testing.assert_array_equal(learned(samples), learned(samples))
     assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
 
