@@ -71,6 +71,15 @@ def rows():
     return X, np.digitize(numbers, [10.5, 11]), numbers
 
 
+def of_kind(kind, X, y):
+    """Classes made of three."""
+    return {
+        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
+        "several": np.column_stack([y, y > 1]),
+        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
+    }[kind]  # fmt: skip
+
+
 def left_out(member, X, y, Y, weight):
     """Scores of each row by a readout trained without all rows that are equal to it."""
     H, scores = naive.hidden(member.fit(X, y, weight)._parts().units.layer, X), np.empty(Y.shape)
@@ -128,11 +137,7 @@ def test_weights_of_a_classifier(rows, rng):
 @pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
 def test_a_classifier_adds_up_scores(rows, kind):
     X, y, _ = rows
-    y = {
-        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
-        "several": np.column_stack([y, y > 1]),
-        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
-    }[kind]  # fmt: skip
+    y = of_kind(kind, X, y)
     model = classifier().fit(X, y)
     assert list(model.named_estimators_) == ["rbf", "tanh"]
     each = [member.decision_function(X) for member in model.estimators_]
@@ -198,11 +203,7 @@ def test_final_network_of_a_regressor(rows, rng, is_weighted):
 @pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
 def test_final_network_of_a_classifier(rows, kind):
     X, y, _ = rows
-    y = {
-        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
-        "several": np.column_stack([y, y > 1]),
-        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
-    }[kind]  # fmt: skip
+    y = of_kind(kind, X, y)
     model = with_final(classifier(), alpha=0.1).fit(X, y)
     share, final = model.final_weight_, model.final_estimator_
     assert 0 < share <= 1

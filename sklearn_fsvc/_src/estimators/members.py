@@ -1,6 +1,7 @@
 """The networks of a mixture: which they are, and how each is fitted and judged."""
 
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 
+from ..callbacks import hearing
 from ..engines import get_engine
 from ..engines.host import host_memory
 from ..parameters import check_level, is_word
@@ -29,24 +31,18 @@ _SHARED = ("device", "max_memory", "verbose")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Members(Part):
-    """Which networks are mixed.
+    """Which networks are mixed."""
 
-    Attributes
-    ----------
-    estimators, final_estimator, random_state, device, max_memory, verbose
-        Parameters of `MixtureClassifier`.
-    default_estimators, default_final_estimator : callable
-        What makes the networks where none are given.
-    """
-
+    # Parameters of `MixtureClassifier`.
     estimators: Any
     final_estimator: Any
     random_state: Any
     device: Any
     max_memory: Any
     verbose: Any
-    default_estimators: Any
-    default_final_estimator: Any
+    # What makes the networks where none are given.
+    default_estimators: Callable
+    default_final_estimator: Callable
     attributes = ("named_estimators_", "final_estimator_")
 
     @classmethod
@@ -60,7 +56,7 @@ class Members(Part):
     def given(self):
         """(name, estimator) of all that are not left out."""
         given = self.default_estimators() if self.estimators is None else self.estimators
-        return [(name, each) for name, each in given if not _is_dropped(each)]
+        return [(name, each) for name, each in given if not is_word(each, "drop")]
 
     @property
     def given_final(self):
@@ -194,7 +190,7 @@ class TrainingSet:
         hear of it as of the task `heard`.
         """
         network.sample, network.shared = self.sample, shared
-        with heard.context.propagate_callback_context(network) if heard.context else nullcontext():
+        with hearing(heard.context, network):
             network.fit(self.samples.X, self.y, self.samples.weight)
         del network.sample, network.shared
         found = vars(network).pop("unseen_", None)
@@ -226,7 +222,3 @@ def _are_a_table(samples):
 
 def _is_array(X):
     return not isinstance(X, Source) or isinstance(X, InMemory)
-
-
-def _is_dropped(estimator):
-    return isinstance(estimator, str) and estimator == "drop"

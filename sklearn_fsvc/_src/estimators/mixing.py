@@ -16,17 +16,10 @@ _SCORES = 2**19
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Mixing(Part, ABC):
-    """How scores of networks, for one kind of task, become those of their mixture.
+    """How scores of networks, for one kind of task, become those of their mixture."""
 
-    Attributes
-    ----------
-    n_judges, n_trained_on : int
-        Rows by which weights are found, at most: a few numbers need no more. Those that a final
-        network is trained on, which are judges, too.
-    """
-
-    n_judges: int = 2**10
-    n_trained_on: int = 2**13
+    n_judges: int = 2**10  # rows by which weights are found, at most: a few numbers need no more
+    n_trained_on: int = 2**13  # rows that a final network is trained on, which are judges, too
     attributes: ClassVar = (
         "weights_", "intercept_", "final_weight_", "loo_errors_", "loo_error_",
     )  # fmt: skip

@@ -26,11 +26,10 @@ from ..readouts.sample import draw, rows_in
 from ..rows.blocks import open_all
 from ..rows.fold import part_of
 from ..rows.hashes import exact_hashes
-from ..rows.out import write
 from ..rows.sources import Source
 from ..rows.streaming import n_synapses, row_blocks, take_rows
 from ..rows.validation import check_rows, to_host
-from .answering import as_list
+from .answering import Answers, as_list
 from .members import Members, TrainingSet
 from .mixing import Mixing, answers_of
 from .network import clean, keep, score_of
@@ -40,13 +39,9 @@ from .turns import changed, copy_of, of_one_state
 
 
 class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABCMeta):
-    """Networks whose scores are added up, with weights of 0 or more.
+    """Networks whose scores are added up, with weights of 0 or more."""
 
-    Attributes
-    ----------
-    _kinds : (class, class)
-        The RBF network and the tanh network of which there are some by default.
-    """
+    _kinds = None  # classes of the RBF and the tanh networks that there are by default
 
     @abstractmethod
     def _mixture_parts(self):
@@ -274,17 +269,13 @@ class MixtureQuestion:
 
     def answers(self, method, out=None):
         """What a method says, in new arrays or in `out`; a few rows at a time."""
-        empty, n_rows = self.nothing(method), len(self.X)
+        answers = Answers(len(self.X), out)
         if out is not None:
-            self.parts.task.check_out(out, (n_rows, *empty.shape[1:]))
-        places = [out] if out is not None else [
-            np.empty((n_rows, *each.shape[1:]), each.dtype) for each in as_list(empty)
-        ]  # fmt: skip
+            self.parts.task.check_out(out, (len(self.X), *self.nothing(method).shape[1:]))
         for part, X in self._blocks():
             scores = sum(self._each(X), np.zeros((len(X), len(self._start))) + self._start)
-            for place, own in zip(places, as_list(self._says(method, scores)), strict=True):
-                write(place, part, own)
-        return places if isinstance(empty, list) else places[0]
+            answers.take(part, self._says(method, scores))
+        return answers.all
 
     def contributions(self, output):
         """What each network adds to each prediction, (n_rows, n_networks)."""
