@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
 from allocated import MIB, peak
+from composed import composed
 from sklearn_fsvc import (
     MixtureClassifier,
     MixtureRegressor,
@@ -259,18 +260,10 @@ def test_members_that_choose_by_leave_one_out(rows):
     np.testing.assert_allclose(found.weights_, expected.weights_, rtol=1e-6)
 
 
-class FewJudges(MixtureClassifier):
-    """One whose weights are found by 60 rows."""
-
-    def _mixture_parts(self):
-        parts = super()._mixture_parts()
-        return replace(parts, mixing=replace(parts.mixing, n_judges=60, n_trained_on=60))
-
-
 def test_few_rows_judge_many(rows):
     X, y, _ = rows
     whole = classifier().fit(X, y)
-    model = FewJudges(whole.estimators, random_state=0).fit(X, y)
+    model = composed(whole, mixing={"n_judges": 60}).fit(X, y)
     assert (model.weights_ != whole.weights_).all()
     np.testing.assert_array_equal(model.weights_, clone(model).fit(X, y).weights_)
 
@@ -512,6 +505,7 @@ def test_a_class_that_the_sample_lacks(rng):
     """A final network would not know it."""
     X = rng.normal(size=(300, 3))
     y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
-    model = FewJudges(random_state=0).fit(X, y)
+    model = MixtureClassifier(random_state=0)
+    model = composed(model, mixing={"n_trained_on": 60}).fit(X, y)
     assert model.final_estimator_ is None
     assert model.predict_proba(X).shape == (300, 3)

@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
+from composed import composed
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.estimators.parts import parts_of
@@ -232,11 +233,10 @@ def test_weights_are_used(network):
     assert np.abs(weighted.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
 
 
-def test_some_of_many_rows_are_enough_of_leave_one_out(network, monkeypatch):
+def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     """Drawn from those with a weight; the readout is that of all rows."""
-    for name, value in {"_SCORED": 3 * 40, "_LEAST_SCORED": 1}.items():
-        monkeypatch.setattr(f"sklearn_fsvc._src.estimators.classes.{name}", value)
     (X, y), weight = rows_of(3), some_weights()
+    network = composed(network, task={"most_scored": 3 * 40, "least_scored": 1})
     clf = network.set_params(alpha=[0.1, 1.0]).fit(X, y, weight)
     rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)
     assert len(rows) == 40
