@@ -499,6 +499,9 @@ def test_the_final_network_has_the_penalty_of_its_like(rows):
     model = OfTwo(random_state=0).fit(X, y)
     rbf, tanh = model.estimators_
     assert model.final_estimator_.alpha == tanh.alpha_ != rbf.alpha_
+    final = model.default_final_estimator()
+    model._mixture_parts().members.give_penalty(final, [("rbf", rbf)])
+    assert final.alpha == "auto"
 
 
 def test_a_class_that_the_sample_lacks(rng):

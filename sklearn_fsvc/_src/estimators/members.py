@@ -158,15 +158,15 @@ class Members(Part):
                 network.max_memory = max(1, limit - limit // 16 - of_scores)
 
     def give_penalty(self, final, pairs):
-        """Have the default final network take the penalty of a fitted member of its kind.
+        """Have the default final network take the penalty of the first member with such units.
 
         Its own search would trust the scores too much: that of a row is left out, and those of its
         neighbours still tell what it was.
         """
-        if self.has_default_final:
-            kind = type(parts_of(final).units)
-            like = next(own for _, own in pairs if type(parts_of(own).units) is kind)
-            final.set_params(alpha=float(like.alpha_))
+        kind = type(parts_of(final).units)
+        likes = [network for _, network in pairs if type(parts_of(network).units) is kind]
+        if self.has_default_final and likes:
+            final.set_params(alpha=float(likes[0].alpha_))
 
     @contextmanager
     def job(self, X):
