@@ -147,7 +147,8 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABC
 
     def _asked(self, X):
         """The `MixtureQuestion` that rows are."""
-        check_is_fitted(self)
+        if "weights_" not in vars(self):
+            check_is_fitted(self)  # which takes long
         X, *_ = open_all(X, self.device, self.max_memory)
         with get_engine(self.device, n_synapses(X, None)) as engine:
             X = check_rows(self, engine, X, reset=False)
