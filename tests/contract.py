@@ -7,9 +7,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import naive
-from sklearn_fsvc._src.formulas import Affine, Function, Steps
-from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS, Kernel
+from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.kernels import Affine, Function, Kernel
 
 # Published tolerances of H between any two engines, relative to the largest value of H.
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}

@@ -129,6 +129,11 @@ def of_rows(layer, X):
     return hidden(layer, X @ layer.weights if layer.weights.ndim == 2 else X * layer.weights)
 
 
+def of_model(model, X):
+    """H of a fitted estimator, each row by itself."""
+    return of_rows(model._parts().units.layer, X)
+
+
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):
     kept = [0]
     for i in range(1, len(X)):

@@ -6,7 +6,8 @@ import naive
 from contract import TOLERANCE
 from sklearn_fsvc._src.engines.patches import PatchPlace
 from sklearn_fsvc._src.images import PatchGrid
-from sklearn_fsvc._src.layers import LinearLayer, PatchLayer, RBFLayer
+from sklearn_fsvc._src.layers import PatchLayer, RBFLayer
+from sklearn_fsvc.parts import LinearLayer
 
 # One place; cells that are not equal; channels; rectangles; strides that leave pixels over.
 GRIDS = [

@@ -9,9 +9,9 @@ import re
 import numpy as np
 
 from sklearn_fsvc._src.engines.cuda import CudaEngine, programs
-from sklearn_fsvc._src.engines.host import HostEngine
 from sklearn_fsvc._src.engines.kernels.cuda import build
 from sklearn_fsvc._src.engines.kernels.cuda.manhattan import Tile
+from sklearn_fsvc.engines import HostEngine
 
 TILES = {
     np.dtype(np.float32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),

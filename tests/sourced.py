@@ -3,7 +3,20 @@
 import numpy as np
 import pytest
 
+from sklearn_fsvc._src.rows.sources import InMemory
+
 CHUNK = 37
+
+
+class InTiles(InMemory):
+    """Rows of an array that are met so many at a time."""
+
+    def __init__(self, X, n):
+        super().__init__(X)
+        self.tile_rows = n
+
+    def part(self, rows):
+        return InTiles(self.take(rows), self.tile_rows)
 
 
 class Shelf:

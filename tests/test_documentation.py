@@ -3,6 +3,7 @@
 import inspect
 import re
 import runpy
+import tomllib
 from html import unescape
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from sklearn.utils import estimator_html_repr
 
 import sklearn_fsvc
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier, inspection
-from sklearn_fsvc._src.documentation import URL
 
 PAGES = Path(__file__).parents[1] / "docs" / "classes"
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+URL = PROJECT["urls"]["Documentation"]
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
 CLASSES = [
     each for each in map(vars(sklearn_fsvc).get, sklearn_fsvc.__all__) if inspect.isclass(each)

@@ -3,7 +3,8 @@ import pytest
 
 from allocated import MIB, peak
 from sklearn_fsvc import PatchClassifier
-from sklearn_fsvc._src.images import PatchGrid, augmented
+from sklearn_fsvc._src.images import PatchGrid
+from sklearn_fsvc.images import augmented
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 

@@ -5,9 +5,9 @@ import pytest
 
 import naive
 from contract import TOLERANCE
-from sklearn_fsvc._src.formulas import Affine
 from sklearn_fsvc._src.kernels import KERNELS, METRICS, K
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, hidden_dtype, rounded
+from sklearn_fsvc.kernels import Affine
 
 
 def test_triangle_and_gaussian_have_equal_area():

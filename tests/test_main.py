@@ -7,7 +7,8 @@ import pytest
 
 from sklearn_fsvc.__main__ import _what_tune_takes, main
 from sklearn_fsvc._src import demo, tuning
-from sklearn_fsvc._src.engines import ENGINES, get_engine, profiles
+from sklearn_fsvc._src.engines import ENGINES, profiles
+from sklearn_fsvc.engines import get_engine
 
 
 def test_info(capsys):

@@ -5,8 +5,8 @@ import pytest
 
 import naive
 from benchmark import benchmark
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.tuning import example
+from sklearn_fsvc.engines import get_engine
 
 paper, experiments, methods = map(
     benchmark, ("_paper_2017", "_paper_experiments", "_paper_methods")

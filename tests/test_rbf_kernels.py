@@ -10,16 +10,9 @@ from sklearn.datasets import load_digits
 import naive
 from contract import TOLERANCE, Cauchy
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFProjector
-from sklearn_fsvc._src.formulas import Affine, Function
-from sklearn_fsvc._src.kernels import (
-    DISTANCE,
-    KERNELS,
-    METRICS,
-    Kernel,
-    PoweredExponential,
-    kernel_of,
-)
+from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS, kernel_of
 from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 
 
 class Truncated(Kernel):

@@ -1,5 +1,6 @@
 """Callbacks of scikit-learn 1.9: what hears of the tasks of a fit. Before 1.9 nobody hears."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -44,6 +45,11 @@ class Observable(CallbackSupportMixin):
 
 def _metadata(sample_weight):
     return None if sample_weight is None else {"sample_weight": sample_weight}
+
+
+def hearing(context, estimator):
+    """Context in which callbacks hear of the fit of another estimator, if anybody hears of this."""
+    return context.propagate_callback_context(estimator) if context else nullcontext()
 
 
 @dataclass(frozen=True)

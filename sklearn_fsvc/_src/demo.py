@@ -44,17 +44,9 @@ def read_idx(path):
 def load_images(folder=None):
     """Handwritten digits: MNIST from `folder`, or the 8 x 8 digits that scikit-learn bundles.
 
-    Parameters
-    ----------
-    folder : path, optional
-        With the four IDX files of MNIST, gzipped or not, in it or in its subfolder mnist.
-
-    Returns
-    -------
-    X_train, y_train, X_test, y_test : ndarray
-        One row of uint8 pixels for each image.
-    shape : tuple of int
-        Rows and columns of an image.
+    The four IDX files of MNIST, gzipped or not, are in the folder or in its subfolder mnist.
+    Returns X_train, y_train, X_test, y_test, with a row of uint8 pixels for each image, and the
+    shape of an image.
     """
     if folder is None:
         X, y = load_digits(return_X_y=True)
@@ -79,19 +71,9 @@ def _find(folder, name):
 def run(folder=None, output=None, n_hidden=None, device="auto", verbose=0):
     """Train and score both networks, print what it took, save a picture.
 
-    What cannot be done is refused before anything is computed.
-
-    Parameters
-    ----------
-    folder : path, optional
-        See `load_images`.
-    output : path, optional
-        Where the picture goes, which needs matplotlib; by default `PICTURE`, where that is
-        installed.
-    n_hidden : int, optional
-        Hidden units of each network; by default 4096 on MNIST and 600 on the small digits.
-    device, verbose
-        As for the estimators.
+    What cannot be done is refused before anything is computed. The picture goes to `output`, by
+    default `PICTURE`, where matplotlib is installed. `n_hidden` is 4096 by default on MNIST and 600
+    on the small digits.
     """
     output = _checked_output(output)
     X, y, X_test, y_test, shape = load_images(folder)

@@ -49,18 +49,11 @@ class Affine:
 
 @dataclass(frozen=True)
 class Steps:
-    """Rounding of activations to multiples of a power of two: they are integers times it.
+    """Rounding of activations to multiples of a power of two: they are integers times it."""
 
-    Parameters
-    ----------
-    bits : int
-        Of the integers.
-    is_signed : bool
-        Whether activations lie between -1 and 1, else between 0 and 1. The ends are one step
-        nearer to 0.
-    """
-
-    bits: int
+    bits: int  # of the integers
+    # Whether activations lie between -1 and 1, else between 0 and 1. The ends are one step nearer
+    # to 0.
     is_signed: bool
 
     @property

@@ -22,19 +22,12 @@ _NEAR_ONE = 20
 
 
 class Metric(NamedTuple):
-    """A distance between a row and a centre.
+    """A distance between a row and a centre."""
 
-    Attributes
-    ----------
-    sum : str
-        What an engine sums over the features: "manhattan", ``|x - c|``, or "sqeuclidean",
-        ``(x - c)^2``.
-    power : int
-        Power of the distance that the sum is.
-    """
-
+    # What an engine sums over the features: "manhattan", ``|x - c|``, or "sqeuclidean",
+    # ``(x - c)^2``.
     sum: str
-    power: int
+    power: int  # of the distance that the sum is
 
 
 METRICS = {

@@ -113,30 +113,18 @@ class _Layer:
 
 @dataclass(frozen=True, eq=False)
 class RBFLayer(_Layer):
-    """H[i, j] = phi(d(x_i, c_j)).
+    """H[i, j] = phi(d(x_i, c_j))."""
 
-    Parameters
-    ----------
-    units : ndarray of shape (m, n), uint8, float32 or float64
-        The centres. Bytes stay bytes only with the Manhattan metric and without weights, else
-        they become float32: products of bytes would be cut to bytes.
-    radius : float
-        In units of the distance `metric` returns.
-    metric : {"manhattan", "euclidean", "sqeuclidean"}
-    kernel : Kernel, or the name of one of KERNELS
-    weights : ndarray of shape (n,) or (n_in, n), optional
-        Weights of the features, or a linear map of them. Rows are multiplied by them on their way
-        to the units, before an engine meets them; the units have been multiplied already.
-    steps : Steps, optional
-        To which outputs between 0 and 1 are rounded.
-    """
-
+    # (m, n), uint8, float32 or float64: the centres. Bytes stay bytes only with the Manhattan
+    # metric and without weights, else they become float32: products of bytes would be cut to bytes.
     units: np.ndarray
-    radius: float = 1.0
-    metric: str = "manhattan"
+    radius: float = 1.0  # in units of the distance
+    metric: str = "manhattan"  # one of `METRICS`
     kernel: Kernel | str = "triangular"
+    # (n,) or (n_in, n): weights of the features, or a linear map of them. Rows are multiplied by
+    # them on their way to the units, before an engine meets them; the units have been already.
     weights: np.ndarray | None = None
-    steps: Steps | None = None
+    steps: Steps | None = None  # to which outputs between 0 and 1 are rounded
 
     def __post_init__(self):
         check_choice("metric", self.metric, METRICS)
@@ -310,31 +298,16 @@ class PatchLayer(_Layer):
       2011, "The importance of encoding versus training").
 
     Columns are in the order of the units, then the two sides, then the cells.
-
-    Parameters
-    ----------
-    grid : PatchGrid
-    inner : RBFLayer or LinearLayer
-        On patches, ``grid.n_inputs`` features.
-    response : str
-        One of the three.
-    threshold : float
-    floor : float or None
-        None meets patches as they are.
-    whitening : ndarray of shape (n_inputs, n_inputs), optional
-    shift : ndarray of shape (n_inputs,), optional
-    columns : int, optional
-        How many of the columns there are; all of them by default.
     """
 
     grid: PatchGrid
-    inner: RBFLayer | LinearLayer
-    response: str = AS_THEY_ARE
+    inner: RBFLayer | LinearLayer  # on patches, ``grid.n_inputs`` features
+    response: str = AS_THEY_ARE  # one of the three
     threshold: float = 0.0
-    floor: float | None = None
-    whitening: np.ndarray | None = None
-    shift: np.ndarray | None = None
-    columns: int | None = None
+    floor: float | None = None  # None meets patches as they are
+    whitening: np.ndarray | None = None  # (n_inputs, n_inputs)
+    shift: np.ndarray | None = None  # (n_inputs,)
+    columns: int | None = None  # how many of the columns there are; all of them by default
 
     @property
     def units(self):

@@ -7,12 +7,7 @@ from .engines.host import HostStopwatch
 
 
 def medians(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
-    """Median seconds that a call of each of the functions takes: see `rounds`.
-
-    Returns
-    -------
-    dict of str to float
-    """
+    """Median seconds, by name, that a call of each of the functions takes: see `rounds`."""
     times = rounds(functions, repeats, seconds, stopwatch, calls)
     return {name: statistics.median(t) for name, t in times.items()}
 

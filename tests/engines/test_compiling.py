@@ -19,9 +19,10 @@ import pytest
 import sklearn_fsvc
 from sklearn_fsvc import TanhProjector
 from sklearn_fsvc.__main__ import info
-from sklearn_fsvc._src.engines import get_engine, jit
+from sklearn_fsvc._src.engines import jit
 from sklearn_fsvc._src.engines.kernels import compiling, cpu
 from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc.engines import get_engine
 
 PACKAGE = Path(sklearn_fsvc.__file__).parent
 # What an unpickled model does, and what it warns of.

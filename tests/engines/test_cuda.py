@@ -20,7 +20,6 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.engines.cuda import CudaEngine
 from sklearn_fsvc._src.engines.cuda.integers import round_columns
@@ -33,6 +32,7 @@ from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 
 PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0)]
 

@@ -7,10 +7,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.cuda import CudaEngine, availability
 from sklearn_fsvc._src.engines.kernels.ptx import NoCompiler
 from sklearn_fsvc._src.extras import install
+from sklearn_fsvc.engines import get_engine
 
 
 class DriverError(RuntimeError):

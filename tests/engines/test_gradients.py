@@ -8,10 +8,10 @@ import pytest
 import contract
 import naive
 from contract import Cauchy
-from sklearn_fsvc._src.engines.base import Engine
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.kernels import KERNELS, METRICS
 from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc.engines import Engine
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -13,11 +13,11 @@ import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.__main__ import info
-from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, get_engine, register, registry
+from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, register, registry
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
-from sklearn_fsvc._src.engines.base import Engine
 from sklearn_fsvc._src.engines.blas import BlasEngine
-from sklearn_fsvc._src.engines.host import HostEngine, host_identity
+from sklearn_fsvc._src.engines.host import host_identity
+from sklearn_fsvc.engines import Engine, HostEngine, get_engine
 from sklearn_fsvc.tuning import tune
 
 

@@ -5,9 +5,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc._src.engines import get_engine, jit, profiles
+from sklearn_fsvc._src.engines import jit, profiles
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.tuning import KINDS, example
+from sklearn_fsvc.engines import get_engine
 
 pytestmark = pytest.mark.usefixtures("few_cores")
 

@@ -13,13 +13,13 @@ import naive
 from benchmark import benchmark
 from engines.test_integers import rounded
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import example
 from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, novel_rows
+from sklearn_fsvc.engines import get_engine
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)

@@ -31,7 +31,7 @@ def classifier(request):
 
 
 def hidden_of(clf, X):
-    return naive.of_rows(layer_of(clf), X)
+    return naive.of_model(clf, X)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -8,7 +8,6 @@ from sklearn.frozen import FrozenEstimator
 
 import naive
 from sklearn_fsvc import RBFClassifier, RBFRegressor
-from sklearn_fsvc._src.estimators.parts import layer_of
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 # Words, so that a label is not taken for its code.
@@ -19,7 +18,7 @@ GIVEN = {"kernel": "triangular", "feature_weights": None, "alpha": 0.1, "random_
 def check(model, X, column, signs, n=4, output=0, **how):
     """`explain` against the sum ``sign * (W h + b)`` of the score that a row's answer has."""
     found = model.explain(X, n, output, **how)
-    H = naive.of_rows(layer_of(model), X)
+    H = naive.of_model(model, X)
     W, b = model.readout_coef_.astype(float), model.readout_intercept_.astype(float)
     parts = signs[:, None] * H * W[column]
     order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :n]

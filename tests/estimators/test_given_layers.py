@@ -16,7 +16,8 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
+from sklearn_fsvc._src.rows.samples import Samples
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))
@@ -35,13 +36,13 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("pretrained", "cls", "y"), PAIRS, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_the_layer_is_the_lender_s(pretrained, cls, y, frozen, monkeypatch):
+def test_the_layer_is_the_lender_s(pretrained, cls, y, frozen):
     pretrained.fit(X[:100], Z[:100] if is_regressor(pretrained) else Y[:100])
-    for family in ("rbf", "tanh"):  # nothing is chosen
-        monkeypatch.setattr(f"sklearn_fsvc._src.estimators.{family}.fit_layer", None)
     layer = FrozenEstimator(pretrained) if frozen else pretrained
-    model = cls(3, layer=layer, alpha=1.0, random_state=0).fit(X, y)
-    theirs, ours = layer_of(pretrained), layer_of(model)
+    model = cls(3, layer=layer, alpha=1.0, random_state=0)
+    found = parts_of(model).units.fit(None, Samples(X), None)  # nothing is chosen, nor could be
+    np.testing.assert_array_equal(found.layer.units, layer_of(pretrained).units)
+    theirs, ours = layer_of(pretrained), layer_of(model.fit(X, y))
     np.testing.assert_array_equal(theirs.units, ours.units)
     assert theirs.traits == ours.traits
     assert theirs.kind == ours.kind

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from allocated import MIB, PER_ROW, peak
+from composed import composed
 from sklearn_fsvc import (
     PatchClassifier,
     PatchProjector,
@@ -123,13 +124,13 @@ def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
 
 @pytest.mark.parametrize("with_twins", [False, True])
 @pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0, 10.0]], ids=str)
-def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twins, monkeypatch):
+def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twins):
     """Scores of all rows would take twice of it, and each copy in float64 four times."""
-    monkeypatch.setattr("sklearn_fsvc._src.estimators.classes._SCORED", 2**18)
     X, y = rows_of_many_classes
     if with_twins:
         X = X[np.arange(N) // 2]
     clf = TanhClassifier(50, feature_weights=None, alpha=alpha, random_state=0, device="jit")
+    clf = composed(clf, task={"most_scored": 2**18})
     clf.fit(X[:2000], y[:2000]).set_params(max_memory=2 * ANSWER)
     _, found = peak(clf.fit, X, y)
     assert found <= 2 * ANSWER + N * PER_ROW

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
 from allocated import MIB, peak
+from composed import composed
 from sklearn_fsvc import (
     MixtureClassifier,
     MixtureRegressor,
@@ -25,9 +27,14 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.estimators import mixing
+from sklearn_fsvc._src.callbacks import UNHEARD
+from sklearn_fsvc._src.estimators.members import TrainingSet
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
-from sklearn_fsvc._src.units import choice, feature_weights
+from sklearn_fsvc._src.readouts.sample import draw
+from sklearn_fsvc._src.rows.blocks import open_all
+from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.parts import Numbers
 from sourced import Tap
 
 GIVEN = {"random_state": 0, "alpha": 0.5, "feature_weights": None}
@@ -63,6 +70,15 @@ def rows():
     X = np.concatenate([X, X[::3]])
     numbers = np.abs(X[:, 0]) + np.tanh(X @ [0, 1, 1, -1]) + rng.normal(size=120) / 5 + 10
     return X, np.digitize(numbers, [10.5, 11]), numbers
+
+
+def of_kind(kind, X, y):
+    """Classes made of three."""
+    return {
+        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
+        "several": np.column_stack([y, y > 1]),
+        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
+    }[kind]  # fmt: skip
 
 
 def left_out(member, X, y, Y, weight):
@@ -122,11 +138,7 @@ def test_weights_of_a_classifier(rows, rng):
 @pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
 def test_a_classifier_adds_up_scores(rows, kind):
     X, y, _ = rows
-    y = {
-        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
-        "several": np.column_stack([y, y > 1]),
-        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
-    }[kind]  # fmt: skip
+    y = of_kind(kind, X, y)
     model = classifier().fit(X, y)
     assert list(model.named_estimators_) == ["rbf", "tanh"]
     each = [member.decision_function(X) for member in model.estimators_]
@@ -192,11 +204,7 @@ def test_final_network_of_a_regressor(rows, rng, is_weighted):
 @pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
 def test_final_network_of_a_classifier(rows, kind):
     X, y, _ = rows
-    y = {
-        "one": np.array(["a", "b", "c"])[y], "two": y > 0,
-        "several": np.column_stack([y, y > 1]),
-        "labels": np.column_stack([y > 0, y > 1, X[:, 2] > 0]).astype(int),
-    }[kind]  # fmt: skip
+    y = of_kind(kind, X, y)
     model = with_final(classifier(), alpha=0.1).fit(X, y)
     share, final = model.final_weight_, model.final_estimator_
     assert 0 < share <= 1
@@ -225,20 +233,17 @@ def test_when_there_is_a_final_network(rows, rng):
     """By default for a table, of the default members; else where it is given."""
     X, _, y = rows
     table = np.float32(X), y
-    found = {}
+    parts, found = MixtureRegressor()._mixture_parts(), {}
     for name, data in {
         "table": table, "bytes": (rng.integers(0, 255, X.shape, np.uint8), y),
-        "wide": (rng.normal(size=(len(X), 501)), y), "few": (X[:40], y[:40]), "read": (Tap(X, y),),
-        "many": (np.repeat(rng.integers(0, 9, (120, 4)), 300, axis=1)[:, ::300], y),
+        "wide": (rng.normal(size=(len(X), 501)), y), "few": (X[:40], y[:40]),
+        "read": open_all(Tap(X, y), "cpu", None)[:2], "whole": (np.rint(X).astype(int), y),
     }.items():  # fmt: skip
-        model = MixtureRegressor(random_state=0)
-        fitted = []
-        model.default_estimators = lambda: [("tanh", TanhRegressor(20, **GIVEN))]
-        model._corrected = lambda mixed, *more, fitted=fitted: fitted.append(more) or mixed
-        model.fit(*data)
-        found[name] = bool(fitted)
+        _, samples = parts.task.read(*data, None)
+        _, final = parts.members.made(samples)
+        found[name] = final is not None
     assert found == {
-        "table": True, "bytes": False, "wide": False, "few": False, "read": False, "many": True,
+        "table": True, "bytes": False, "wide": False, "few": False, "read": False, "whole": True,
     }  # fmt: skip
     assert regressor().fit(*table).final_estimator_ is None
     with pytest.raises(TypeError, match="takes dense rows of an array"):
@@ -255,13 +260,12 @@ def test_members_that_choose_by_leave_one_out(rows):
     np.testing.assert_allclose(found.weights_, expected.weights_, rtol=1e-6)
 
 
-def test_few_rows_judge_many(rows, monkeypatch):
+def test_few_rows_judge_many(rows):
     X, y, _ = rows
     whole = classifier().fit(X, y)
-    monkeypatch.setattr(mixing, "_JUDGES", 60)
-    model = classifier().fit(X, y)
+    model = composed(whole, mixing={"n_judges": 60}).fit(X, y)
     assert (model.weights_ != whole.weights_).all()
-    np.testing.assert_array_equal(model.weights_, classifier().fit(X, y).weights_)
+    np.testing.assert_array_equal(model.weights_, clone(model).fit(X, y).weights_)
 
 
 def test_rows_of_weight_0_are_absent(rows):
@@ -300,35 +304,28 @@ def test_what_is_shared(rows):
     assert not hasattr(members[0][1], "centers_")
 
 
-def test_weights_are_learned_once(rng, monkeypatch):
+def test_weights_are_learned_once(rng):
     """For all members that measure alike, tanh ones too; a linear map is of one of them alone."""
     X = rng.normal(size=(120, 6))
     y = np.abs(X[:, 0]) + X[:, 1]
-    learned = []
-
-    def learn(job, samples, metric, *args):
-        learned.append(metric)
-        return feature_weights.learn(job, samples, metric, *args)
-
-    monkeypatch.setattr(choice, "learn", learn)
-    members = [
-        ("first", RBFRegressor(40)),
-        ("second", RBFRegressor(30, kernel="triangular")),
-        ("euclidean", RBFRegressor(40, metric="euclidean")),
-        ("tanh", TanhRegressor(50)),
-        ("map", TanhRegressor(50, feature_weights="map")),
-        ("none", RBFRegressor(20, feature_weights=None)),
-    ]
-    fitted = {}
-    monkeypatch.setattr(
-        MixtureRegressor, "_keep", lambda self, members, *args: fitted.update(members)
-    )
-    MixtureRegressor(members, random_state=0).fit(X, y)
-    assert learned == ["manhattan", "euclidean"]
+    _, samples = Numbers.of(TanhRegressor(), uncertainty=False).read(X, y, None)
+    rows = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
+    fitted, shared, learned = {}, {}, []
+    for name, member in {
+        "first": RBFRegressor(40), "second": RBFRegressor(30, kernel="triangular"),
+        "euclidean": RBFRegressor(40, metric="euclidean"), "tanh": TanhRegressor(50),
+        "map": TanhRegressor(50, feature_weights="map"),
+        "none": RBFRegressor(20, feature_weights=None),
+    }.items():  # fmt: skip
+        known = set(shared)
+        rows.fit(member.set_params(random_state=0), UNHEARD, shared)
+        learned += [(name, metric) for metric in set(shared) - known]
+        fitted[name] = member
+    assert learned == [("first", "manhattan"), ("euclidean", "euclidean")]
     first = fitted["first"].feature_weights_
     assert first.argmax() < 2
     for name in ("second", "tanh"):
-        np.testing.assert_array_equal(fitted[name].feature_weights_, first)
+        assert fitted[name].feature_weights_ is first
     assert (fitted["euclidean"].feature_weights_ != first).any()
     assert fitted["none"].feature_weights_ is None
     assert not any("shared" in vars(member) for member in fitted.values())
@@ -373,12 +370,13 @@ def test_sources(rows, tmp_path):
         model.predict(X, out=np.zeros(3))
 
 
-def test_few_rows_at_a_time(rows, monkeypatch):
+def test_few_rows_at_a_time(rows):
     X, y, _ = rows
-    model = classifier().fit(X, y)
-    expected = model.decision_function(X)
-    monkeypatch.setattr(mixing, "_AT_A_TIME", 100)
-    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
+    question = classifier().fit(X, y)._asked(X)
+    few = replace(question, at_a_time=100)
+    for method in ("predict", "predict_proba"):
+        np.testing.assert_allclose(few.answers(method), question.answers(method), atol=1e-12)
+    np.testing.assert_allclose(few.contributions(0), question.contributions(0), atol=1e-12)
 
 
 def test_memory_is_kept(rng):
@@ -491,17 +489,26 @@ def test_wide_tables_have_no_map(cls, rng):
 def test_the_final_network_has_the_penalty_of_its_like(rows):
     """One of its own would be too small where y is noise: scores tell of the neighbours' y."""
     X, _, y = rows
-    model = MixtureRegressor(random_state=0)
-    model.default_estimators = lambda: [("tanh", TanhRegressor(20, feature_weights=None))]
-    model.fit(X, y)
-    assert model.final_estimator_.alpha == model.named_estimators_["tanh"].alpha_
+
+    class OfTwo(MixtureRegressor):
+        @classmethod
+        def default_estimators(cls):
+            members = pair(RBFRegressor, TanhRegressor)
+            return [(name, member.set_params(alpha="auto")) for name, member in members]
+
+    model = OfTwo(random_state=0).fit(X, y)
+    rbf, tanh = model.estimators_
+    assert model.final_estimator_.alpha == tanh.alpha_ != rbf.alpha_
+    final = model.default_final_estimator()
+    model._mixture_parts().members.give_penalty(final, [("rbf", rbf)])
+    assert final.alpha == "auto"
 
 
-def test_a_class_that_the_sample_lacks(rng, monkeypatch):
+def test_a_class_that_the_sample_lacks(rng):
     """A final network would not know it."""
-    monkeypatch.setattr("sklearn_fsvc._src.estimators.mixing._TRAINED_ON", 60)
     X = rng.normal(size=(300, 3))
     y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
-    model = MixtureClassifier(random_state=0).fit(X, y)
+    model = MixtureClassifier(random_state=0)
+    model = composed(model, mixing={"n_trained_on": 60}).fit(X, y)
     assert model.final_estimator_ is None
     assert model.predict_proba(X).shape == (300, 3)

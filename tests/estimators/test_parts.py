@@ -7,11 +7,12 @@ from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.network import Network, with_rows
-from sklearn_fsvc._src.estimators.parts import Readout, Task, Training, Units, layer_of, parts_of
+from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
 from sklearn_fsvc._src.readouts.held_out import Trials
 from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.parts import Readout, Task, Training, Units
 
 X, Y = load_iris(return_X_y=True)
 LENT = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))

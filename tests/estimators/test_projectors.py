@@ -9,7 +9,6 @@ from sklearn.preprocessing import StandardScaler
 
 import naive
 from sklearn_fsvc import RBFProjector, TanhProjector
-from sklearn_fsvc._src.estimators.parts import layer_of
 
 PROJECTORS = [RBFProjector(30, random_state=0), TanhProjector(30, random_state=0)]
 
@@ -28,7 +27,7 @@ def digits():
 def test_transform_is_the_formula(digits, device, projector, dtype):
     X = digits[0][:600].astype(dtype)
     H = projector.set_params(device=device).fit_transform(X)
-    expected = naive.of_rows(layer_of(projector), X)
+    expected = naive.of_model(projector, X)
     assert H.dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(H, expected, atol=1e-4 if H.dtype == np.float32 else 1e-10)
     assert projector.device_.partition(":")[0] == device

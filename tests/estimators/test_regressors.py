@@ -10,7 +10,6 @@ import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import NumberTargets
-from sklearn_fsvc._src.readouts.linear import LinearReadout
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [
@@ -50,7 +49,7 @@ def expected(model, X, Y, alpha, weight=None):
     """The ridge readout of y in units of its deviation, of the model's own layer."""
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    H = naive.of_rows(layer_of(model), X)
+    H = naive.of_model(model, X)
     W, b = naive.ridge(H, (Y - mean) / scale, alpha, weight)
     return (H @ W.T + b) * scale + mean
 
@@ -221,7 +220,7 @@ def test_several_penalties(regressor, X):
     """The one of the least leave-one-out error, in units of the outputs."""
     Y, alphas = outputs(X), [1e-3, 0.1, 10.0]
     model = regressor.set_params(alpha=alphas).fit(X, Y)
-    H, Z = naive.of_rows(layer_of(model), X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    H, Z = naive.of_model(model, X), (Y - Y.mean(axis=0)) / Y.std(axis=0)
     errors = []
     for alpha in alphas:
         W, b = naive.ridge(H, Z, alpha)
@@ -324,19 +323,14 @@ def test_a_memmap_is_read_in_place(tmp_path, regressor, X):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_little_memory_makes_small_tiles_and_changes_nothing(regressor, monkeypatch):
+def test_little_memory_makes_small_tiles_and_changes_nothing(regressor):
     X, sizes = np.random.default_rng(0).normal(size=(6000, 4)), []
     regressor.set_params(uncertainty=True, device="jit")
     free = regressor.fit(X, outputs(X)).predict(X, return_std=True)
-
-    class Counting(LinearReadout):
-        def scores(self, part, H):
-            sizes.append(len(H))
-            return super().scores(part, H)
-
-    monkeypatch.setattr("sklearn_fsvc._src.estimators.parts.LinearReadout", Counting)
     regressor.set_params(max_memory="1MiB").fit(X, outputs(X))
     tight = regressor.predict(X, return_std=True)
     np.testing.assert_allclose(tight, free, rtol=0, atol=1e-9)
+    with regressor._asked(X, "predict") as question:
+        question.scores(lambda rows, scores: sizes.append(len(scores)))
     assert sum(sizes) == 6000
     assert len(sizes) > 1

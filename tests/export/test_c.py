@@ -18,9 +18,9 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.export.c import header_of, to_c
-from sklearn_fsvc._src.formulas import Affine, Function
-from sklearn_fsvc.kernels import Kernel, PoweredExponential
+from sklearn_fsvc._src.export.c import header_of
+from sklearn_fsvc.export.c import to_c
+from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 
 FIXED = {"random_state": 0, "device": "cpu"}
 # Nothing is chosen by error on rows that are held out.

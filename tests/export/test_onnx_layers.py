@@ -14,9 +14,9 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhProjector,
 )
-from sklearn_fsvc._src.export.onnx import to_onnx
-from sklearn_fsvc._src.formulas import EXP, Affine, Function
-from sklearn_fsvc._src.kernels import KERNELS, METRICS, Kernel
+from sklearn_fsvc._src.kernels import KERNELS, METRICS
+from sklearn_fsvc.export.onnx import to_onnx
+from sklearn_fsvc.kernels import EXP, Affine, Function, Kernel
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

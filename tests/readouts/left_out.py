@@ -5,13 +5,13 @@ from sklearn.datasets import make_classification
 
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts.press import press
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 
 # Wide units: where one has its own centre for its only row, float32 cannot tell the
 # leverage of that row from 1.
@@ -37,7 +37,7 @@ def some_weights(n=60):
 
 
 def hidden_of(clf, X):
-    return naive.of_rows(layer_of(clf), X)
+    return naive.of_model(clf, X)
 
 
 def without_each_row(H, Y, alpha, weight=None):

@@ -10,9 +10,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
+from composed import composed
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
+from sklearn_fsvc._src.estimators.parts import parts_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts.calibration import fit_temperature, probabilities
 from sklearn_fsvc._src.rows.samples import Samples
@@ -67,7 +68,7 @@ class Ridge(ClassifierMixin, BaseEstimator):
 
 def with_weight(clf, X, weight=1.0):
     """Rows for `Ridge`."""
-    H = naive.of_rows(layer_of(clf), X)
+    H = naive.of_model(clf, X)
     return np.column_stack([H, weight * np.ones(len(H))])
 
 
@@ -232,16 +233,15 @@ def test_weights_are_used(network):
     assert np.abs(weighted.predict_proba(X) - plain.predict_proba(X)).max() > 1e-3
 
 
-def test_some_of_many_rows_are_enough_of_leave_one_out(network, monkeypatch):
+def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     """Drawn from those with a weight; the readout is that of all rows."""
-    for name, value in {"_SCORED": 3 * 40, "_LEAST_SCORED": 1}.items():
-        monkeypatch.setattr(f"sklearn_fsvc._src.estimators.classes.{name}", value)
     (X, y), weight = rows_of(3), some_weights()
+    network = composed(network, task={"most_scored": 3 * 40, "least_scored": 1})
     clf = network.set_params(alpha=[0.1, 1.0]).fit(X, y, weight)
     rows = parts_of(clf).task.scored_rows(Samples(X, ClassTargets(y, 3), weight), 0)
     assert len(rows) == 40
     assert (weight[rows] > 0).all()
-    H = naive.of_rows(layer_of(clf), X)
+    H = naive.of_model(clf, X)
     scores = without_each_row(H, np.eye(3)[y], clf.alpha_, weight)
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import TanhClassifier, TanhRegressor
-from sklearn_fsvc._src.engines import ENGINES, get_engine
+from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.readouts import packed_symmetric, ridge
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
+from sklearn_fsvc.engines import get_engine
 from teams import Half
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import TanhClassifier, TanhRegressor
-from sklearn_fsvc._src.engines import algebra, get_engine
+from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer, rounded
 from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits
@@ -12,6 +12,7 @@ from sklearn_fsvc._src.readouts.sample import draw
 from sklearn_fsvc._src.readouts.unseen import Unseen
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 

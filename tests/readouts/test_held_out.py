@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import packed_symmetric
@@ -24,6 +23,7 @@ from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parameters import LOO_ALPHAS
@@ -24,6 +23,7 @@ from sklearn_fsvc._src.readouts import press as module
 from sklearn_fsvc._src.readouts.left_out import PressScorer
 from sklearn_fsvc._src.readouts.statistics import FEW
 from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc.engines import get_engine
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 1, 1: 5, 2: 0.5}])

@@ -12,9 +12,9 @@ import naive
 from allocated import MIB, PER_ROW, peak
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.readouts.posterior import Deviations, Posterior
+from sklearn_fsvc.engines import get_engine
+from sourced import InTiles
 
 REGRESSORS = [
     RBFRegressor(
@@ -49,13 +49,13 @@ def naive_deviations(model, X, Y, new, weight=None):
     w = np.ones(len(X)) if weight is None else weight
     mean_y = np.average(Y, axis=0, weights=w)
     scale = np.sqrt(np.average((Y - mean_y) ** 2, axis=0, weights=w))
-    H, Z, alpha = naive.of_rows(layer_of(model), X), (Y - mean_y) / scale, model.alpha_
+    H, Z, alpha = naive.of_model(model, X), (Y - mean_y) / scale, model.alpha_
     W, b = naive.ridge(H, Z, alpha, w)
     left = Z - without_each_row(H, Z, alpha, w)
     noise = np.sqrt(np.average((Z - H @ W.T - b) * left, axis=0, weights=w))
     mean = np.average(H, axis=0, weights=w)
     A = (w[:, None] * (H - mean)).T @ (H - mean) + alpha * np.eye(H.shape[1])
-    D = naive.of_rows(layer_of(model), new) - mean
+    D = naive.of_model(model, new) - mean
     spread = np.einsum("ij,jk,ik->i", D, np.linalg.inv(A), D)
     return np.sqrt(1 + 1 / w.sum() + spread)[:, None] * noise * scale
 
@@ -106,7 +106,7 @@ def test_as_of_a_gaussian_process_on_the_hidden_layer(regressor, rows):
     model = regressor.fit(X, y)
     answers, deviations = model.predict(new, return_std=True)
     noise = model.posterior_.noise[0]
-    H, H_new = (naive.of_rows(layer_of(model), each) for each in (X, new))
+    H, H_new = (naive.of_model(model, each) for each in (X, new))
     # Weights of variance noise^2 / alpha, an intercept of a much larger one, and noise.
     kernel = ConstantKernel(noise**2 / model.alpha_) * DotProduct(1e3) + WhiteKernel(noise**2)
     centre = H.mean(axis=0)
@@ -120,7 +120,7 @@ def test_as_of_bayesian_ridge(regressor, rows):
     """Which knows its mean: it has no 1 / n."""
     X, Y, _, new = rows
     model = regressor.set_params(alpha="loo").fit(X, Y[:, 0])
-    H, H_new = (naive.of_rows(layer_of(model), each) for each in (X, new))
+    H, H_new = (naive.of_model(model, each) for each in (X, new))
     scale = model.target_scale_
     known = model.posterior_.noise[0] / scale
     other = BayesianRidge(
@@ -180,13 +180,11 @@ def test_noise_that_was_learned_by_heart_is_noise():
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_tiles_change_nothing(regressor, rows, size, monkeypatch):
+def test_tiles_change_nothing(regressor, rows, size):
     X, Y, weight, new = rows
     whole = clone(regressor).fit(X, Y, weight).predict(new, return_std=True)
-    monkeypatch.setattr(
-        "sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda n, *_: min(size, n)
-    )
-    tiled = regressor.fit(X, Y, weight).predict(new, return_std=True)
+    regressor.fit(InTiles(X, size), Y, weight)
+    tiled = regressor.predict(InTiles(new, size), return_std=True)
     np.testing.assert_allclose(tiled, whole, rtol=1e-8)
 
 

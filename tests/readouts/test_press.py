@@ -16,7 +16,6 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators import labels
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
@@ -27,6 +26,8 @@ from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
+from sourced import InTiles
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])
@@ -75,11 +76,11 @@ def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monke
     X[X < -2] = 0.0
     X[::2][X[::2] == 0] = -0.0
     weight = some_weights() if weighted else None
+    clf, tiles = network.fit(X, y, sample_weight=weight), X
     if rows is not None:
-        monkeypatch.setattr("sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda *_: rows)
+        tiles = InTiles(X, rows)
         monkeypatch.setattr("sklearn_fsvc._src.readouts.duplicates._NUMBERS", rows)
-    clf = network.fit(X, y, sample_weight=weight)
-    found = press_of(clf, X, y, alphas, weight)
+    found = press_of(clf, tiles, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]
     for k, alpha in enumerate(alphas):
         expected = without_its_twins(H, Y, groups, alpha, weight)
@@ -150,13 +151,12 @@ def test_on_every_device(device, network):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64])
-def test_tiles_change_nothing(network, rows, monkeypatch):
+def test_tiles_change_nothing(network, rows):
     X, y = rows_of(3)
     weight = some_weights()
     clf = network.fit(X, y)
     whole = press_of(clf, X, y, ALPHAS, weight)
-    monkeypatch.setattr("sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda *_: rows)
-    tiled = press_of(clf, X, y, ALPHAS, weight)
+    tiled = press_of(clf, InTiles(X, rows), y, ALPHAS, weight)
     np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
     np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
 
@@ -213,14 +213,11 @@ def apart(request):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_rows_outside_every_unit_are_known(apart, rows, monkeypatch):
+def test_rows_outside_every_unit_are_known(apart, rows):
     clf, X, y = apart
-    monkeypatch.setattr(
-        "sklearn_fsvc._src.rows.streaming.rows_per_tile", lambda n, *_: min(rows, n)
-    )
     outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
     assert 10 < len(outside) < 50
-    np.testing.assert_array_equal(press_of(clf, X, y, ALPHAS).outside, outside)
+    np.testing.assert_array_equal(press_of(clf, InTiles(X, rows), y, ALPHAS).outside, outside)
 
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])

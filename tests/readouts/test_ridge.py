@@ -7,13 +7,13 @@ from sklearn.base import clone
 import naive
 from readouts.left_out import rows_of, some_weights
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from scipy.sparse import csr_array
 import naive
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.readouts import sample as module
@@ -23,6 +21,7 @@ from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.rows.sources import SparseRows
+from sklearn_fsvc.engines import get_engine
 
 FEW = 20
 
@@ -169,7 +168,7 @@ def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
         model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
     else:
         model.fit(X, y)
-    scores = without_each_row(naive.of_rows(layer_of(model), X), np.eye(3)[y], 0.5)
+    scores = without_each_row(naive.of_model(model, X), np.eye(3)[y], 0.5)
     few = np.argsort(exact_hashes(X))[:FEW]
     assert model.temperature_ == pytest.approx(fit_temperature(scores[few], y[few]), rel=1e-4)
 

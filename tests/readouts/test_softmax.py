@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 import naive
 from allocated import peak
 from readouts.left_out import without_each_row
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.team import Team
 from sklearn_fsvc._src.engines.threads import n_threads
@@ -29,6 +28,7 @@ from sklearn_fsvc._src.rows.blocks import open_all
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc.engines import get_engine
 from teams import Half
 
 N, M, D = 600, 20, 5

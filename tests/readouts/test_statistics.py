@@ -5,13 +5,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.solution import warn_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 

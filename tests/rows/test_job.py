@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.sources import open_rows
 from sklearn_fsvc._src.rows.streaming import take_rows
+from sklearn_fsvc.engines import get_engine
 from sourced import Tap
 
 

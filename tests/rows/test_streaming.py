@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.rows.job import Job
@@ -16,6 +15,7 @@ from sklearn_fsvc._src.rows.streaming import (
     stream_into,
     take_rows,
 )
+from sklearn_fsvc.engines import get_engine
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 import naive
 from allocated import MIB, peak
 from contract import TOLERANCE
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.streaming import Consumer, stream, stream_all, stream_into, weigh
+from sklearn_fsvc.engines import get_engine
 
 
 @pytest.fixture(params=["uint8", "float32", "float64"])

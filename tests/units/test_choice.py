@@ -8,7 +8,6 @@ import pytest
 
 import naive
 from allocated import MIB, peak
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
@@ -18,6 +17,7 @@ from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units import choice, feature_weights
 from sklearn_fsvc._src.units.choice import SearchSpace, choose, weighted
 from sklearn_fsvc._src.units.request import RBFRequest
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]

@@ -7,14 +7,19 @@ import pytest
 import naive
 from allocated import MIB, peak
 from contract import Cauchy
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
-from sklearn_fsvc._src.units.feature_weights import learn, of_equal_spread
+from sklearn_fsvc._src.units.feature_weights import (
+    learn,
+    next_weights,
+    of_equal_spread,
+    rows_to_ask,
+)
 from sklearn_fsvc._src.units.gradients import mean_squared_gradients
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 KERNELS_AND_OWN = [*KERNELS.values(), Cauchy()]
@@ -60,36 +65,37 @@ def learned_by_jit(metric, dtype):
     return {kernel: learned(made(400, dtype), metric, kernel) for kernel in KERNELS_AND_OWN}
 
 
-def test_a_round_as_it_is_on_paper(monkeypatch):
-    """The weights after one round, of few rows that are all drawn."""
-    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._ROUNDS", 1)
+def weighed_on(samples, weights):
+    """The weights after one more round."""
+    return next_weights(Job(JIT), samples, weights, "manhattan", KERNELS["laplacian"])
+
+
+def test_a_round_as_it_is_on_paper():
     samples = made(200)
     codes = samples.targets.codes + (samples.X[:, 0] > 1)
     samples = replace(samples, targets=ClassTargets(codes, 3))
-    rows = np.random.RandomState(5).permutation(200)
-    X, Y = samples.X[rows], samples.targets.matrix(rows)
+    X, Y = samples.X, samples.targets.matrix()
     even = X.std(axis=0).min() / X.std(axis=0)
-    X *= even
+    X = X * even
     d = naive.distances(X, X, "manhattan")
     radius = 0.7 * np.median(d[np.triu_indices(200, 1)])
     W, _ = naive.ridge(naive.rbf(X, X[:100], radius, kernel="laplacian"), Y, 0.1)
     squares = naive.gradients(X, X[:100], W, radius, kernel="laplacian") ** 2
     g = even**2 * squares.sum(axis=1).mean(axis=0)
-    np.testing.assert_allclose(learned(samples, seed=5), np.sqrt(g / g.max()), rtol=1e-5)
+    np.testing.assert_allclose(weighed_on(samples, even), np.sqrt(g / g.max()), rtol=1e-5)
 
 
-def test_later_rounds_are_of_weighted_rows(monkeypatch):
-    """A round is a first round for rows that the weights so far have multiplied."""
-    module = "sklearn_fsvc._src.units.feature_weights."
-    monkeypatch.setattr(module + "of_equal_spread", lambda *_: np.ones(12))
-    samples, first = made(200), module + "_ROUNDS"
-    whole = learned(samples)
-    weights = np.ones(12)
-    monkeypatch.setattr(first, 1)
+def test_later_rounds_are_of_weighted_rows():
+    """A round is a first round for rows that the weights so far have multiplied: three."""
+    samples = made(200).taken(np.random.RandomState(0).permutation(200))  # all rows, as drawn
+    even = weights = of_equal_spread(samples, JIT)
     for _ in range(3):
-        weights = weights * learned(replace(samples, X=samples.X * weights))
-        weights /= weights.max()
-    np.testing.assert_allclose(whole, weights, rtol=1e-6)
+        found = weighed_on(samples, weights)
+        first = weighed_on(replace(samples, X=samples.X * weights), np.ones(12)) * weights
+        np.testing.assert_allclose(found, first / first.max(), rtol=1e-6)
+        weights = found
+    assert (even != weights).any()
+    np.testing.assert_allclose(learned(made(200)), weights, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -102,17 +108,18 @@ def test_the_unit_of_a_feature_does_not_matter(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
-def test_equal_spread(dtype, engine, rng, monkeypatch):
-    """Also of weighted rows, far from 0, and of some features at a time."""
-    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._NUMBERS", 900)
+def test_equal_spread(dtype, engine, rng):
+    """Also of weighted rows, far from 0, and of some of very many features at a time."""
     X = (rng.normal(size=(300, 7)) * [1, 2, 3, 4, 5, 0, 7] + 100).astype(dtype)
+    X = np.concatenate([X, np.full((300, 5000), 100, dtype), X[:, ::-1]], axis=1)
     weight = rng.integers(0, 3, 300).astype(float)
     samples = Samples(engine.to_device(X), weight=weight)
     spread = np.repeat(X, weight.astype(int), axis=0).std(axis=0, dtype=np.float64)
-    expected = np.delete(spread, 5).min() / np.delete(spread, 5)
+    varies = np.flatnonzero(spread)
+    assert len(varies) == 12
     found = of_equal_spread(samples, engine)
-    assert found[5] == 0
-    np.testing.assert_allclose(np.delete(found, 5), expected, rtol=1e-6)
+    assert not np.delete(found, varies).any()
+    np.testing.assert_allclose(found[varies], spread[varies].min() / spread[varies], rtol=1e-6)
 
 
 def test_equal_spread_of_rows_that_do_not_vary(rng):
@@ -200,28 +207,33 @@ def test_spreads_that_no_weights_make_alike_are_refused():
         learned(replace(samples, X=X))
 
 
-def test_random_state_draws_the_rows(monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._ROWS", 300)
-    samples = made()
+def test_random_state_draws_the_rows():
+    samples = made(5000)
     np.testing.assert_array_equal(learned(samples), learned(samples))
     assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("budget", "n_asked"), [(2**31, 4000), (600 * 12 * 2 * 900, 900), (1, 500)]
-)
-def test_many_rows_are_looked_at_in_part(monkeypatch, budget, n_asked):
-    """And gradients, which take longer than all else, of fewer: of those that are no centres."""
+@pytest.mark.parametrize(("n_outputs", "n_asked"), [(2, 4000), (41, 909), (200, 500)])
+def test_gradients_of_many_outputs_are_taken_of_fewer_rows(n_outputs, n_asked):
+    samples = made(4000)
+    assert (
+        rows_to_ask(replace(samples, targets=ClassTargets(samples.targets.codes, n_outputs)))
+        == n_asked
+    )
+
+
+def test_many_rows_are_looked_at_in_part(monkeypatch):
+    """And gradients are taken of those that are no centres."""
     samples, seen = made(5000), []
+    samples = replace(samples, targets=ClassTargets(samples.targets.codes, 41))
 
     def gradients(job, layer, W, drawn, rows):
         seen.append((len(drawn), layer.n_units, rows[0], len(rows)))
         return mean_squared_gradients(job, layer, W, drawn, rows)
 
     monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights.mean_squared_gradients", gradients)
-    monkeypatch.setattr("sklearn_fsvc._src.units.feature_weights._GRADIENTS", budget)
     learned(samples)
-    assert seen == [(4000, 600, 4000 - n_asked, n_asked)] * 3
+    assert seen == [(4000, 600, 4000 - 909, 909)] * 3
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,13 +8,13 @@ import pytest
 import naive
 from allocated import MIB, peak
 from sklearn_fsvc import TanhRegressor
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators.targets import ClassTargets, NumberTargets
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units import linear_map
 from sklearn_fsvc._src.units.gradients import mean_outer_product, mean_squared_gradients
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 DIRECTIONS = np.linalg.qr(np.random.default_rng(7).normal(size=(12, 2)))[0]
@@ -109,17 +109,13 @@ def test_a_later_round_must_lower_the_error(monkeypatch):
     np.testing.assert_allclose(found, expected / expected.max(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("of_matrix", [False, True])
-def test_a_round_as_it_is_on_paper(monkeypatch, of_matrix):
-    """The map after one round, of features of one spread that are centred."""
-    monkeypatch.setattr(linear_map, "_ROUNDS", (of_matrix,))
-    monkeypatch.setattr(linear_map, "_GAIN", np.inf)
+def test_a_round_as_it_is_on_paper(monkeypatch):
+    """The root after one round, of features of one spread that are centred."""
     monkeypatch.setattr(linear_map, "search_penalty", lambda *_: Found)
-    samples, networks, fit = made(300), [], linear_map._Rows.fit
-    monkeypatch.setattr(
-        linear_map._Rows, "fit", lambda *args: networks.append(fit(*args)) or networks[-1]
-    )
-    A, network = learned(samples), networks[1]
+    samples = made(300)
+    probe = linear_map._Rows.draw(Job(JIT), samples, np.random.default_rng(0))
+    network = probe.fit(np.ones(12))
+    R = linear_map._root(network.outer_product())
     even = samples.X.std(axis=0).min() / samples.X.std(axis=0)
     X = samples.X * even - (samples.X * even).mean(axis=0)
     rows = np.sort(network.samples.order)
@@ -130,10 +126,10 @@ def test_a_round_as_it_is_on_paper(monkeypatch, of_matrix):
     W, _ = naive.ridge(H, samples.targets.matrix(rows), 0.3)
     G = naive.gradients(X[rows], C, W, network.layer.radius, "euclidean", "laplacian")
     M = np.einsum("iok,iol->kl", G, G)
-    R = A / even[:, None] if of_matrix else np.diag(A / even)
-    M = M if of_matrix else np.diag(M.diagonal())
     np.testing.assert_allclose(R, R.T, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(R @ R / np.trace(R @ R), M / np.trace(M), atol=1e-6)
+    weights = linear_map._root_of_diagonal(network.outer_product())
+    np.testing.assert_allclose(weights**2, M.diagonal() / M.diagonal().max(), atol=1e-5)
 
 
 class Found:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import naive
 from allocated import peak
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.base import in_steps
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.layers import RBFLayer
@@ -27,6 +26,7 @@ from sklearn_fsvc._src.units.novelty import (
 from sklearn_fsvc._src.units.radius import typical_distance
 from sklearn_fsvc._src.units.rbf import fit_layer
 from sklearn_fsvc._src.units.request import RBFRequest
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 RULE = NoveltyRule("manhattan", "triangular", 0.05, 1.0)

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units.novelty import (
     NoveltyRule,
@@ -15,6 +14,7 @@ from sklearn_fsvc._src.units.novelty import (
     novel_rows,
 )
 from sklearn_fsvc._src.units.rbf import presentation_order
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 

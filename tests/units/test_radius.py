@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, novel_rows
 from sklearn_fsvc._src.units.radius import search_radius, typical_distance
+from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 

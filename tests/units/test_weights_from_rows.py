@@ -5,10 +5,10 @@ import pytest
 
 from conftest import usable
 from sklearn_fsvc import TanhClassifier, TanhProjector
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators import tanh
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.units.weights.rows import LabelledRows, differences, signed_sums
+from sklearn_fsvc.engines import get_engine
 from units.drawn import FROM_ROWS, layer
 
 

@@ -2,8 +2,9 @@
 
 from ..estimators.classes import Classes
 from ..estimators.classifier import ClassifierMethods
-from ..estimators.mixing import Mixture
-from ..readouts.mixing import by_log_loss
+from ..estimators.members import Members
+from ..estimators.mixing import ClassMixing
+from ..estimators.mixture import Mixture, MixtureParts
 from .rbf import RBFClassifier
 from .tanh import TanhClassifier
 
@@ -124,6 +125,7 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     """
 
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    _kinds = RBFClassifier, TanhClassifier
 
     def __init__(
         self, estimators=None, *, final_estimator="auto", class_weight=None, random_state=None,
@@ -137,62 +139,5 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    @staticmethod
-    def default_estimators():
-        """Make the members that there are by default, to change them and give them.
-
-        Returns
-        -------
-        estimators : list of (str, estimator)
-        """
-        return [
-            ("manhattan", RBFClassifier()),
-            ("euclidean", RBFClassifier(metric="euclidean")),
-            ("tanh", TanhClassifier(2000)),
-            ("map", TanhClassifier(2000, feature_weights="map")),
-        ]
-
-    @staticmethod
-    def default_final_estimator():
-        """Make the final network that there is by default, to change it and give it.
-
-        Returns
-        -------
-        estimator : estimator
-        """
-        return TanhClassifier(2000)
-
-    def _task(self):
-        return Classes.of(self)
-
-    def _as_features(self, task, scores):
-        return scores
-
-    def _weighed(self, task, scores, Y, weight):
-        return by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)
-
-    def _calibrated(self, task, scores, sums):
-        labels = task.labels
-        return {"temperature_": labels.temperatures_of(labels.scores_of(scores), sums)}
-
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit each member, and find their weights.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            As of `RBFClassifier.fit`. Sparse where all members take it.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-        sample_weight : array-like of shape (n_samples,) or str, optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            For members that are no networks of this package, or have no ridge readout, and for
-            input that cannot be used; the mixture is left as it was.
-        """
-        return self._fit(X, y, sample_weight)
+    def _mixture_parts(self):
+        return MixtureParts(Classes.of(self), Members.of(self), ClassMixing.of(self))

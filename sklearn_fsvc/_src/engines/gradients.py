@@ -30,18 +30,10 @@ def slopes(layer, D, xp):
 
 @at_most(1)
 def square(is_manhattan, X, units, slopes, W, out, xp):
-    """out[i, k] = sum over outputs of the squared gradient of row i in feature k.
+    """out[i, k] = sum over outputs of the squared gradient of row i in feature k, in float64.
 
-    Parameters
-    ----------
-    is_manhattan : bool
-        Whether a step is the sign of a difference.
-    X : array of shape (rows, n_features)
-    units : array of shape (n_features, n_units)
-    slopes : array of shape (rows, n_units)
-    W : array of shape (n_outputs, n_units)
-        All C-ordered and of one dtype.
-    out : array of shape (rows, n_features), float64
+    With `is_manhattan` a step is the sign of a difference. X (rows, n_features), units (n_features,
+    n_units), slopes (rows, n_units) and W (n_outputs, n_units) are C-ordered and of one dtype.
     """
     W, ones = xp.ascontiguousarray(W.T), xp.ones(len(W))
     n_at_a_time = max(1, _STEPS // slopes.size)
@@ -61,19 +53,9 @@ def outer(X, units, slopes, W, weight, algebra):
     For steps ``x - c`` alone: Euclidean distances and their squares. All outputs are products
     of matrices, which cancel where rows lie far from 0: let the mean of the rows be 0.
 
-    Parameters
-    ----------
-    X : array of shape (rows, n_features)
-    units : array of shape (n_units, n_features)
-    slopes : array of shape (rows, n_units)
-    W : array of shape (n_outputs, n_units)
-        All of one dtype, arrays of the algebra.
-    weight : array of shape (rows,) or None
-        Of the rows.
-
-    Returns
-    -------
-    array of shape (n_features, n_features), float64
+    X (rows, n_features), units (n_units, n_features), slopes (rows, n_units) and W (n_outputs,
+    n_units) are of one dtype, arrays of the algebra; `weight` (rows,) may be None. Returns
+    (n_features, n_features) in float64.
     """
     xp, (n_units, n) = algebra.xp, units.shape
     total = xp.zeros((n, n))

@@ -14,9 +14,7 @@ _kept, _large = {}, {}
 
 def pack(units, item, vectors):
     """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
-    from .kernels.target import TARGET
-
-    lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
+    lanes = _lanes(item, vectors)
     n_panels = -(-len(units) // lanes)
     items = items_of_rows(units, item)
     panels = _aligned((n_panels, items.shape[1], lanes), item)
@@ -31,12 +29,16 @@ def pack(units, item, vectors):
 
 def packed_bytes(units, item, vectors):
     """Bytes that `pack` takes: the panels, and the items where they are bytes."""
-    from .kernels.target import TARGET
-
-    lanes = vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
+    lanes = _lanes(item, vectors)
     (m, n), per_item = units.shape, item.itemsize // units.dtype.itemsize
     n_bytes = -(-m // lanes) * lanes * -(-n // per_item) * item.itemsize
     return n_bytes if item == units.dtype else n_bytes + m * (n + item.itemsize)
+
+
+def _lanes(item, vectors):
+    from .kernels.target import TARGET
+
+    return vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
 
 
 def _aligned(shape, dtype):

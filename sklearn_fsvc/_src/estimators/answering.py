@@ -32,22 +32,11 @@ class Question:
 
     def answers(self, method, out=None, also=None):
         """What a method says, in new arrays or in `out`; for `also` see `scores`."""
-        task, readout, n_rows = self.parts.task, self.parts.readout, len(self.X)
-        places, is_list = None if out is None else [out], False
+        task, readout, answers = self.parts.task, self.parts.readout, Answers(len(self.X), out)
         if out is not None:
-            task.check_out(out, (n_rows, *self.nothing(method).shape[1:]))
-
-        def take(part, scores):
-            nonlocal places, is_list
-            answers = task.says(method, scores, readout)
-            found, is_list = as_list(answers), isinstance(answers, list)
-            if places is None:  # the first of them say what arrays there are to be
-                places = [np.empty((n_rows, *own.shape[1:]), own.dtype) for own in found]
-            for place, own in zip(places, found, strict=True):
-                write(place, part, own)
-
-        self.scores(take, also)
-        return places if is_list else places[0]
+            task.check_out(out, (len(self.X), *self.nothing(method).shape[1:]))
+        self.scores(lambda part, own: answers.take(part, task.says(method, own, readout)), also)
+        return answers.all
 
     def scores(self, consume, also=None):
         """``consume(rows, scores)`` until all rows have their scores (rows, n_scores).
@@ -81,6 +70,26 @@ class Question:
         row_bytes = readout.row_bytes + others.row_bytes
         stream(job, self.layer, X, Consumer(take, others.fixed_bytes, row_bytes))
         return readout.outside
+
+
+class Answers:
+    """Answers to all rows, as those to some of them come: in `out`, or in new arrays."""
+
+    def __init__(self, n_rows, out=None):
+        self._n_rows, self._places, self._is_list = n_rows, None if out is None else [out], False
+
+    def take(self, part, answers):
+        """Write the answers to a slice of the rows; the first say what arrays there are to be."""
+        found, self._is_list = as_list(answers), isinstance(answers, list)
+        if self._places is None:
+            self._places = [np.empty((self._n_rows, *own.shape[1:]), own.dtype) for own in found]
+        for place, own in zip(self._places, found, strict=True):
+            write(place, part, own)
+
+    @property
+    def all(self):
+        """An array, or of several outputs a list of them."""
+        return self._places if self._is_list else self._places[0]
 
 
 def as_list(answers):

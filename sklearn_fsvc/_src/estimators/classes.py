@@ -18,9 +18,6 @@ from .labels import Labels
 from .parts import Task, generator
 from .targets import row_weights
 
-# Scores by which probabilities are calibrated, and rows: one number needs no more of them.
-_SCORED, _LEAST_SCORED = 2**21, 2**12
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Classes(Task):
@@ -30,9 +27,14 @@ class Classes(Task):
     ----------
     class_weight
         Parameter of `RBFClassifier`.
+    most_scored, least_scored : int
+        Scores by which probabilities are calibrated, at most, and rows, at least, of those that
+        there are: one number needs no more of them.
     """
 
     class_weight: Any
+    most_scored: int = 2**21
+    least_scored: int = 2**12
     attributes = ("classes_", "is_indicator_")
 
     @cached_property
@@ -157,7 +159,7 @@ class Classes(Task):
         return self.labels.targets(np.column_stack([np.searchsorted(k, c) for k, c in pairs]))
 
     def scored_rows(self, samples, random_state):
-        most = max(_LEAST_SCORED, _SCORED // samples.targets.n_outputs)
+        most = max(self.least_scored, self.most_scored // samples.targets.n_outputs)
         if len(samples) <= most:
             return None
         present = samples.present

@@ -145,16 +145,7 @@ class Labels:
         return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
 
     def decided(self, scores, output):
-        """How one of the outputs is answered.
-
-        Returns
-        -------
-        answers : ndarray of shape (rows,)
-        columns : ndarray of int of shape (rows,)
-            Which of the scores says so.
-        signs : ndarray of shape (rows,)
-            -1 where the answer is the first of two classes, else 1.
-        """
+        """How one of the outputs is answered: as `Task.decided` says."""
         parts = self.split(scores)
         codes = self.codes_of(scores)[:, output].astype(np.intp)
         start, is_one = sum(p.shape[1] for p in parts[:output]), parts[output].shape[1] == 1

@@ -30,7 +30,7 @@ from .targets import class_targets
 from .turns import changed, copy_of
 
 # Set by scikit-learn as it looks at X.
-OF_INPUT = {"n_features_in_", "feature_names_in_"}
+_OF_INPUT = {"n_features_in_", "feature_names_in_"}
 
 
 class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMeta):
@@ -71,14 +71,8 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         )
 
     def _keep(self, parts, **more):
-        """Have what parts have found, and more that is not None; nobody else sets attributes.
-
-        What an earlier fit has left, and this one has not, goes.
-        """
-        found = parts.found | {name: value for name, value in more.items() if value is not None}
-        for name in fitted_attributes(self) - found.keys() - OF_INPUT:
-            delattr(self, name)
-        vars(self).update(found)
+        """Have what parts have found, and more that is not None; nobody else sets attributes."""
+        keep(self, parts.found | {name: value for name, value in more.items() if value is not None})
 
     def _checked_parts(self):
         """The parts, of parameters that can be used."""
@@ -170,6 +164,13 @@ def _saying(model):
 def with_rows(units, task, samples):
     """The units with the y of the rows that they stand on, where they do."""
     return units if units.rows is None else units.adding(**task.of_rows(samples, units.rows))
+
+
+def keep(model, found):
+    """Have fitted attributes; what an earlier fit has left, and this one has not found, goes."""
+    for name in fitted_attributes(model) - found.keys() - _OF_INPUT:
+        delattr(model, name)
+    vars(model).update(found)
 
 
 def fitted_attributes(model):

@@ -10,21 +10,10 @@ from .skops import TRUSTED
 
 
 def export(model, header, name=None):
-    """Write a saved model as a C header, and say how large it is.
+    """Write the model in a file of skops as a C header, and say how large it is.
 
-    Parameters
-    ----------
-    model, header : str or Path
-        The file of skops to read, and the header to write.
-    name : str, optional
-        What its names begin with; by default that of the header's file.
-
-    Raises
-    ------
-    RuntimeError
-        Where skops is not installed.
-    ValueError
-        For a file that cannot be read, and a model that cannot be written.
+    Names in the header begin with `name`, by default that of its file. It raises RuntimeError where
+    skops is not installed, and ValueError for what cannot be read or written.
     """
     header = Path(header)
     name = name or re.sub(r"\W", "_", header.stem, flags=re.ASCII)

@@ -29,24 +29,10 @@ class Arrival:
 
 
 def opened(model):
-    """The network within a model, and the arrival of its rows.
+    """The network within a fitted model, its readout solved, and the `Arrival` of its rows.
 
-    Parameters
-    ----------
-    model : estimator
-        A fitted classifier or regressor of this package, a `Pipeline` of a scaler and such a
-        one, or a search that was fitted to either.
-
-    Returns
-    -------
-    network : Network
-        As it stands, its readout solved.
-    arrival : Arrival
-
-    Raises
-    ------
-    TypeError, ValueError
-        For other models.
+    The model is a classifier or regressor of this package, a `Pipeline` of a scaler and such a one,
+    or a search that was fitted to either; others raise TypeError or ValueError.
     """
     check_is_fitted(model)
     model = getattr(model, "best_estimator_", model)

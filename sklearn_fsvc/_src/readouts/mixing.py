@@ -43,26 +43,13 @@ def by_squared_error(scores, Y, weight):
 
 
 def by_log_loss(scores, Y, sizes, weight):
-    """The weights with the least log-loss of a softmax of the sum of scores.
+    """The weights, which add up to 1, with the least log-loss of a softmax of the sum of scores.
 
     Scores of a ridge are too small for rows that it is sure of. Squared errors count that, and
     prefer members that say more; the log-loss scales each member by itself.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_members, n_rows, n_outputs)
-        Each output is a class; those of the columns of y follow one another.
-    Y : ndarray of shape (n_rows, n_outputs)
-        How much of each row is of each class.
-    sizes : sequence of int
-        How many classes each column of y has.
-    weight : ndarray of shape (n_rows,)
-        Of the rows.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_members,)
-        They add up to 1.
+    Arrays are as of `by_squared_error`: each output is a class, and Y says how much of each row is
+    of it. Classes of the columns of y follow one another, of which `sizes` says how many each has.
     """
     ends, share = np.cumsum(sizes), (weight / weight.sum())[:, None]
     columns = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]

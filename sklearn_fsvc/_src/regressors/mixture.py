@@ -1,11 +1,12 @@
 """MixtureRegressor: several networks, weighted by what each says of rows without themselves."""
 
 from ..estimators.lazy import lazy_on_dask
-from ..estimators.mixing import Mixture
+from ..estimators.members import Members
+from ..estimators.mixing import NumberMixing
+from ..estimators.mixture import Mixture, MixtureParts
 from ..estimators.numbers import Numbers
 from ..estimators.regressor import RegressorMethods
 from ..estimators.turns import of_one_state
-from ..readouts.mixing import by_squared_error
 from .rbf import RBFRegressor
 from .tanh import TanhRegressor
 
@@ -86,6 +87,7 @@ class MixtureRegressor(RegressorMethods, Mixture):
     """
 
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    _kinds = RBFRegressor, TanhRegressor
 
     def __init__(
         self, estimators=None, *, final_estimator="auto", random_state=None, device="auto",
@@ -98,61 +100,10 @@ class MixtureRegressor(RegressorMethods, Mixture):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    @staticmethod
-    def default_estimators():
-        """Make the members that there are by default, to change them and give them.
-
-        Returns
-        -------
-        estimators : list of (str, estimator)
-        """
-        return [
-            ("manhattan", RBFRegressor()),
-            ("euclidean", RBFRegressor(metric="euclidean")),
-            ("tanh", TanhRegressor(2000)),
-            ("map", TanhRegressor(2000, feature_weights="map")),
-        ]
-
-    @staticmethod
-    def default_final_estimator():
-        """Make the final network that there is by default, to change it and give it.
-
-        Returns
-        -------
-        estimator : estimator
-        """
-        return TanhRegressor(2000)
-
-    def _task(self):
-        return Numbers.of(self, uncertainty=False)
-
-    def _as_features(self, task, scores):
-        return (scores - task.mean) / task.scale
-
-    def _weighed(self, task, scores, Y, weight):
-        return by_squared_error(scores, Y, weight)
-
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit each member, and find their weights.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            As of `RBFRegressor.fit`. Sparse where all members take it.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-        sample_weight : array-like of shape (n_samples,) or str, optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError
-            For members that are no regressors of this package, and for input that cannot be used;
-            the mixture is left as it was.
-        """
-        return self._fit(X, y, sample_weight)
+    def _mixture_parts(self):
+        return MixtureParts(
+            Numbers.of(self, uncertainty=False), Members.of(self), NumberMixing.of(self)
+        )
 
     @of_one_state
     @lazy_on_dask

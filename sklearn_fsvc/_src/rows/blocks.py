@@ -57,20 +57,18 @@ class DaskBlocks(Source):
         return self._delayed
 
     def pieces(self, rows):
-        rows = np.asarray(rows)
-        for i in np.unique(np.searchsorted(self._starts, rows, side="right") - 1):
+        owner, _ = self.owners(np.asarray(rows))
+        for i in np.unique(owner):
             yield int(self._starts[i]), self._compute([self._checked(i)])[0]
 
     def take(self, rows, dtype=None):
         """Rows in any order; none but these travel."""
         rows = np.asarray(rows)
         result = np.empty((len(rows), self.shape[1]), dtype or self.dtype)
-        owner = np.searchsorted(self._starts, rows, side="right") - 1
-        owners = np.unique(owner)
-        at = [np.flatnonzero(owner == i) for i in owners]
-        wanted = zip(owners, at, strict=True)
-        tasks = [self._checked(i, rows[here] - self._starts[i]) for i, here in wanted]
-        for here, found in zip(at, self._compute(tasks), strict=True):
+        owner, there = self.owners(rows)
+        at = {i: np.flatnonzero(owner == i) for i in np.unique(owner)}
+        tasks = [self._checked(i, there[here]) for i, here in at.items()]
+        for here, found in zip(at.values(), self._compute(tasks), strict=True):
             result[here] = found
         return result
 

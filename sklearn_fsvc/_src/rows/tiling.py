@@ -73,21 +73,10 @@ class BasicLayer:
 
 
 def rows_per_tile(n_rows, row_bytes, fixed_bytes, limit, preferred):
-    """The rows of a tile: as many as preferred, fewer where the memory says so.
+    """The rows of a tile: `preferred`, beyond which nothing is gained, or as many as fit.
 
-    Parameters
-    ----------
-    row_bytes, fixed_bytes : int
-        Bytes that a row of the tile needs, and that are needed whatever the tile.
-    limit : int
-        Bytes that may be taken in all.
-    preferred : int
-        Rows beyond which a larger tile gains nothing.
-
-    Raises
-    ------
-    ValueError
-        If not even one row fits.
+    A row of it needs `row_bytes`, and any tile `fixed_bytes`, of `limit` in all. ValueError if not
+    even one row fits.
     """
     check_fits("one row at a time", fixed_bytes + row_bytes, limit)
     return min(n_rows, preferred, (limit - fixed_bytes) // row_bytes)

@@ -196,8 +196,5 @@ def to_host(X):
     """
     if is_elsewhere(X):
         X = array_api_compat.to_device(X, "cpu")
-    return np.asarray(X) if hasattr(X, "__dlpack_device__") and not _is_numpy(X) else X
-
-
-def _is_numpy(X):
-    return isinstance(X, (np.ndarray, np.generic))
+    is_numpy = isinstance(X, (np.ndarray, np.generic))
+    return np.asarray(X) if hasattr(X, "__dlpack_device__") and not is_numpy else X

@@ -5,7 +5,6 @@ metadata, printing. It knows the rows by their numbers, and each candidate by on
 parameter, its number.
 """
 
-from contextlib import nullcontext
 from functools import update_wrapper
 from itertools import product
 
@@ -18,7 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
-from ..callbacks import Observable, with_callbacks
+from ..callbacks import Observable, hearing, with_callbacks
 from ..cautions import warn
 from ..estimators.parts import parts_of
 from ..rows.sources import InMemory, Source, some_rows
@@ -161,7 +160,7 @@ class Candidate(Observable, BaseEstimator):
             estimator = clone(self.findings.estimator).set_params(**self.parameters)
             if self.number is not None:
                 share_memory(last_step(estimator), self.findings.n_jobs)
-            with self._told_by(estimator):
+            with hearing(getattr(self, "_parent_callback_ctx", None), estimator):
                 self.estimator_ = estimator.fit(X, y, **fit_params)
             self.findings.alone.add(self.number)
         else:
@@ -175,11 +174,6 @@ class Candidate(Observable, BaseEstimator):
         context = super()._init_callback_context(**context, task_name="look-up")
         context.estimator_name = type(self.findings.estimator).__name__
         return context
-
-    def _told_by(self, estimator):
-        """Callbacks of the search hear of the estimator's fit in the place of this one."""
-        context = getattr(self, "_parent_callback_ctx", None)
-        return context.propagate_callback_context(estimator) if context else nullcontext()
 
     @property
     def _network(self):

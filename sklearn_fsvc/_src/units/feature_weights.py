@@ -60,25 +60,34 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
     needed = drawn.X.nbytes + typical_distance_bytes(drawn.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
     even = weights = of_equal_spread(drawn, job.engine)
-    asked = np.arange(len(drawn))[-_rows_to_ask(drawn) :]
     for _ in range(_ROUNDS):
-        layer = _layer(job.engine, drawn, weights, metric, kernel)
-        (statistics,) = gather_coarse(job, [layer], drawn)
-        W = statistics.solve(_ALPHA).W
-        del statistics
-        # In units of the radius, whose square may be no number; a power of two changes no digit.
-        W *= 2.0 ** math.frexp(layer.radius)[1]
-        squares = weights**2 * mean_squared_gradients(job, layer, W, drawn, asked)
-        if not squares.any():
+        found = next_weights(job, drawn, weights, metric, kernel)
+        if found is None:
             break
-        weights = np.sqrt(squares / squares.max())
+        weights = found
     return even, weights
 
 
-def _rows_to_ask(drawn):
-    """Of how many rows gradients are taken, the last ones: the first are centres."""
+def next_weights(job, drawn, weights, metric, kernel):
+    """What a network on rows with these weights says; None where no feature changes an output.
+
+    The first rows are its centres, and gradients are taken of the last ones.
+    """
+    layer = _layer(job.engine, drawn, weights, metric, kernel)
+    (statistics,) = gather_coarse(job, [layer], drawn)
+    W = statistics.solve(_ALPHA).W
+    del statistics
+    # In units of the radius, whose square may be no number; a power of two changes no digit.
+    W *= 2.0 ** math.frexp(layer.radius)[1]
+    asked = np.arange(len(drawn))[-rows_to_ask(drawn) :]
+    squares = weights**2 * mean_squared_gradients(job, layer, W, drawn, asked)
+    return np.sqrt(squares / squares.max()) if squares.any() else None
+
+
+def rows_to_ask(drawn):
+    """Of how many rows gradients are taken, which take longer than all else."""
     each = _CENTERS * drawn.X.shape[1] * drawn.targets.n_outputs
-    return max(_LEAST_ROWS, _GRADIENTS // each)
+    return min(len(drawn), max(_LEAST_ROWS, _GRADIENTS // each))
 
 
 @at_most(1)

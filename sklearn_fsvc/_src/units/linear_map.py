@@ -117,27 +117,17 @@ def _root(M):
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows that small networks see.
-
-    Parameters
-    ----------
-    job : Job
-    samples : Samples
-        On the host, in float64, of equal spread and less their mean. In the order of
-        presentation, those that networks are trained on.
-    even : ndarray of shape (n_features,), float64
-        The weights that have given the features one spread; 0 for constant ones.
-    held : ndarray of int
-        Rows that are held out.
-    dtype : dtype
-        In which rows meet a network.
-    """
+    """The rows that small networks see."""
 
     job: Job
+    # On the host, in float64, of equal spread and less their mean. In the order of presentation,
+    # those that networks are trained on.
     samples: Samples
+    # (n_features,), float64: the weights that have given the features one spread; 0 for constant
+    # ones.
     even: np.ndarray
-    held: np.ndarray
-    dtype: np.dtype
+    held: np.ndarray  # int: rows that are held out
+    dtype: np.dtype  # in which rows meet a network
 
     @classmethod
     def draw(cls, job, samples, random, split=None):

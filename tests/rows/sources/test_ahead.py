@@ -5,11 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.sources import open_rows, read_ahead
 from sklearn_fsvc._src.rows.streaming import Consumer, stream
+from sklearn_fsvc.engines import get_engine
 from sourced import Shelf, Tap
 
 X = np.random.default_rng(0).random((100, 4))

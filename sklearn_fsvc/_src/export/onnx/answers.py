@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...estimators.mixing import Mixture
+from ...estimators.mixture import Mixture
 from ...estimators.parts import layer_of, parts_of
 from ...layers import hidden_dtype
 from ...rows.streaming import compute_dtype
@@ -47,9 +47,9 @@ def _mixed(graph, mixture, X, dtype):
     final, share = mixture.final_estimator_, mixture.final_weight_
     if final is None:
         return total
-    task, seen = mixture._task(), hidden_dtype(dtype)
-    origin = mixture._as_features(task, np.zeros((1, len(mixture.intercept_))))
-    unit = mixture._as_features(task, np.ones((1, len(mixture.intercept_)))) - origin
+    parts, seen = mixture._mixture_parts(), hidden_dtype(dtype)
+    origin = parts.mixing.as_features(parts.task, np.zeros((1, len(mixture.intercept_))))
+    unit = parts.mixing.as_features(parts.task, np.ones((1, len(mixture.intercept_)))) - origin
     beside = graph.add("Add", graph.add("Mul", total, unit), origin)
     wide = graph.add("Concat", graph.cast(X, seen), graph.cast(beside, seen), axis=1)
     corrected = _times(graph, share, add_scores(graph, final, wide, seen))
@@ -62,7 +62,8 @@ def _times(graph, weight, scores):
 
 def task_of(model):
     """The task of a fitted network or mixture."""
-    return model._task() if isinstance(model, Mixture) else parts_of(model).task
+    parts = model._mixture_parts() if isinstance(model, Mixture) else parts_of(model)
+    return parts.task
 
 
 def _readout(graph, W, b, H, dtype):

@@ -22,27 +22,12 @@ __all__ = [
 
 
 def open_rows(X, max_memory, y=None, sample_weight=None):
-    """X as a `Source` if it is one, else as it came, with what belongs to its rows.
+    """X as a `Source` if it is one, else as it came, with y and the weights of its rows.
 
-    Parameters
-    ----------
-    X : array-like, or what `NetworkClassifier.fit` says of sources
-        A function is called, and all its chunks are looked at once.
-    max_memory : int, str or None
-        As the user gave it.
-    y, sample_weight : array-like, str or None
-        As the user gave them.
-
-    Returns
-    -------
-    X : Source or array-like
-    y, sample_weight : array-like or None
-        Of a source, in memory.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a source that cannot be read, or whose y or weights are in doubt.
+    All is as the user gave it: `NetworkClassifier.fit` says what a source may be. A function is
+    called, and all its chunks are looked at once. What belongs to the rows of a source is in memory
+    then. It raises TypeError or ValueError for a source that cannot be read, or whose y or weights
+    are in doubt.
     """
     if isinstance(X, Source):
         return X, y, sample_weight
