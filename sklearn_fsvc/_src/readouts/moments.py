@@ -81,7 +81,7 @@ class Moments:
         """
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
-        ones = xp.ones(len(H))
+        ones = xp.asarray(np.ones(len(H)))  # for which a GPU has nothing to compile
         is_exact = self.steps is not None and weight is None
         dtype = self.dtype or H.dtype
         if self.steps is not None:
@@ -89,7 +89,8 @@ class Moments:
         H = H.astype(max(H.dtype, dtype), copy=False)
         is_first = self.n == 0 and not self._has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
-        if is_first or self.algebra.any(origin):
+        # That of steps is 0, and nobody waits for a GPU to say so.
+        if is_first or (self.steps is None and self.algebra.any(origin)):
             H -= origin
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
@@ -106,8 +107,7 @@ class Moments:
         self.h += sums[:, 0]
         self.hy += sums[:, 1:]
         self.y += ones @ Y
-        # A product, for which a GPU has nothing to compile.
-        self.yy += xp.ones(len(H)) @ (Y * Y)
+        self.yy += xp.asarray(np.ones(len(H))) @ (Y * Y)
         return self
 
     def _cross(self, H, Y, is_exact):
@@ -219,4 +219,4 @@ class Moments:
     @property
     def right(self):
         """Right-hand side of the centred normal equations, (n_units, n_outputs)."""
-        return self.hy - self.xp.outer(self.h, self.y) / self.n
+        return self.algebra.less_outer(self.hy, self.h, self.y, self.n)
