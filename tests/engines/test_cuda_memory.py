@@ -110,7 +110,7 @@ def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, req
     projector = TanhProjector(1000, random_state=0, device="cuda").fit(X)
     expected = projector.transform(cupy.asarray(X)).get()
 
-    def late_copy(target, source, *size):
+    def late_copy(target, source):
         return submit([lambda: (time.sleep(0.1), np.copyto(target, source))])
 
     if late == "kernels":

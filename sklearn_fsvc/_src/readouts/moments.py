@@ -48,6 +48,10 @@ class Moments:
         The coarsest machine epsilon among the tiles that were added.
     """
 
+    are_whole = (
+        False  # whether all targets are 0 or 1, so that sums with few rows are exact in floats
+    )
+
     def __init__(
         self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
     ):
@@ -114,11 +118,13 @@ class Moments:
         """H'Y in float64, by products in the dtype of H; of integers and whole numbers exactly."""
         if not is_exact:
             return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64, copy=False)
-        dtype = H.dtype if exact_sums(self.steps, H.dtype) >= EXACT_ROWS else np.dtype(np.float64)
-        sums = self.xp.zeros((H.shape[1], Y.shape[1]))
-        for start in range(0, len(H), EXACT_ROWS):
-            rows = slice(start, start + EXACT_ROWS)
-            sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows].astype(dtype))
+        dtype, n_rows = H.dtype, min(EXACT_ROWS, exact_sums(self.steps, H.dtype))
+        if n_rows < EXACT_ROWS and not self.are_whole:
+            dtype, n_rows = np.dtype(np.float64), EXACT_ROWS
+        sums, Y = self.xp.zeros((H.shape[1], Y.shape[1])), Y.astype(dtype)
+        for start in range(0, len(H), n_rows):
+            rows = slice(start, start + n_rows)
+            sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows])
         return sums
 
     def absorb(self, other):

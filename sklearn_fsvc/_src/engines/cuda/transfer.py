@@ -6,30 +6,40 @@ from there on a stream of their own; and on their way back the same.
 """
 
 from collections import deque
-from concurrent.futures import wait
 from functools import partial
 from itertools import cycle, pairwise
 
 import numpy as np
 
 from ..base import Sink, Stopwatch
-from ..pool import submit
+from ..pool import share, submit
+from ..threads import n_threads
 
 # Threads copy parts of this size that end where the target's huge pages do: two threads
 # that touch the same new page for the first time would both wait for it to be cleared.
 _PART, _PAGE = 2**23, 2**21
-# Bytes from which an array is worth buffers of its own, of a block that travels at a time, and of
-# its parts: pinned memory has its pages already.
-_LARGE, _BLOCK, _STAGED = 2**22, 2**24, 2**20
+# Bytes from which an array is worth buffers of its own, and those of a block on its way in and out.
+_LARGE, _IN, _OUT = 2**22, 2**26, 2**24
+# Parts of what is copied into pinned memory, whose pages are there.
+_STAGED = 2**21
 
 
-def start_copy(target, source, size=_PART):
+def start_copy(target, source):
     """Begin ``target[:] = source`` on all cores; the futures to wait for."""
+    return submit([partial(np.copyto, *part) for part in _cut(target, source, _PART)])
+
+
+def _copy(target, source):
+    """``target[:] = source`` on all cores; the thread that calls is one of them."""
+    share(lambda part: np.copyto(*part), _cut(target, source, _STAGED), n_threads())
+
+
+def _cut(target, source, size):
+    """Parts of the bytes of both, the first of which ends where a page of the target does."""
     target, source = (a.reshape(-1).view(np.uint8) for a in (target, source))
     first = -target.ctypes.data % _PAGE or size
     edges = [0, *range(first, len(target), size), len(target)]
-    parts = [slice(*edge) for edge in pairwise(edges)]
-    return submit([partial(np.copyto, target[part], source[part]) for part in parts])
+    return [(target[i:j], source[i:j]) for i, j in pairwise(edges)]
 
 
 class _Pinned:
@@ -66,7 +76,7 @@ def upload(xp, rows):
     """An array of `xp` for rows of the host, of whatever gives slices of them."""
     there, way = xp.empty(rows.shape, rows.dtype), _WayIn(xp)
     try:
-        for part in _parts(rows):
+        for part in _parts(rows, _IN):
             way.send(np.ascontiguousarray(rows[part]), there[part])
     finally:
         way.finish()
@@ -77,14 +87,14 @@ def _download(xp, array):
     """All cores touch the pages of the new array, which takes one of them several times as long."""
     out = np.empty(array.shape, array.dtype)
     sink = PinnedSink(xp, out)
-    for part in _parts(array):
+    for part in _parts(array, _OUT):
         sink.take(part, array[part])
     sink.close()
     return out
 
 
-def _parts(rows):
-    step = max(1, _BLOCK // max(1, rows.nbytes // len(rows)))
+def _parts(rows, n_bytes):
+    step = max(1, n_bytes // max(1, rows.nbytes // len(rows)))
     return [slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]
 
 
@@ -100,7 +110,7 @@ class _WayIn:
         pinned, copied = next(self._slots)
         copied.synchronize()
         staged = pinned.array(block.shape, block.dtype)
-        wait(start_copy(staged, block, _STAGED))
+        _copy(staged, block)
         # Its memory may have been another array's, which queued kernels still read.
         self._copying.wait_event(self._xp.cuda.get_current_stream().record())
         array.set(staged, stream=self._copying)
