@@ -61,7 +61,7 @@ def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype)
     out = engine.xp.full(D.shape, np.nan, D.dtype)
     for part in (0.2, 0.6, 3.0):
         layer = RBFLayer(layer.units, part * typical, metric, kernel)
-        H = layer.of_distances(D, out, engine.xp)
+        H = engine.outputs(layer, D, out)
         assert H is out
         assert H.dtype == layer.hidden_dtype
         H = engine.to_host(H)
@@ -81,7 +81,7 @@ def test_rounded_outputs_of_bytes_are_the_same_by_distances(engine, rng, kernel,
     layer = rounded(RBFLayer(X[:50], 900.0, "manhattan", kernel), bits)
     rows = engine.to_device(X)
     D = engine.hidden(engine.prepare(layer.distances), rows)
-    H = layer.of_distances(D, engine.xp.empty_like(D), engine.xp)
+    H = engine.outputs(layer, D, engine.xp.empty_like(D))
     alone = engine.hidden(engine.prepare(layer), rows)
     np.testing.assert_array_equal(engine.to_host(H), engine.to_host(alone))
 

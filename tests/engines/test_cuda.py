@@ -21,7 +21,7 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.engines.cuda import CudaEngine
+from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc._src.engines.cuda.integers import round_columns
 from sklearn_fsvc._src.engines.integers import MOST_ROWS
 from sklearn_fsvc._src.estimators.parts import layer_of
@@ -115,6 +115,43 @@ def test_nothing_crosses_the_link(cupy, digits, monkeypatch):
     monkeypatch.setattr(CudaEngine, "uploads", None)
     monkeypatch.setattr(CudaEngine, "to_host", None)
     assert projector.transform(X).shape == (len(X), 50)
+
+
+@pytest.mark.parametrize("shape", [(3, 2**21), (70_001, 131), (2**23 + 1, 1)], ids=str)
+def test_large_arrays_travel_both_ways_in_blocks(cupy, shape):
+    X = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    with get_engine("cuda") as engine:
+        there = engine.to_device(X)
+        for found in (there.get(), engine.to_host(there), engine.algebra.to_host(there)):
+            np.testing.assert_array_equal(found, X)
+        # In whatever way they lie.
+        np.testing.assert_array_equal(engine.to_host(there.T), X.T)
+        np.testing.assert_array_equal(engine.to_device(X.T).get(), X.T)
+
+
+def test_what_came_from_the_gpu_is_there_until_the_engine_is_left(cupy):
+    there = cupy.ones((3, 2))
+    with get_engine("cuda") as engine:
+        here = engine.to_host(there)
+        engine.keep(here, there)
+        assert engine.to_device(here) is there
+        assert engine.to_device(here.copy()) is not there
+    with engine:
+        assert engine.to_device(here) is not there
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "class_informed"])
+def test_weights_of_the_gpu_are_not_sent_there(cupy, digits, monkeypatch, weights):
+    sent, to_device = [], transfer.to_device
+    monkeypatch.setattr(
+        transfer, "to_device", lambda xp, array: sent.append(array) or to_device(xp, array)
+    )
+    params = {"weights": weights, "alpha": 1.0, "random_state": 0, "device": "cuda"}
+    model = TanhClassifier(77, **params).fit(*digits)
+    assert not any(array is model.components_ for array in sent)
+    limited = TanhClassifier(77, max_memory="1GiB", **params).fit(*digits)
+    np.testing.assert_array_equal(limited.readout_coef_, model.readout_coef_)
+    assert any(array is limited.components_ for array in sent)
 
 
 def test_bytes_travel_as_bytes(cupy, digits, monkeypatch):

@@ -56,6 +56,19 @@ def test_the_same_bits_in_every_order(steps, dtype, cuts, seed, in_tree):
     assert_same_bits(without, sums(H, Y, steps, [np.concatenate([*parts[1:], order[:0]])]))
 
 
+@pytest.mark.parametrize("are_whole", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("steps", CASES, ids=str)
+def test_sums_by_class_are_exact_for_more_rows_than_a_float_adds_up(steps, dtype, are_whole):
+    q = steps.most - np.random.default_rng(0).integers(0, 3, (9001, 4))
+    Y = np.eye(2)[np.arange(9001) % 2]
+    found = RidgeStatistics(4, 2, steps=steps)
+    found.are_whole = are_whole
+    found.update((q / steps.scale).astype(dtype), Y)
+    np.testing.assert_array_equal(found.hy, q.T @ Y / steps.scale)
+    np.testing.assert_array_equal(found.h, q.sum(axis=0) / steps.scale)
+
+
 @pytest.mark.parametrize("steps", CASES, ids=str)
 def test_what_is_forgotten_leaves_nothing(steps):
     H, Y = rows(steps)

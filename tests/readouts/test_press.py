@@ -109,6 +109,8 @@ def test_some_rows_are_scored_as_they_are_among_all(alphas, radius, rng):
 class Numbers:
     """Targets that are no classes: several numbers for each row."""
 
+    are_whole = False
+
     def __init__(self, Y):
         self.Y, self.n_outputs = Y, Y.shape[1]
 

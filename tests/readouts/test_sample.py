@@ -96,6 +96,16 @@ def test_what_fades_gives_way(rng):
     np.testing.assert_allclose(sample.rows.weight, factor ** np.array(age))
 
 
+@pytest.mark.parametrize("n_different", [5, 60, 1000])
+def test_the_bound_leaves_so_many_different_rows_however_often_each_is_there(rng, n_different):
+    keys = rng.random(n_different)
+    rows = np.concatenate([np.arange(n_different), rng.integers(n_different, size=500)])
+    # The least are there most often, so that the first rows are few different ones.
+    rows = np.concatenate([rows, np.repeat(np.argsort(keys)[:5], 300)])
+    bound = module._bound_of(keys[rows], rows.astype(np.uint64), 20)
+    assert bound == (np.sort(keys)[20] if n_different > 20 else np.inf)
+
+
 @pytest.mark.parametrize("kind", ["dense", "sparse", "blocks"])
 def test_a_sample_is_drawn_in_one_pass(rows, kind, monkeypatch):
     monkeypatch.setattr(module, "ROWS", FEW)

@@ -176,6 +176,18 @@ class HostAlgebra:
         return C
 
     @staticmethod
+    def add_to_diagonal(A, number):
+        """Add a number to the diagonal of the square that A begins with, in place."""
+        # A view that may be written to.
+        diagonal = np.lib.stride_tricks.as_strided(A, (A.shape[1],), (sum(A.strides),))
+        diagonal += number
+
+    @staticmethod
+    def less_outer(A, u, v, n):
+        """``A - u v' / n``, a new array."""
+        return A - np.outer(u, v) / n
+
+    @staticmethod
     def factorise(A):
         """The lower factor of A = L L' in its place; False where there is none.
 

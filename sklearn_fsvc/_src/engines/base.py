@@ -204,6 +204,10 @@ class Engine(ABC):
         where a BLAS multiplies.
         """
 
+    def outputs(self, layer: Any, D: Any, out: Any) -> Any:
+        """Return the outputs of an `RBFLayer` for distances `D`, in `out`."""
+        return layer.of_distances(D, out, self.xp)
+
     def is_tile_exact(self, layer: Any) -> bool:
         """Return whether neither the tile nor a setting changes a bit of H: no BLAS multiplies."""
         return False
@@ -287,6 +291,13 @@ class Engine(ABC):
     @abstractmethod
     def to_device(self, array: np.ndarray) -> Any:
         """Return an array of the host as an array of `xp`."""
+
+    def keep(self, array: np.ndarray, there: Any) -> None:
+        """Let `to_device` of an array of the host give `there`, of `xp`, from which it came.
+
+        As long as the engine is entered. Nobody may change either.
+        """
+        return None
 
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray:

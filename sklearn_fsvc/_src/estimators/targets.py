@@ -22,6 +22,7 @@ class ClassTargets:
 
     codes: np.ndarray  # int, (n_rows,): numbers of the classes, from 0
     n_outputs: int  # how many classes there are
+    are_whole = True
 
     @property
     def groups(self):
@@ -62,7 +63,7 @@ class SeveralTargets:
     parts: tuple[ClassTargets, ...]
     # Whether each part is of the classes 0 and 1, be there rows of both or not.
     are_labels: bool = False
-    groups = None
+    groups, are_whole = None, True
 
     @property
     def all_codes(self):
@@ -95,7 +96,7 @@ class NumberTargets:
     # (n_outputs,): of the rows with a weight. A constant output has the scale 1.
     mean: np.ndarray
     scale: np.ndarray
-    groups = None
+    groups, are_whole = None, False
 
     @classmethod
     def of(cls, y, weight=None):

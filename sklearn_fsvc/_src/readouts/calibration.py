@@ -41,16 +41,22 @@ def fit_temperature(scores, codes, weight=None):
     doubt, step = _DOUBT / (len(codes) + 1), max(1, _SCORES // scores.shape[1])
     parts = [slice(start, start + step) for start in range(0, len(codes), step)]
 
-    def slope(log_inverse):
-        """Of the log-loss by the inverse: it never falls, for the log-loss is convex."""
-        inverse, total = np.exp(log_inverse), 0.0
+    def seen():
+        """(part, logits less the largest of each row, what their mean should be)."""
         for part in parts:
             logits = _logits(scores[part])
             logits -= logits.max(axis=1, keepdims=True)
+            own = logits[np.arange(len(logits)), codes[part]]
+            yield part, logits, (1 - doubt) * own + doubt * logits.mean(axis=1)
+
+    kept = list(seen()) if len(parts) == 1 else None
+
+    def slope(log_inverse):
+        """Of the log-loss by the inverse: it never falls, for the log-loss is convex."""
+        inverse, total = np.exp(log_inverse), 0.0
+        for part, logits, wanted in kept or seen():
             p = np.exp(inverse * logits)
             mean = (p * logits).sum(axis=1) / p.sum(axis=1)
-            own = logits[np.arange(len(logits)), codes[part]]
-            wanted = (1 - doubt) * own + doubt * logits.mean(axis=1)
             total += weight[part] @ (mean - wanted)
         return total
 

@@ -48,6 +48,10 @@ class Moments:
         The coarsest machine epsilon among the tiles that were added.
     """
 
+    are_whole = (
+        False  # whether all targets are 0 or 1, so that sums with few rows are exact in floats
+    )
+
     def __init__(
         self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
     ):
@@ -81,7 +85,7 @@ class Moments:
         """
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
-        ones = xp.ones(len(H))
+        ones = xp.asarray(np.ones(len(H)))  # for which a GPU has nothing to compile
         is_exact = self.steps is not None and weight is None
         dtype = self.dtype or H.dtype
         if self.steps is not None:
@@ -89,7 +93,8 @@ class Moments:
         H = H.astype(max(H.dtype, dtype), copy=False)
         is_first = self.n == 0 and not self._has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
-        if is_first or self.algebra.any(origin):
+        # That of steps is 0, and nobody waits for a GPU to say so.
+        if is_first or (self.steps is None and self.algebra.any(origin)):
             H -= origin
         if weight is not None:
             ones = xp.sqrt(xp.asarray(weight))
@@ -106,19 +111,20 @@ class Moments:
         self.h += sums[:, 0]
         self.hy += sums[:, 1:]
         self.y += ones @ Y
-        # A product, for which a GPU has nothing to compile.
-        self.yy += xp.ones(len(H)) @ (Y * Y)
+        self.yy += xp.asarray(np.ones(len(H))) @ (Y * Y)
         return self
 
     def _cross(self, H, Y, is_exact):
         """H'Y in float64, by products in the dtype of H; of integers and whole numbers exactly."""
         if not is_exact:
             return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64, copy=False)
-        dtype = H.dtype if exact_sums(self.steps, H.dtype) >= EXACT_ROWS else np.dtype(np.float64)
-        sums = self.xp.zeros((H.shape[1], Y.shape[1]))
-        for start in range(0, len(H), EXACT_ROWS):
-            rows = slice(start, start + EXACT_ROWS)
-            sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows].astype(dtype))
+        dtype, n_rows = H.dtype, min(EXACT_ROWS, exact_sums(self.steps, H.dtype))
+        if n_rows < EXACT_ROWS and not self.are_whole:
+            dtype, n_rows = np.dtype(np.float64), EXACT_ROWS
+        sums, Y = self.xp.zeros((H.shape[1], Y.shape[1])), Y.astype(dtype)
+        for start in range(0, len(H), n_rows):
+            rows = slice(start, start + n_rows)
+            sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows])
         return sums
 
     def absorb(self, other):
@@ -219,4 +225,4 @@ class Moments:
     @property
     def right(self):
         """Right-hand side of the centred normal equations, (n_units, n_outputs)."""
-        return self.hy - self.xp.outer(self.h, self.y) / self.n
+        return self.algebra.less_outer(self.hy, self.h, self.y, self.n)

@@ -101,10 +101,7 @@ class PackedSymmetric:
 
     def add_to_diagonal(self, number):
         for _, block in self._each():
-            # A view that may be written to, also with NumPy.
-            of = (block.shape[1],), (sum(block.strides),)
-            diagonal = self.algebra.xp.lib.stride_tricks.as_strided(block, *of)
-            diagonal += number
+            self.algebra.add_to_diagonal(block, number)
 
     def add(self, other, sign=1):
         """Add the other matrix, or subtract it, in place."""

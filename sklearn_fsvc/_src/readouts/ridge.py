@@ -131,6 +131,7 @@ class Gather(Work):
                 new = RidgeStatistics(
                     m, n_outputs, algebra, dtype, self.origin, gram, layers[0].steps
                 )
+                new.are_whole = samples.targets.are_whole
                 statistics.append(new)
             part = part if rows is None else rows[part]
             Y = samples.targets.matrix(part, algebra.xp)

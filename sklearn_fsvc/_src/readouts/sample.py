@@ -23,7 +23,7 @@ ROWS, _MORE = 512, 8
 # The part of the memory that they may take.
 _MEMORY = 1 / 16
 # Numbers that are hashed at a time: few for a cache, many for a GPU; rows, where they are sparse.
-_ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**24, 2**12
+_ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**26, 2**12
 # Bytes that a number takes as it is hashed on a GPU, several times over.
 _HASHED = 64
 # Of hashes.
@@ -253,8 +253,16 @@ def _rows_of(samples, sample, left, job, most):
 
 def _bound_of(keys, hashes, most):
     """The key that `most` different rows are below, if there are many more."""
-    if len(keys) <= 2 * most:
+    n = 2 * most
+    if len(keys) <= n:
         return np.inf
+    # Of a few, which are mostly different: to sort all takes longer than all else.
+    few = np.flatnonzero(keys <= np.partition(keys, n)[n])
+    bound = _bound_in(keys[few], hashes[few], most)
+    return _bound_in(keys, hashes, most) if np.isinf(bound) else bound
+
+
+def _bound_in(keys, hashes, most):
     order = np.argsort(keys)
     first = np.sort(np.unique(hashes[order], return_index=True)[1])
     return float(keys[order[first[most]]]) if len(first) > most else np.inf

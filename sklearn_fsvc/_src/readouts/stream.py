@@ -28,6 +28,7 @@ class _Values:
     """Targets that are numbers already, (n_rows, n_outputs) in float64."""
 
     values: np.ndarray
+    are_whole = False
 
     @property
     def n_outputs(self):

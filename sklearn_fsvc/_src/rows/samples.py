@@ -20,8 +20,8 @@ class Samples:
     # `Sharded` rows.
     X: Any
     # What the rows should be answered with: ``targets.n_outputs``, ``targets.matrix(rows, xp)``, an
-    # array of `xp` of shape (rows, n_outputs) in float64, and ``targets.taken(rows)``, those of
-    # some rows alone.
+    # array of `xp` of shape (rows, n_outputs) in float64, ``targets.are_whole``, whether it holds 0
+    # and 1 alone, and ``targets.taken(rows)``, those of some rows alone.
     targets: Any = None
     # (n_rows,): on the host. Rows of weight 0 are as good as absent.
     weight: np.ndarray | None = None

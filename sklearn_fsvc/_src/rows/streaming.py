@@ -175,19 +175,19 @@ class _ConsumerSink(Sink):
 class _OfDistances:
     """Takes tiles of distances, and hands over the outputs of each layer for them."""
 
-    def __init__(self, layers, take, xp):
-        self._layers, self._take, self._xp = layers, take, xp
+    def __init__(self, layers, take, engine):
+        self._layers, self._take, self._engine = layers, take, engine
         self._memory = None
 
     def __call__(self, part, D):
         if self._memory is None or len(self._memory) < len(D):
-            self._memory = self._xp.empty(D.shape, D.dtype)
+            self._memory = self._engine.xp.empty(D.shape, D.dtype)
         for i in range(len(self._layers)):
             self._hand_over(i, part, D)
 
     def _hand_over(self, i, part, D):
         try:
-            H = self._layers[i].of_distances(D, self._memory[: len(D)], self._xp)
+            H = self._engine.outputs(self._layers[i], D, self._memory[: len(D)])
             self._take(i, part, H)
         except MemoryError:
             if i == 0:
@@ -244,7 +244,7 @@ def stream_all(job, layers, X, consumer, rows=None):
     hidden_bytes = distances.n_units * distances.hidden_dtype.itemsize
     shared = replace(
         consumer,
-        take=_OfDistances(layers, consumer.take, job.engine.xp),
+        take=_OfDistances(layers, consumer.take, job.engine),
         row_bytes=consumer.row_bytes + hidden_bytes,
     )
     stream(job, distances, X, shared, rows)

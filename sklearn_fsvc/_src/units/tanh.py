@@ -116,7 +116,7 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLa
         _bring_near_one(W, algebra)
     else:
         W = FROM_CHANCE[request.weights](request.n_units, n_inputs, directions, dtype)
-        W = xp.asarray(W)
+        W = algebra.here(W)
     if fields is not None:
         fields.mask(W, xp)
     b = request.biases(biases)
@@ -133,7 +133,10 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLa
         W *= xp.asarray(feature_weights, dtype)
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
-    return TanhLayer(to_host(W), b).astype(dtype)
+    units = algebra.to_host(W)
+    if units is not W and job.max_memory is None:
+        job.engine.keep(units, W)
+    return TanhLayer(units, b).astype(dtype)
 
 
 def _check_room(request, job, n_features, dtype):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..kernels.cuda import hashes
 from ..lapack import REALS, layout
-from . import integers, programs
+from . import integers, programs, transfer
 from .grids import n_parts
 
 # What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
@@ -107,6 +107,20 @@ class CuPyAlgebra:
     def syrk_bytes(order, dtype):
         return 0
 
+    # By cuBLAS, for which nothing has to be compiled.
+    @staticmethod
+    def add_to_diagonal(A, number):
+        import cupy
+
+        numbers, step = cupy.asarray(np.full(A.shape[1], number, A.dtype)), sum(A.strides)
+        _blas("axpy", A.dtype, len(numbers), 1.0, numbers, 1, A, step // A.itemsize)
+
+    @staticmethod
+    def less_outer(A, u, v, n):
+        result = A.copy()
+        CuPyAlgebra.gemm(result.T, v[:, None], u[None], -1.0 / n)
+        return result
+
     @staticmethod
     def factorise(A):
         import cupy
@@ -168,14 +182,18 @@ class CuPyAlgebra:
 
     @staticmethod
     def to_host(array):
-        return array.get()
+        import cupy
+
+        return transfer.to_host(cupy, array)
 
     @staticmethod
     def here(array):
         import cupy
 
-        if not isinstance(array, cupy.ndarray) or array.device == cupy.cuda.Device():
-            return cupy.asarray(array)
+        if not isinstance(array, cupy.ndarray):
+            return transfer.to_device(cupy, array)
+        if array.device == cupy.cuda.Device():
+            return array
         is_whole = array.flags.c_contiguous or array.flags.f_contiguous
         array = array if is_whole else _contiguous(array)
         copied = cupy.empty_like(array)

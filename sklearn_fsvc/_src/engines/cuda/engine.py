@@ -5,6 +5,7 @@ whether it works, and a context is made on the GPU then, never before.
 """
 
 from contextlib import ExitStack
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -19,10 +20,8 @@ from . import integers, programs, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
 from .grids import n_parts
-from .layers import LAYERS, item_of, pack_rows, transpose
+from .layers import LAYERS, item_of, outputs, pack_rows, transpose
 
-# Bytes of the blocks in which rows travel that stay on the GPU.
-_UPLOAD = 2**26
 # Products that are this many times slower in float64, on paper, are made in float32 where H
 # is. Cards for computing are 2 times slower; others 32 or 64.
 _SLOW = 8
@@ -56,7 +55,7 @@ class CudaEngine(Engine):
     packages = ("cupy-cuda13x", "cupy-cuda12x")
 
     def __init__(self, index=None):
-        self._asked, self._active = index, ExitStack()
+        self._asked, self._active, self._kept = index, ExitStack(), {}
 
     @classmethod
     def count(cls):
@@ -92,6 +91,7 @@ class CudaEngine(Engine):
         return super().__enter__()
 
     def __exit__(self, *exception):
+        self._kept.clear()
         self._active.close()
 
     @classmethod
@@ -128,10 +128,9 @@ class CudaEngine(Engine):
         return free // n_workers(), total
 
     def identity(self):
-        device = self.xp.cuda.runtime.getDeviceProperties(self.index)["name"].decode()
         return {
             "engine": CudaEngine.name,
-            "device": device,
+            "device": _name_of(self.index),
             "compiler": f"CuPy {self.xp.__version__}",
             "package": __version__,
         }
@@ -178,11 +177,18 @@ class CudaEngine(Engine):
             integers.round_columns(self, out, units, layer.steps)
         return out
 
+    def outputs(self, layer, D, out):
+        return outputs(self, layer, D, out)
+
     def sparse_place(self):
         return CudaSparsePlace(self)
 
     def to_device(self, array):
-        return self.xp.asarray(array)
+        _, there = self._kept.get(id(array), (array, None))
+        return transfer.to_device(self.xp, array) if there is None else there
+
+    def keep(self, array, there):
+        self._kept[id(array)] = array, there
 
     @staticmethod
     def sparse_to_device(X):
@@ -194,19 +200,13 @@ class CudaEngine(Engine):
         return csr_matrix((asarray(X.data), indices, indptr), shape=X.shape)
 
     def to_host(self, array):
-        return self.xp.asnumpy(array)
+        return transfer.to_host(self.xp, array)
 
     def upload_if_fits(self, X, limit):
         is_sliced = hasattr(X, "__getitem__") and not isinstance(X, self.xp.ndarray)
         if not is_sliced or getattr(X, "nbytes", np.inf) > limit:
             return X
-        there = self.xp.empty(X.shape, X.dtype)
-        step = max(1, _UPLOAD // max(1, X.nbytes // len(X)))
-        starts = range(0, len(X), step)
-        blocks = (np.ascontiguousarray(X[i : i + step]) for i in starts)
-        for i, block in zip(starts, self.uploads(blocks), strict=True):
-            there[i : i + step] = block
-        return there
+        return transfer.upload(self.xp, X)
 
     def uploads(self, blocks):
         return transfer.uploads(self.xp, blocks)
@@ -300,6 +300,14 @@ class CudaSparsePlace:
 
     def hidden(self, prepared, X, out, units=None):
         return self._engine.hidden(prepared, self._engine.sparse_to_device(X), out)
+
+
+@cache
+def _name_of(index):
+    """The name of a GPU; CUDA takes a millisecond to look up all its properties."""
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(index)["name"].decode()
 
 
 def _enable_peer(runtime, here, there):

@@ -44,9 +44,8 @@ class CudaLayer(ABC):
 
     def _multiply(self, X, W, out, units):
         """out[:, units] = X W[units]', also for sparse rows."""
-        is_dense = isinstance(X, self.xp.ndarray)
-        if is_dense and units.stop - units.start == out.shape[1]:
-            self.xp.matmul(X, W.T, out=out)
+        if isinstance(X, self.xp.ndarray):
+            self.engine.algebra.gemm(out[:, units].T, W[units], X.T, keep=0.0)
         else:
             out[:, units] = X @ W[units].T
 
@@ -54,26 +53,9 @@ class CudaLayer(ABC):
         """What our kernels of distances leave to do: all, if a square comes first."""
         layer = self.layer
         if layer.power == 2:
-            self._finish(H, units, layer.affine, layer.function, is_squared=True)
+            _finish(self.engine, H, units, layer.affine, layer.function, is_squared=True)
         elif not (layer.function is IDENTITY or self.exponent):
-            self._finish(H, units, Affine(), layer.function)
-
-    def _finish(self, H, units, affine, function, is_squared=False, bias=None):
-        """``H = function(affine(H or its square))`` in place, in some columns.
-
-        By one kernel; a function that the kernel does not know is CuPy's to apply.
-        """
-        width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
-        if bias is None:
-            bias = self.engine.to_device(np.full((1, H.shape[1]), affine.offset, H.dtype))
-        fused = function if function in FUNCTIONS else IDENTITY
-        self.engine.launch(
-            map_rows(fused.name, is_squared, H.dtype, width), _grid(H, units, width), THREADS,
-            H, bias, units.start, units.stop,
-            finite(affine.scale, H.dtype), H.dtype.type(affine.floor),
-        )  # fmt: skip
-        if fused is not function:
-            function.apply(H[:, units], self.xp)
+            _finish(self.engine, H, units, Affine(), layer.function)
 
 
 class Manhattan(CudaLayer):
@@ -179,7 +161,37 @@ class Product(CudaLayer):
 
     def hidden(self, X, out, units):
         self._multiply(X, self.units, out, units)
-        self._finish(out, units, self.layer.affine, self.layer.function, bias=self.bias)
+        affine, function = self.layer.affine, self.layer.function
+        _finish(self.engine, out, units, affine, function, bias=self.bias)
+
+
+def outputs(engine, layer, D, out):
+    """As of `Engine`, by one kernel where it can: CuPy would compile one for each step."""
+    kernel, (factor, affine) = layer.kernel, layer.kernel.steps(layer.radius)
+    if layer.table is not None or factor != 1 or kernel.function not in FUNCTIONS:
+        return layer.of_distances(D, out, engine.xp)
+    engine.xp.copyto(out, D)  # which CuPy compiles nothing for
+    units = slice(0, D.shape[1])
+    _finish(engine, out, units, affine, kernel.function, is_squared=kernel.power == 2)
+    return layer.round(out, engine.xp)
+
+
+def _finish(engine, H, units, affine, function, is_squared=False, bias=None):
+    """``H = function(affine(H or its square))`` in place, in some columns.
+
+    By one kernel; a function that the kernel does not know is CuPy's to apply.
+    """
+    width = 16 // H.itemsize if H.shape[1] % (16 // H.itemsize) == 0 else 1
+    if bias is None:
+        bias = engine.to_device(np.full((1, H.shape[1]), affine.offset, H.dtype))
+    fused = function if function in FUNCTIONS else IDENTITY
+    engine.launch(
+        map_rows(fused.name, is_squared, H.dtype, width), _grid(H, units, width), THREADS,
+        H, bias, units.start, units.stop,
+        finite(affine.scale, H.dtype), H.dtype.type(affine.floor),
+    )  # fmt: skip
+    if fused is not function:
+        function.apply(H[:, units], engine.xp)
 
 
 LAYERS = {"manhattan": Manhattan, "sqeuclidean": SquaredEuclidean, "product": Product}

@@ -1,32 +1,45 @@
 """Between host and GPU: pinned buffers in turn, so that copies overlap with kernels.
 
-A copy from ordinary memory is done in steps by the driver, at a fraction of what the link
-can do. So rows are first copied into pinned memory by the cores of the host, and travel
-from there on a stream of their own.
+A copy from ordinary memory, or to it, is done in steps by the driver, at a fraction of what the
+link can do. So rows are first copied into pinned memory by the cores of the host, and travel
+from there on a stream of their own; and on their way back the same.
 """
 
 from collections import deque
-from concurrent.futures import wait
 from functools import partial
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import numpy as np
 
 from ..base import Sink, Stopwatch
-from ..pool import submit
+from ..pool import share, submit
+from ..threads import n_threads
 
 # Threads copy parts of this size that end where the target's huge pages do: two threads
 # that touch the same new page for the first time would both wait for it to be cleared.
 _PART, _PAGE = 2**23, 2**21
+# Bytes from which an array is worth buffers of its own, and those of a block on its way in and out.
+_LARGE, _IN, _OUT = 2**22, 2**26, 2**24
+# Parts of what is copied into pinned memory, whose pages are there.
+_STAGED = 2**21
 
 
 def start_copy(target, source):
     """Begin ``target[:] = source`` on all cores; the futures to wait for."""
+    return submit([partial(np.copyto, *part) for part in _cut(target, source, _PART)])
+
+
+def _copy(target, source):
+    """``target[:] = source`` on all cores; the thread that calls is one of them."""
+    share(lambda part: np.copyto(*part), _cut(target, source, _STAGED), n_threads())
+
+
+def _cut(target, source, size):
+    """Parts of the bytes of both, the first of which ends where a page of the target does."""
     target, source = (a.reshape(-1).view(np.uint8) for a in (target, source))
-    first = -target.ctypes.data % _PAGE or _PART
-    edges = [0, *range(first, len(target), _PART), len(target)]
-    parts = [slice(*edge) for edge in pairwise(edges)]
-    return submit([partial(np.copyto, target[part], source[part]) for part in parts])
+    first = -target.ctypes.data % _PAGE or size
+    edges = [0, *range(first, len(target), size), len(target)]
+    return [(target[i:j], source[i:j]) for i, j in pairwise(edges)]
 
 
 class _Pinned:
@@ -44,34 +57,84 @@ class _Pinned:
         return self._bytes[:size].view(dtype).reshape(shape)
 
 
-def uploads(xp, blocks):
-    """Arrays of `xp` for host arrays; the next is on its way while one is worked on."""
-    copying = xp.cuda.Stream(non_blocking=True)
-    slots = [(_Pinned(), xp.cuda.Event()) for _ in range(2)]
+def to_device(xp, array):
+    """An array of `xp` for one of the host."""
+    return upload(xp, array) if _is_large(array, np.ndarray) else xp.asarray(array)
 
-    def start(i, block):
-        pinned, copied = slots[i % 2]
+
+def to_host(xp, array):
+    """A new array of the host for one of `xp`."""
+    return _download(xp, array) if _is_large(array, xp.ndarray) else xp.asnumpy(array)
+
+
+def _is_large(array, kind):
+    is_matrix = isinstance(array, kind) and array.ndim == 2 and array.flags.c_contiguous
+    return is_matrix and array.nbytes >= _LARGE
+
+
+def upload(xp, rows):
+    """An array of `xp` for rows of the host, of whatever gives slices of them."""
+    there, way = xp.empty(rows.shape, rows.dtype), _WayIn(xp)
+    try:
+        for part in _parts(rows, _IN):
+            way.send(np.ascontiguousarray(rows[part]), there[part])
+    finally:
+        way.finish()
+    return there
+
+
+def _download(xp, array):
+    """All cores touch the pages of the new array, which takes one of them several times as long."""
+    out = np.empty(array.shape, array.dtype)
+    sink = PinnedSink(xp, out)
+    for part in _parts(array, _OUT):
+        sink.take(part, array[part])
+    sink.close()
+    return out
+
+
+def _parts(rows, n_bytes):
+    step = max(1, n_bytes // max(1, rows.nbytes // len(rows)))
+    return [slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]
+
+
+class _WayIn:
+    """Pinned buffers, and the stream on which what is in them travels."""
+
+    def __init__(self, xp):
+        self._xp, self._copying = xp, xp.cuda.Stream(non_blocking=True)
+        self._slots = cycle([(_Pinned(), xp.cuda.Event()) for _ in range(2)])
+
+    def send(self, block, array):
+        """Begin to copy a block of the host to an array; the event of its arrival."""
+        pinned, copied = next(self._slots)
         copied.synchronize()
         staged = pinned.array(block.shape, block.dtype)
-        wait(start_copy(staged, block))
-        array = xp.empty(block.shape, block.dtype)
+        _copy(staged, block)
         # Its memory may have been another array's, which queued kernels still read.
-        copying.wait_event(xp.cuda.get_current_stream().record())
-        array.set(staged, stream=copying)
-        copied.record(copying)
-        return array, copied
+        self._copying.wait_event(self._xp.cuda.get_current_stream().record())
+        array.set(staged, stream=self._copying)
+        copied.record(self._copying)
+        return copied
 
+    def finish(self):
+        self._copying.synchronize()
+
+
+def uploads(xp, blocks):
+    """Arrays of `xp` for host arrays; the next is on its way while one is worked on."""
+    way, before = _WayIn(xp), None
     try:
-        before = None
-        for i, block in enumerate(blocks):
-            started = start(i, block)
+        for block in blocks:
+            array = xp.empty(block.shape, block.dtype)
+            started = array, way.send(block, array)
             if before is not None:
                 yield _arrived(xp, *before)
             before = started
         if before is not None:
             yield _arrived(xp, *before)
     finally:
-        copying.synchronize()
+        way.finish()
 
 
 def _arrived(xp, array, copied):
@@ -91,6 +154,12 @@ class PinnedSink(Sink):
     def buffer(self, part):
         return self._slots[0].buffer(part)
 
+    def take(self, part, H):
+        """Take a tile that lies somewhere else, and stays there until the end."""
+        self._slots[0].clear()
+        self._slots[0].H = H
+        self.put(part)
+
     def put(self, part):
         self._slots[0].send(part, self._copying)
         self._slots[-1].store()  # the tile before this one
@@ -103,8 +172,7 @@ class PinnedSink(Sink):
 
     def close(self):
         for slot in self._slots:
-            slot.store()
-            slot.finish()
+            slot.clear()
 
 
 class _Slot:
@@ -116,8 +184,7 @@ class _Slot:
         self._part, self._copies = None, []
 
     def buffer(self, part):
-        self.store()
-        self.finish()
+        self.clear()
         shape = part.stop - part.start, self.out.shape[1]
         size = shape[0] * shape[1]
         if self.memory is None or self.memory.size < size:
@@ -140,7 +207,9 @@ class _Slot:
             self._copies = start_copy(self.out[self._part], self._staged)
             self._part = None
 
-    def finish(self):
+    def clear(self):
+        """Wait until the tile is stored."""
+        self.store()
         for copy in self._copies:
             copy.result()
         self._copies = []

@@ -18,12 +18,13 @@ def gaussian(n_units, n_features, seed, dtype=np.float64):
     W, step = np.empty((n_units, n_features), dtype), max(1, _DRAWN // n_features)
 
     def draw(units):
+        drawn = np.empty((step, n_features))  # once: threads would wait for one another's new pages
         for start in range(units.start, units.stop, _GROUP):
             stream = np.random.default_rng([seed, start // _GROUP])
             stop = min(start + _GROUP, units.stop)
             for i in range(start, stop, step):
                 n = min(step, stop - i)
-                W[i : i + n] = stream.standard_normal((n, n_features))
+                W[i : i + n] = stream.standard_normal(out=drawn[:n])
 
     map_rows(draw, n_units, n_threads(), multiple=_GROUP)
     return W

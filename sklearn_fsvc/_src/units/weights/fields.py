@@ -91,7 +91,9 @@ class Fields:
         """Set the weights outside each unit's rectangle to 0, in place."""
         images = W.reshape(len(W), *self.image_shape[:2], -1)
         for axis in (0, 1):
-            pixels = np.arange(self.image_shape[axis])
-            start, length = self.starts[: len(W), [axis]], self.lengths[: len(W), [axis]]
+            pixels = np.arange(self.image_shape[axis], dtype=np.int32)
+            start, length = (
+                a[: len(W), [axis]].astype(np.int32) for a in (self.starts, self.lengths)
+            )
             inside = (pixels >= start) & (pixels < start + length)
             images *= xp.asarray(np.expand_dims(inside, (2 - axis, 3)))

@@ -5,6 +5,7 @@ Which rows, and with which signs, is drawn on the host; the sums are made where 
 
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,13 @@ class _SignedSums:
 
     def __init__(self, data, n_units, seed):
         xp, X = data.xp, data.X
-        classes, self._codes = np.unique(data.codes[data.rows], return_inverse=True)
-        n_each = -(-n_units // len(classes))
+        codes = data.codes[data.rows]
+        is_there = np.bincount(codes) > 0
+        n_classes = int(is_there.sum())
+        # Of few bits, in which they are sorted several times as fast.
+        numbers = np.cumsum(is_there, dtype=np.min_scalar_type(n_classes)) - 1
+        self._codes = numbers[codes]
+        n_each = -(-n_units // n_classes)
         self._data, self._signs = data, _Signs(n_each, seed)
         # From sums of bytes, which are exact, and of sparse rows, which would be dense, the mean is
         # taken at the end, from others the rest.
@@ -98,8 +104,8 @@ class _SignedSums:
         shift = shift.astype(data.dtype)
         self._rest = xp.asarray((data.mean - shift).astype(data.dtype))
         self._shift = xp.asarray(shift)
-        self._sums = xp.zeros((n_each, len(classes), X.shape[1]), data.dtype)
-        self._totals = xp.zeros((n_each, len(classes)), data.dtype)
+        self._sums = xp.zeros((n_each, n_classes, X.shape[1]), data.dtype)
+        self._totals = xp.zeros((n_each, n_classes), data.dtype)
 
     @property
     def fixed_bytes(self):
@@ -117,28 +123,28 @@ class _SignedSums:
     def add(self, part, block):
         """Take in a slice of the rows; the slices follow one another."""
         data, codes = self._data, self._codes[part]
-        words = data.xp.asarray(self._signs.next_words(len(codes)))
-        for k in range(self._sums.shape[1]):
-            picked = np.flatnonzero(codes == k)
-            if len(picked):
-                ours = block[picked] if issparse(block) else take_rows(block, picked, data.dtype)
-                self._add_to_class(k, ours, words[picked])
-
-    def _add_to_class(self, k, ours, words):
-        xp = self._data.xp
-        S = self._signs.of(words, self._data.dtype, xp)
+        words = data.algebra.here(self._signs.next_words(len(codes)))
+        # Class by class, by as few calls as may be: on a GPU each costs its launch.
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=self._sums.shape[1]))
+        order = data.xp.asarray(order)
+        block = block[order] if issparse(block) else take_rows(block, order, data.dtype)
         if self._is_shifted:
-            ours -= self._shift
+            block -= self._shift
+        S = self._signs.of(words[order], data.dtype, data.xp)
+        for k, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
+            if start < end:
+                self._add_to_class(k, block[start:end], S[start:end])
+
+    def _add_to_class(self, k, ours, S):
         cross = ours.T @ S if issparse(ours) else self._data.algebra.cross(ours, S)
         self._sums[:, k] += cross.T
         self._totals[:, k] += S.sum(axis=0)
 
     def result(self):
         """The units, the classes in turn. Only once."""
-        sums = self._sums
-        for k in range(sums.shape[1]):
-            sums[:, k] -= self._data.xp.outer(self._totals[:, k], self._rest)
-        return sums.reshape(-1, sums.shape[2])
+        self._sums -= self._totals[:, :, None] * self._rest
+        return self._sums.reshape(-1, self._sums.shape[2])
 
 
 class _Signs:

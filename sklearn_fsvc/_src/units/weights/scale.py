@@ -9,7 +9,6 @@ import numpy as np
 
 from ...engines.blas_threads import at_most
 from ...rows.streaming import take_rows
-from ...rows.validation import to_host
 
 # Rows, and numbers in them, that are looked at: at most.
 _ROWS, _NUMBERS = 1000, 2**22
@@ -80,7 +79,8 @@ class Sample:
         # From the median on, so that no rounding is left where a feature is constant.
         middle = algebra.median(block)
         block -= middle
-        distances = np.maximum(*map(algebra.to_host, (block.max(axis=1), -block.min(axis=1))))
+        most, least = map(algebra.to_host, (block.max(axis=1), block.min(axis=1)))
+        distances = np.maximum(most, -least)
         near = _is_near(distances)
         if not near.all():
             block[algebra.here(~near)] = 0  # squares of what is far may be infinite
@@ -91,7 +91,8 @@ class Sample:
         share /= share.sum()
         step = algebra.here(share) @ block
         block -= step
-        return cls(algebra, block, share, to_host(middle + unit * step), total, unit)
+        mean = algebra.to_host(middle) + unit * algebra.to_host(step)
+        return cls(algebra, block, share, mean, total, unit)
 
     @property
     def xp(self):
@@ -121,13 +122,20 @@ class Sample:
         of their squares: n where n features vary alike, 1 where all lie on a line, or
         nothing varies at all.
         """
-        Z = self.block[:, features] * self.algebra.here(np.sqrt(self.weight))[:, None]
-        Z = self.xp.ascontiguousarray(Z.T if Z.shape[1] > Z.shape[0] else Z)
-        C = self.algebra.cross(Z, Z)
-        squared = float((C * C).sum())
-        return (
-            float(self.algebra.to_host(C.diagonal()).sum()) ** 2 / squared if squared > 0 else 1.0
-        )
+        (dimension,) = self._dimensions([features])
+        return dimension
+
+    def _dimensions(self, each):
+        """`dimension` for each of some features; a GPU is asked for all before it is waited for."""
+        found, to_host = [], self.algebra.to_host
+        roots = self.algebra.here(np.sqrt(self.weight))[:, None]
+        for features in each:
+            Z = self.block[:, features] * roots
+            Z = self.xp.ascontiguousarray(Z.T if Z.shape[1] > Z.shape[0] else Z)
+            C = self.algebra.cross(Z, Z)
+            found.append(((C * C).sum(), C.diagonal()))
+        found = [(float(squared), float(to_host(own).sum())) for squared, own in found]
+        return [total**2 / squared if squared > 0 else 1.0 for squared, total in found]
 
     def deviation(self, fields=None):
         """The standard deviation that units should receive.
@@ -141,7 +149,7 @@ class Sample:
         if fields is None:
             dimension = self.dimension()
         else:
-            dimension = np.mean([self.dimension(features) for features in fields.first()])
+            dimension = np.mean(self._dimensions(fields.first()))
         return _OF_SCOTT * max(self.total, 1.0) ** (1 / (dimension + 4))
 
     @at_most(1)
@@ -158,15 +166,23 @@ class Sample:
         share = here(self.weight.astype(W.dtype))
         mean, centre = here(self.mean), xp.empty(len(W))
         step = max(1, _RECEIVED * (1 if xp is np else 4) // len(share))
-        for start in range(0, len(W), step):
-            w = W[start : start + step]
-            received = self.algebra.cross(columns, w.T)
-            found = np.sqrt(to_host(share @ xp.square(received, out=received)))
-            found = np.maximum(found, _FLOOR * np.sqrt(to_host(xp.einsum("ij,ij->i", w, w))))
+        parts = [slice(start, start + step) for start in range(0, len(W), step)]
+        # A GPU is asked for all before it is waited for.
+        sums = [self._received(columns, share, W[part]) for part in parts]
+        for part, squares in zip(parts, sums, strict=True):
+            found, lengths = (np.sqrt(to_host(each)) for each in squares)
+            found = np.maximum(found, _FLOOR * lengths)
             found[found == 0] = 1  # no weights
+            w = W[part]
             w *= here((deviation / found).astype(W.dtype))[:, None]
-            centre[start : start + step] = w @ mean
+            centre[part] = w @ mean
         return to_host(centre)
+
+    def _received(self, columns, share, w):
+        """Mean squares of what units receive from rows, and those of their weights, added up."""
+        received = self.algebra.cross(columns, w.T)
+        squares = share @ self.xp.square(received, out=received)
+        return squares, self.xp.einsum("ij,ij->i", w, w)
 
 
 def reach(deviation):
