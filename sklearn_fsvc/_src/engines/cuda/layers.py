@@ -147,20 +147,28 @@ class Product(CudaLayer):
     def __init__(self, engine, layer):
         super().__init__(engine, layer)
         self.units, self.bias = engine.to_device(layer.units), engine.to_device(layer.bias)[None]
+        self.parts = engine.algebra.split(self.units)
 
     @staticmethod
     def prepared_bytes(engine, layer):
-        return layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
+        n_arrays = 1 + engine.algebra.n_parts
+        return n_arrays * layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
 
     @staticmethod
     def row_bytes(engine, layer):
         # Products of a part of the units are made beside H.
         settings = engine.settings(layer)
         part = settings["M"] // settings["asymmetry"]
-        return min(part, layer.n_units) * layer.units.itemsize
+        n_numbers = min(part, layer.n_units) + engine.algebra.n_parts * layer.n_features
+        return n_numbers * layer.units.itemsize
 
     def hidden(self, X, out, units):
-        self._multiply(X, self.units, out, units)
+        algebra = self.engine.algebra
+        if isinstance(X, self.xp.ndarray):
+            rows, weights = algebra.split(X), [part[units] for part in self.parts]
+            algebra.gemm_split(out[:, units].T, weights, [part.T for part in rows])
+        else:
+            self._multiply(X, self.units, out, units)
         affine, function = self.layer.affine, self.layer.function
         _finish(self.engine, out, units, affine, function, bias=self.bias)
 
