@@ -74,8 +74,9 @@ def test_fewer_units_are_a_prefix(digits, kernel):
         PatchProjector(n, kernel=kernel, random_state=3, device="jit").fit(X) for n in (5000, 7)
     )
     np.testing.assert_array_equal(many.patches_[:7], few.patches_)
-    np.testing.assert_array_equal(
-        many.transform(X[:9])[:, : few.transform(X[:1]).shape[1]], few.transform(X[:9])
+    # Products are those of BLAS, which may round those of few columns otherwise.
+    np.testing.assert_allclose(
+        many.transform(X[:9])[:, : few.transform(X[:1]).shape[1]], few.transform(X[:9]), atol=1e-6
     )
 
 
