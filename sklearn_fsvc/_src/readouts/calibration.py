@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 # Between these natural logarithms the inverse of the temperature is looked for.
 _BOUNDS = -10.0, 10.0
-# Scores that are looked at in one go.
-_SCORES = 2**17
+# Scores that are looked at in one go, and those whose logits are kept for all steps.
+_SCORES, _KEPT = 2**17, 2**14
 # How much of one row more is of any class, as likely as any other.
 _DOUBT = 1 / 4
 
@@ -49,7 +49,7 @@ def fit_temperature(scores, codes, weight=None):
             own = logits[np.arange(len(logits)), codes[part]]
             yield part, logits, (1 - doubt) * own + doubt * logits.mean(axis=1)
 
-    kept = list(seen()) if len(parts) == 1 else None
+    kept = list(seen()) if scores.size <= _KEPT else None
 
     def slope(log_inverse):
         """Of the log-loss by the inverse: it never falls, for the log-loss is convex."""
