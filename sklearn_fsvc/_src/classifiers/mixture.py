@@ -91,11 +91,13 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     at the price of one small network. Its weight is the one with the least squared error. There is
     none where these rows lack a class.
 
+    A member with ``alpha="auto"`` finds a penalty as it does alone, and goes on downhill to the one
+    with the least leave-one-out error of 512 of these rows, which is surer.
+
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
-    that is left out. That is little, but for a linear map of many features: on a table of 284
-    columns (``splice``) the member "map" has errors a third too small on the rows that its map was
-    learned from, and so too large a weight. Where "tanh" alone is better on rows that are held out,
-    leave "map" out with ``estimators``.
+    that is left out. That is little, but for a linear map of hundreds of features: the member "map"
+    has errors too small on the rows that its map was learned from, and so too large a weight. Where
+    "tanh" alone is better on rows that are held out, leave "map" out with ``estimators``.
 
     There is no `partial_fit`: weights need the scores of rows without themselves.
 
