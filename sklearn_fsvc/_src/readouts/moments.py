@@ -48,9 +48,8 @@ class Moments:
         The coarsest machine epsilon among the tiles that were added.
     """
 
-    are_whole = (
-        False  # whether all targets are 0 or 1, so that sums with few rows are exact in floats
-    )
+    # Whether all targets are 0 or 1, so that sums with few rows are exact in floats.
+    are_whole = False
 
     def __init__(
         self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
