@@ -91,8 +91,8 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     at the price of one small network. Its weight is the one with the least squared error. There is
     none where these rows lack a class.
 
-    A member with ``alpha="auto"`` finds a penalty as it does alone, and goes on downhill to the one
-    with the least leave-one-out error of 512 of these rows, which is surer.
+    A member with ``alpha="auto"`` finds a penalty as it does alone. Up to 6000 rows it goes on
+    downhill to the one with the least leave-one-out error of 512 of these rows, which is surer.
 
     A member has chosen its feature weights, its width and its penalty by all rows, also by the row
     that is left out. That is little, but for a linear map of hundreds of features: the member "map"
