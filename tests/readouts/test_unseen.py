@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from readouts.left_out import error_of, hidden_of, rows_of, some_weights, without_each_row
 from sklearn_fsvc import MixtureClassifier, TanhClassifier
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.estimators import readouts
+from sklearn_fsvc._src.estimators import readouts as module
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts.held_out import STEP
@@ -53,5 +53,5 @@ def test_a_mixture_takes_it_for_its_members(monkeypatch):
     assert member.alpha_ == pytest.approx(best)
     alone = clone(single).fit(X, y).alpha_
     assert alone != pytest.approx(best)
-    monkeypatch.setattr(readouts, "_MOST_LEFT_OUT", 299)
+    monkeypatch.setattr(module, "_MOST_LEFT_OUT", 299)
     assert clone(mixture).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)

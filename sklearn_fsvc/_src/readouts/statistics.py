@@ -79,7 +79,7 @@ class RidgeStatistics(Moments):
 
     @property
     def may_be_copied(self):
-        """Whether a factor may be made beside these, in their place and device."""
+        """Whether there is room for a factor beside these, and they are in one place."""
         is_here = self.gram.team is None
         return is_here and self._has_room(2 * self.gram.nbytes(len(self.h)))
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..callbacks import UNHEARD
 from ..rows.streaming import Consumer, stream
 from .held_out import search
+from .mixing import squared_errors
 from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
 
@@ -88,8 +89,9 @@ class Unseen:
 
     def error(self):
         """The mean over the sample of ``|y - score|^2``, of readouts of all units."""
-        scores, weight = self.found[self.layer.n_units][0], self.sample.rows.weight
-        return float(weight @ np.square(self.sample.mean - scores).sum(axis=1) / weight.sum())
+        scores, _ = self.found[self.layer.n_units]
+        (error,) = squared_errors([scores], self.sample.mean, self.sample.rows.weight)
+        return float(error)
 
     def _beside(self):
         """The job beside the factor, and the sums where they are not in its place.
