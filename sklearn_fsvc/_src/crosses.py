@@ -71,9 +71,10 @@ class CrossEncoder(TransformerMixin, BaseEstimator):
         codes = self._codes(X)
         self.n_levels_ = np.maximum(codes.max(axis=0), 1) + 1
         self.pairs_ = _chosen(codes, Y, n_most)
-        cells = self._cells(codes)
-        self.means_ = [_means(cell, n, Y) for cell, n in cells]
-        return _stacked([_means_of_others(cell, n, Y) for cell, n in cells], len(X))
+        fold = check_random_state(0).permutation(len(Y)) % _FOLDS
+        means = [_means(fold, cell, n, Y) for cell, n in self._cells(codes)]
+        self.means_ = [of_all for of_all, _ in means]
+        return _stacked([of_others for _, of_others in means], len(X))
 
     def transform(self, X):
         check_is_fitted(self, "pairs_")
@@ -155,21 +156,19 @@ def _sums(cell, n_cells, Y):
     return np.bincount(cell, minlength=n_cells), np.stack(sums, axis=1)
 
 
-def _means(cell, n_cells, Y):
+def _means(fold, cell, n_cells, Y):
+    """The means of each cell, and for each row that of its cell in the other folds."""
+    counts, sums = _sums(fold * n_cells + cell, _FOLDS * n_cells, Y)
+    counts, sums = counts.reshape(_FOLDS, n_cells), sums.reshape(_FOLDS, n_cells, -1)
+    n, total = counts.sum(axis=0), sums.sum(axis=0)
+    return _shrunk(n, total), _shrunk(n - counts, total - sums)[fold, cell]
+
+
+def _shrunk(counts, sums):
     """The means of each cell, the closer to those of all rows the fewer rows it has."""
-    counts, sums = _sums(cell, n_cells, Y)
-    return (sums + _PRIOR_ROWS * Y.mean(axis=0)) / (counts + _PRIOR_ROWS)[:, None]
-
-
-def _means_of_others(cell, n_cells, Y):
-    """The means of the cell of each row, taken over the rows of other folds."""
-    fold = check_random_state(0).permutation(len(Y)) % _FOLDS
-    found = np.empty_like(Y)
-    for own in range(_FOLDS):
-        rows, others = fold == own, fold != own
-        found[rows] = _means(cell[others], n_cells, Y[others])[cell[rows]]
-    return found
+    mean = sums.sum(axis=-2, keepdims=True) / counts.sum(axis=-1)[..., None, None]
+    return (sums + _PRIOR_ROWS * mean) / (counts + _PRIOR_ROWS)[..., None]
 
 
 def _stacked(columns, n_rows):
-    return np.hstack(columns) if columns else np.empty((n_rows, 0))
+    return np.hstack(columns, dtype=np.float32) if columns else np.empty((n_rows, 0), np.float32)

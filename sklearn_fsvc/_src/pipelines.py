@@ -127,11 +127,11 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     of 60 a few crosses made networks blind to the rest.
     ``set_params(preprocessing__crosses="drop")`` leaves them out.
 
-    Ranks are those of 10,000 rows at most, drawn with a fixed seed. float32 numbers stay float32
-    in a table without categories; everything else becomes float64.
+    Ranks are those of 10,000 rows at most, drawn with a fixed seed. All columns are float32:
+    ranks and levels need no more.
 
     It is for tables. The networks compare images of uint8 exactly, as they are; here they
-    would become float64.
+    would become float32.
 
     References
     ----------
@@ -164,7 +164,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     >>> table = pd.DataFrame({"size": size, "color": np.array(["red", "green", "blue"])[color]})
     >>> pipeline = make_tabular_pipeline(classifier).fit(table, y)
     >>> pipeline[:-1].transform(table[:2])
-    array([[...]])
+    array([[...]], dtype=float32)
 
     Dates, text, and categories of very many levels become numbers before it:
 
@@ -218,7 +218,10 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
         ("scores", FunctionTransformer(_scores, feature_names_out="one-to-one")),
     ]
     one_hot = LevelEncoder(
-        handle_unknown="infrequent_if_exist", max_categories=MOST_LEVELS, sparse_output=False
+        handle_unknown="infrequent_if_exist",
+        max_categories=MOST_LEVELS,
+        sparse_output=False,
+        dtype=np.float32,
     )
     one_missing = FunctionTransformer(_with_one_missing, feature_names_out="one-to-one")
     categories = [("missing", one_missing), ("one_hot", one_hot)]
@@ -291,7 +294,7 @@ class MidrankTransformer(QuantileTransformer):
 
     def transform(self, X):
         ranks = np.asarray(super().transform(X))
-        return np.clip(ranks, *self.ends_.astype(ranks.dtype))
+        return np.clip(ranks, *self.ends_.astype(ranks.dtype)).astype(np.float32, copy=False)
 
 
 def _type_of(estimator):
@@ -302,6 +305,7 @@ def _type_of(estimator):
 
 def _scores(ranks):
     """The mean of normal scores and of ranks less their mean, scaled alike."""
+    ranks = np.asarray(ranks)
     return (ndtri(ranks) + sqrt(12) * (ranks - 0.5)) / 2
 
 
@@ -312,7 +316,8 @@ def _median(numbers):
 
 def _bounded(X):
     """X of standard deviation 1 between -3 and 3: hardly changed about 0, and in order."""
-    return X / np.hypot(1, X / 3)
+    X = np.asarray(X)
+    return (X / np.hypot(1, X / 3)).astype(np.float32, copy=False)
 
 
 def _with_one_missing(X):
