@@ -199,7 +199,7 @@ def test_the_budget_is_kept():
     assert free > limit
     bounded, most = peak(lambda: learned(samples, max_memory=limit))
     assert most <= limit + 20_000 * 32  # the numbers of the rows, and their order
-    np.testing.assert_allclose(bounded, A, atol=1e-4)
+    np.testing.assert_allclose(bounded, A, atol=1e-3)  # float32, added up in other parts
     with pytest.raises(ValueError, match=r"learning a linear map needs .* feature_weights=None"):
         learned(samples, max_memory=MIB)
 
