@@ -252,10 +252,12 @@ def test_rows_fade(step):
         model.forget(X[:5], CLASSES[:5])
 
 
-def test_the_memory_may_change():
+@pytest.mark.parametrize("factors", [(0.95, 1.0, 0.9, 1.0), (1.0, 0.9, 1.0, 0.95)])
+def test_the_memory_may_change(factors):
+    """Also while rows wait that came before anything faded."""
     model = TanhClassifier(*TANH, **PLAIN)
     parts, weight = np.array_split(np.arange(N), 4), np.ones(N)
-    for part, factor in zip(parts, (0.95, 1.0, 0.9, 1.0), strict=True):
+    for part, factor in zip(parts, factors, strict=True):
         model.set_params(forgetting_factor=factor).partial_fit(X[part], CLASSES[part], list("abc"))
         weight[: part[0]] *= factor ** len(part)
         weight[part] = factor ** np.arange(len(part))[::-1]

@@ -90,7 +90,8 @@ def test_what_fades_gives_way(rng):
     X, y, factor = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000), 0.98
     sample = Sample(FEW)
     for part in np.array_split(np.arange(2000), 40):
-        sample = sample.learn(samples_of(X, y, part=part), factor)
+        left = np.log(factor) * np.arange(len(part) - 1, -1, -1)
+        sample = sample.faded(len(part) * np.log(factor)).learn(samples_of(X, y, part=part), left)
     age = [1999 - int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.rows.X]
     assert np.median(age) < 100
     np.testing.assert_allclose(sample.rows.weight, factor ** np.array(age))

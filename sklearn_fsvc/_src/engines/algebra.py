@@ -42,8 +42,8 @@ _FEW_COLUMNS = 4
 _WHOLE = 512
 # Multiplications from which compiled loops for bytes are worth their way from the disk.
 _MANY_BYTES = 2**28
-# Numbers that are worth a thread where a matrix is added to another.
-_ADDED = 2**18
+# Numbers that are worth a thread where a matrix is added to another, and where rows are hashed.
+_ADDED, _HASHED = 2**18, 2**16
 # Into how many parts the sum over many rows is cut, and the rows of a part at least.
 _SUMS, _ROWS = 4, 256
 
@@ -236,7 +236,13 @@ class HostAlgebra:
     @staticmethod
     def sum_bits(X, factors):
         """Sums over each row of X of `bits_of` its numbers times factors: uint64, of the host."""
-        return (bits_of(X) * factors).sum(axis=1)
+        sums, n_parts = np.empty(len(X), np.uint64), 1 + X.size // _HASHED
+
+        def add(part):
+            sums[part] = (bits_of(X[part]) * factors).sum(axis=1)
+
+        _share(add, _cut(len(X), n_parts))
+        return sums
 
     @staticmethod
     def is_finite(A):

@@ -230,7 +230,7 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
                 'no predict_proba and predict_log_proba; use readout="ridge" or "softmax".'
             )
         kept = vars(self)
-        is_lost = "_learning" in kept and kept["_learning"].sample is None
+        is_lost = "_learning" in kept and kept["_learning"].stream.sample is None
         if is_lost or ("readout_coef_" in kept and "temperature_" not in kept):
             raise AttributeError(_NOT_CALIBRATED.format(type(self).__name__))
         return True

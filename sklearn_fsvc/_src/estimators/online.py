@@ -58,8 +58,6 @@ class Learning:
     found_at: int | None = None  # how many rows had come and gone by then
     # The penalty, or "auto", for which the readout is solved; None where it is not.
     solved_for: Any = None
-    # The `Sample` of rows by which probabilities are calibrated; None where there are none.
-    sample: Any = None
 
     @classmethod
     def begin(cls, units, task, alpha, memory_limit, trials):
@@ -67,36 +65,32 @@ class Learning:
         layer = units.layer
         most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
         parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
-        stream = Stream(most_rows, int(_WAITING * memory_limit), n_parts=parts)
+        # By which probabilities are calibrated.
         most = rows_for(memory_limit, layer.n_features)
-        return cls(
-            stream, units.given, layer.formula, list(trials.rows), trials.first_alpha(layer),
-            sample=Sample(most) if task.wants_scores else None,
-        )  # fmt: skip
+        sample = Sample(most) if task.wants_scores else None
+        stream = Stream(most_rows, int(_WAITING * memory_limit), n_parts=parts, sample=sample)
+        trials = list(trials.rows), trials.first_alpha(layer)
+        return cls(stream, units.given, layer.formula, *trials)
 
-    def having(self, stream, sample):
+    def having(self, stream):
         """Other rows, whose readout is not solved."""
-        return replace(self, stream=stream, solved_for=None, sample=sample)
+        return replace(self, stream=stream, solved_for=None)
 
     def learn(self, samples, factor, sums_of):
         """Return it with more rows, `Samples` of the host, all with a weight."""
-        sample = None if self.sample is None else self.sample.learn(samples, factor)
-        return self.having(self.stream.learn(samples, factor, sums_of), sample)
+        return self.having(self.stream.learn(samples, factor, sums_of))
 
     def forget(self, samples, sums_of):
         """Return it without rows that came before."""
-        stream = self.stream.forget(samples, sums_of)
-        return self.having(stream, None if self.sample is None else self.sample.forget(samples))
+        return self.having(self.stream.forget(samples, sums_of))
 
     def merge(self, others, sums_of):
         """Return it with the rows of others."""
-        stream, sample = self.stream, self.sample
+        stream = self.stream
         for other in others:
             stream = stream.merge(other.stream, sums_of)
-            is_known = sample is not None and other.sample is not None
-            sample = sample.merge(other.sample) if is_known else None
         is_judged = stream.n_parts or not self.stream.n_parts  # else by nothing any more
-        return replace(self.having(stream, sample), alpha=self.alpha if is_judged else None)
+        return replace(self.having(stream), alpha=self.alpha if is_judged else None)
 
     def is_of(self, units):
         """Whether units are still those that the sums are of."""
@@ -178,7 +172,7 @@ class _Summing:
 
     def solved(self, learning, parts, alpha):
         """The `Solution` of all rows that do not wait, and what else is found by it."""
-        total, sample, found = learning.stream.total, learning.sample, {"alpha_": alpha}
+        total, sample, found = learning.stream.total, learning.stream.sample, {"alpha_": alpha}
         if sample is None or sample.is_empty:
             return total.solve(alpha), found
         layer = suited(self.units.layer, sample.rows.X)

@@ -22,9 +22,9 @@ from .sums import ROUNDING
 ROWS, _MORE = 512, 8
 # The part of the memory that they may take.
 _MEMORY = 1 / 16
-# Numbers that are hashed at a time: few for a cache, many for a GPU; rows, where they are sparse.
-_ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**26, 2**12
-# Bytes that a number takes as it is hashed on a GPU, several times over.
+# Numbers that are hashed at a time: by a thread, by all of them, by a GPU; rows, where sparse.
+_BY_ONE, _ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**22, 2**26, 2**12
+# Bytes that a number takes as it is hashed, several times over.
 _HASHED = 64
 # Of hashes.
 _RANGE = 64 * np.log(2)
@@ -97,18 +97,16 @@ class Sample:
         found = np.flatnonzero(known[at] == hashes)
         return found, order[at[found]]
 
-    def learn(self, samples, factor=1.0):
-        """With rows that came; each fades by a factor with every row that comes after it.
+    def learn(self, samples, left=None):
+        """With rows that came; `left` is the logarithm of what is left of each by now.
 
         What has faded gives way to what is new, so that there are always enough that count.
         """
-        fade, n = float(np.log(factor)), len(samples)
-        left = fade * np.arange(n - 1, -1, -1)
-        return self._faded(n * fade)._meeting(_parts_of(samples), left)
+        return self._meeting(_parts_of(samples), left)
 
     def forget(self, samples):
         """Without rows that came before."""
-        return self._meeting(_parts_of(samples), np.zeros(len(samples)), sign=-1)
+        return self._meeting(_parts_of(samples), sign=-1)
 
     def merge(self, other):
         """With the rows of another sample."""
@@ -117,7 +115,7 @@ class Sample:
         return both._adding([each.rows for each in (self, other) if not each.is_empty])
 
     def _meeting(self, parts, left=None, sign=1, job=None):
-        """With the rows of (part, `Samples`); `left` is the logarithm of what is left of each."""
+        """With the rows of (part, `Samples`); see `learn`."""
         sample, waiting = self, []
         for part, own in parts:
             most = self.most if sign > 0 else np.inf
@@ -128,7 +126,7 @@ class Sample:
                 sample, waiting = sample._adding(waiting), []
         return sample._adding(waiting)
 
-    def _faded(self, fade):
+    def faded(self, fade):
         """With weights times a factor, whose logarithm it is."""
         if self.rows is None or fade == 0:
             return self
@@ -188,7 +186,7 @@ def draw(job, samples, rows=None, n_rows=None):
 def rows_in(job, samples, sample):
     """The row numbers of all rows that are in a sample, and where in it each is."""
     rows, places = [], []
-    for part, own in _parts_of(samples):
+    for part, own in _parts_of(samples, numbers=_at_a_time(job, samples)):
         hashes = exact_hashes(own.X, job.algebra_of(own.X))
         found, at = sample.find(hashes)
         rows.append(part.start + found)
@@ -203,16 +201,21 @@ class _Draw(Work):
     most: int
 
     def __call__(self, job, samples, rows=None):
-        is_there = job.algebra_of(samples.X).xp is not np
-        numbers = min(_ON_DEVICE, job.memory_limit // _HASHED) if is_there else _ON_HOST
-        return Sample(self.most)._meeting(_parts_of(samples, rows, numbers), job=job)
+        parts = _parts_of(samples, rows, _at_a_time(job, samples))
+        return Sample(self.most)._meeting(parts, job=job)
 
     @staticmethod
     def add(some, more):
         return some.merge(more)
 
 
-def _parts_of(samples, rows=None, numbers=_ON_HOST):
+def _at_a_time(job, samples):
+    """How many numbers are hashed at a time, where they are."""
+    is_there = job.algebra_of(samples.X).xp is not np
+    return min(_ON_DEVICE if is_there else _ON_HOST, job.memory_limit // _HASHED)
+
+
+def _parts_of(samples, rows=None, numbers=_BY_ONE):
     """(part, `Samples`) of the row numbers, a few at a time, where they are."""
     X, n = samples.X, len(samples if rows is None else rows)
     parts = _slices(samples, n, numbers)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..rows.samples import Samples
 from ..rows.sources import joined
+from .sample import Sample
 from .statistics import RidgeStatistics
 from .sums import ROUNDING, Sums, n_parts
 
@@ -46,8 +47,8 @@ class _Waiting:
     """Rows that wait."""
 
     samples: Samples  # on the host
-    # (n_rows,): logarithm of the memory as each row came; None where it has never faded.
-    faded: np.ndarray | None
+    # (n_rows,): logarithm of the memory as each row came; None where nothing had faded by then.
+    faded: np.ndarray | None = None
 
     @property
     def kind(self):
@@ -62,27 +63,23 @@ class _Waiting:
             self, samples=Samples(samples.X.copy(), _Values(samples.targets.matrix()), weight)
         )
 
-    def weight(self, memory):
-        """Return the weights of the rows, where the logarithm of the memory is now `memory`."""
-        if self.faded is None:
-            return self.samples.weight
-        fade = np.exp(memory - self.faded)
-        return fade if self.samples.weight is None else fade * self.samples.weight
-
-    def remembered(self, memory):
-        return replace(self.samples, weight=self.weight(memory))
+    def left(self, memory):
+        """The logarithm of what is left of each row, where that of the memory is now `memory`."""
+        return memory - (np.zeros(len(self.samples)) if self.faded is None else self.faded)
 
 
-def _joined(samples):
-    """Return some `Samples` as one."""
-    if len(samples) == 1:
-        return samples[0]
-    weight = None
+def _joined(waiting):
+    """Return rows of one kind that wait as one."""
+    if len(waiting) == 1:
+        return waiting[0]
+    samples, weight, faded = [each.samples for each in waiting], None, None
     if any(each.weight is not None for each in samples):
         weights = (np.ones(len(s)) if s.weight is None else s.weight for s in samples)
         weight = np.concatenate(list(weights))
+    if any(each.faded is not None for each in waiting):
+        faded = np.concatenate([-each.left(0.0) for each in waiting])
     targets = np.concatenate([each.targets.matrix() for each in samples])
-    return Samples(joined([each.X for each in samples]), _Values(targets), weight)
+    return _Waiting(Samples(joined([each.X for each in samples]), _Values(targets), weight), faded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +104,7 @@ class Stream:
     # How many parts of the rows are held out in their turn; 0 where a penalty is given.
     n_parts: int = 0
     held: tuple = ()  # as of `Sums`
+    sample: Sample | None = None  # of the rows that do not wait, where one is wanted
     # Rows that were learnt and forgotten, whatever their weight.
     n_came: int = 0
     n_gone: int = 0
@@ -133,8 +131,7 @@ class Stream:
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
         here = self._counting(len(samples))
         if self._is_full(len(samples), n_bytes):  # alone: nothing is gained by waiting
-            before = replace(here.flush(evaluate), memory=memory)
-            return before._add(evaluate(more.remembered(memory), here.n_parts))
+            return replace(here.flush(evaluate), memory=memory)._with_rows(more, evaluate)
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
         later = replace(here, n_rows=n_rows, n_bytes=n_bytes, memory=memory)
         later = replace(later, waiting=(*self.waiting, more.kept()))
@@ -153,41 +150,55 @@ class Stream:
         """Return it with no row that waits."""
         result = replace(self, waiting=(), n_rows=0, n_bytes=0)
         for _, alike in groupby(self.waiting, lambda each: each.kind):
-            rows = _joined([each.remembered(self.memory) for each in alike])
-            result = result._add(evaluate(rows, self.n_parts))
+            result = result._with_rows(_joined(list(alike)), evaluate)
         return result
 
-    def _add(self, more):
-        sums = self._remembered()
-        return self._with(more if sums is None else sums + more)
+    def _with_rows(self, more, evaluate):
+        """Return it with rows that waited, or need not."""
+        samples, left = more.samples, None if self.memory == 0 else more.left(self.memory)
+        here = self._remembered()
+        sample = here.sample and here.sample.learn(samples, left)
+        if left is not None:
+            fade = np.exp(left)
+            weight = fade if samples.weight is None else fade * samples.weight
+            samples = replace(samples, weight=weight)
+        return here._add(evaluate(samples, self.n_parts), sample)
 
-    def _with(self, sums):
+    def _add(self, more, sample):
+        return self._with(more if self.total is None else self.sums + more, sample)
+
+    def _with(self, sums, sample):
         held = sums.held[: self.n_parts]
-        return replace(self, total=sums.total, held=held, memory_of_total=self.memory)
+        return replace(self, total=sums.total, held=held, sample=sample)
 
     def _remembered(self):
-        """The sums, as far as they are not forgotten by now."""
-        left = np.exp(self.memory - self.memory_of_total)
-        return self.sums if self.total is None or left == 1 else self.sums.scaled(left)
+        """Return it with as much of the sums and of the sample as is not forgotten by now."""
+        fade, here = self.memory - self.memory_of_total, self
+        if fade and self.total is not None:
+            sums = self.sums.scaled(np.exp(fade))
+            here = self._with(sums, self.sample and self.sample.faded(fade))
+        return replace(here, memory_of_total=self.memory)
 
     def forget(self, samples, evaluate):
         """Return it without rows that came before; ImpossibleSums where there were none such."""
-        before = replace(self.flush(evaluate), n_gone=self.n_gone + len(samples))
-        sums, gone = before._remembered(), evaluate(samples, self.n_parts)
+        before = replace(self.flush(evaluate), n_gone=self.n_gone + len(samples))._remembered()
+        sums, gone = before.sums, evaluate(samples, self.n_parts)
         if sums is None:
             raise ImpossibleSums("there are no rows left to be forgotten")
-        left = sums - gone
+        left, sample = sums - gone, before.sample and before.sample.forget(samples)
         if _is_nothing(sums.total, left.total):
-            return replace(before, total=None, held=())
+            return replace(before, total=None, held=(), sample=sample)
         _check_possible(sums.total, left.total)
-        return before._with(left)
+        return before._with(left, sample)
 
     def merge(self, other, evaluate):
         """Return it with the rows of another stream, each as far as it is remembered there."""
-        here, more = self.flush(evaluate), other.flush(evaluate)._remembered()
+        here, more = (each.flush(evaluate)._remembered() for each in (self, other))
         parts, n_gone = min(self.n_parts, other.n_parts), self.n_gone + other.n_gone
         here = replace(here, n_parts=parts, n_gone=n_gone)._counting(other.n_came)
-        return here if more is None else here._add(more)
+        sample = here.sample and more.sample and here.sample.merge(more.sample)
+        here = replace(here, sample=sample)
+        return here if more.total is None else here._add(more.sums, sample)
 
 
 def _squares(statistics):
