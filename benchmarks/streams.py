@@ -38,11 +38,16 @@ def models(args, X):
     return found
 
 
-def in_calls(model, X, y, n=CALLS):
-    """A new model that has met the rows in so many parts, and is solved."""
+def in_parts(X, y, n=CALLS):
+    """The rows as they arrive: in so many arrays of their own."""
+    return [(X[rows], y[rows]) for rows in np.array_split(np.arange(len(X)), n)]
+
+
+def in_calls(model, parts):
+    """A new model that has met the rows, a part after the other, and is solved."""
     model = clone(model)
-    for rows in np.array_split(np.arange(len(X)), n):
-        model.partial_fit(X[rows], y[rows], classes=DIGITS)
+    for X, y in parts:
+        model.partial_fit(X, y, classes=DIGITS)
     return model.solve().readout_coef_
 
 
@@ -50,7 +55,7 @@ def forgotten(model, X, y):
     """How far coefficients are from a refit, relatively, and the seconds of `forget`."""
     gone = np.zeros(len(X), bool)
     gone[np.random.default_rng(0).permutation(len(X))[: len(X) // 10]] = True
-    refit = in_calls(model, X[~gone], y[~gone], 1)
+    refit = in_calls(model, [(X[~gone], y[~gone])])
     model = clone(model).partial_fit(X, y, classes=DIGITS)
     start = perf_counter()
     model.forget(X[gone], y[gone])
@@ -60,12 +65,12 @@ def forgotten(model, X, y):
 
 def main(args):
     X, y = load_images(args.data)[:2]
-    rows = []
+    rows, parts = [], in_parts(X, y)
     for name, model in models(args, X).items():
         ways = {
             "1 fit": lambda model=model: clone(model).fit(X, y),
-            f"{CALLS} calls": lambda model=model: in_calls(model, X, y),
-            "1 call": lambda model=model: in_calls(model, X, y, 1),
+            f"{CALLS} calls": lambda model=model: in_calls(model, parts),
+            "1 call": lambda model=model: in_calls(model, [(X, y)]),
         }
         times = medians(ways, args.repeats, seconds=600)
         rows += [(f"{name}: {way}, s", t) for way, t in times.items()]

@@ -33,7 +33,8 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
             f"layer={pretrained!r} has no units of this kind; give one of {names}, fitted."
         )
     try:
-        check_is_fitted(pretrained)
+        if "n_features_in_" not in vars(pretrained):
+            check_is_fitted(pretrained)  # which takes long
     except NotFittedError as error:
         raise ValueError(
             f"layer={pretrained!r} is not fitted, and has no hidden layer to give. Fit it first. "

@@ -87,11 +87,15 @@ class Labels:
                 f"y has {len(columns)} column(s), and had {len(self.each)} in the first call."
             )
         pairs = zip(self.each, columns, strict=True)
-        return np.column_stack([_codes_in(classes, column) for classes, column in pairs])
+        codes = [_codes_in(classes, column) for classes, column in pairs]
+        return np.array(codes).T
 
     def are(self, classes):
         """Whether y has one label, and these are its classes: the quick answer of most calls."""
-        return self.is_single and np.array_equal(np.unique(classes), self.classes)
+        if not self.is_single:
+            return False
+        is_sorted = np.array_equal(classes, self.classes)
+        return is_sorted or np.array_equal(np.unique(classes), self.classes)
 
     def is_same(self, other):
         """Whether other labels are of the same classes."""
@@ -232,7 +236,7 @@ def _codes_in(classes, column):
     are_words = [array.dtype.kind in "OSTU" for array in (classes, column)]
     is_known = np.zeros(len(column), bool)
     if are_words[0] == are_words[1]:
-        codes = np.searchsorted(classes, column).clip(max=len(classes) - 1)
+        codes = np.minimum(np.searchsorted(classes, column), len(classes) - 1)
         is_known = classes[codes] == column
     if not np.all(is_known):
         strange = np.unique(column[~is_known])

@@ -33,13 +33,13 @@ from .network import with_rows
 from .parts import Parts, parts_of
 from .turns import changed, copy_of
 
-# The part of the memory that rows may take which wait.
-_WAITING = 1 / 8
+# The part of the memory that rows may take which wait, and the most bytes.
+_WAITING, _MOST_WAITING = 1 / 8, 2**26
 # Products of H are made in float64, for rows may go again. In the dtype of H, as `fit` makes them,
 # the rounding of what came and went adds up: 7e-3 of the coefficients for a tenth of MNIST.
 _DTYPE = np.float64
-# Rows that are worth a product, as many as `gather` takes at a time.
-_ROWS_PER_UNIT, _LEAST_ROWS = 4, 1024
+# Rows that are worth a product: adding it to the sums takes as long for few rows as for many.
+_ROWS_PER_UNIT, _LEAST_ROWS = 16, 1024
 # Rows that came and went since a penalty was found, as a part of those that are there, after which
 # it is found anew. It takes about as long as to solve the readout.
 _GROWTH = 0.1
@@ -68,7 +68,8 @@ class Learning:
         # By which probabilities are calibrated.
         most = rows_for(memory_limit, layer.n_features)
         sample = Sample(most) if task.wants_scores else None
-        stream = Stream(most_rows, int(_WAITING * memory_limit), n_parts=parts, sample=sample)
+        most_bytes = min(_MOST_WAITING, int(_WAITING * memory_limit))
+        stream = Stream(most_rows, most_bytes, n_parts=parts, sample=sample)
         trials = list(trials.rows), trials.first_alpha(layer)
         return cls(stream, units.given, layer.formula, *trials)
 

@@ -49,10 +49,8 @@ class Part:
     @classmethod
     def _made(cls, values: dict[str, Any], more: dict[str, Any]) -> Self:
         """Do as ``cls(...)`` does, in a fraction of the time: each answer makes all parts."""
-        part = object.__new__(cls)
-        vars(part).update(
-            {name: values[name] for name in _names(cast(Any, cls)) if name in values}, **more
-        )
+        part, known = object.__new__(cls), _names(cast(Any, cls)) & values.keys()
+        vars(part).update({name: values[name] for name in known}, **more)
         return part
 
     def knowing(self, **found: Any) -> Self:
@@ -65,8 +63,8 @@ class Part:
 
 
 @cache
-def _names(cls: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(cls) if each.name not in ("owner", "found"))
+def _names(cls: Any) -> frozenset[str]:
+    return frozenset(each.name for each in fields(cls)) - {"owner", "found"}
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class RBF(Units):
                 f'kernel={self.kernel!r} may be any number; use precision="float".'
             )
         request, pretrained = self.request, self.pretrained
-        (request if self.given is None else replace(request, selection="global")).check()
+        request.check(selects=self.given is None)
         given_weights(self.feature_weights, self.has_readout)
         if pretrained is not None and pretrained.metric != self.metric:
             raise ValueError(

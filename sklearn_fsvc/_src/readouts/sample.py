@@ -22,8 +22,8 @@ from .sums import ROUNDING
 ROWS, _MORE = 512, 8
 # The part of the memory that they may take.
 _MEMORY = 1 / 16
-# Numbers that are hashed at a time: by a thread, by all of them, by a GPU; rows, where sparse.
-_BY_ONE, _ON_HOST, _ON_DEVICE, _SPARSE = 2**16, 2**22, 2**26, 2**12
+# Numbers that are hashed at a time, by all threads or by a GPU; rows, where they are sparse.
+_ON_HOST, _ON_DEVICE, _SPARSE = 2**22, 2**26, 2**12
 # Bytes that a number takes as it is hashed, several times over.
 _HASHED = 64
 # Of hashes.
@@ -215,7 +215,7 @@ def _at_a_time(job, samples):
     return min(_ON_DEVICE if is_there else _ON_HOST, job.memory_limit // _HASHED)
 
 
-def _parts_of(samples, rows=None, numbers=_BY_ONE):
+def _parts_of(samples, rows=None, numbers=_ON_HOST):
     """(part, `Samples`) of the row numbers, a few at a time, where they are."""
     X, n = samples.X, len(samples if rows is None else rows)
     parts = _slices(samples, n, numbers)

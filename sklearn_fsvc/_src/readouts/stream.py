@@ -59,9 +59,8 @@ class _Waiting:
         """Return the same rows in arrays of their own."""
         samples = self.samples
         weight = None if samples.weight is None else samples.weight.copy()
-        return replace(
-            self, samples=Samples(samples.X.copy(), _Values(samples.targets.matrix()), weight)
-        )
+        values = _Values(samples.targets.matrix())
+        return _Waiting(Samples(samples.X.copy(), values, weight), self.faded)
 
     def left(self, memory):
         """The logarithm of what is left of each row, where that of the memory is now `memory`."""
@@ -133,8 +132,8 @@ class Stream:
         if self._is_full(len(samples), n_bytes):  # alone: nothing is gained by waiting
             return replace(here.flush(evaluate), memory=memory)._with_rows(more, evaluate)
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
-        later = replace(here, n_rows=n_rows, n_bytes=n_bytes, memory=memory)
-        later = replace(later, waiting=(*self.waiting, more.kept()))
+        waiting = (*self.waiting, more.kept())
+        later = replace(here, n_rows=n_rows, n_bytes=n_bytes, memory=memory, waiting=waiting)
         return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
 
     def _counting(self, n_came):

@@ -44,14 +44,15 @@ class RBFRequest:
     # them.
     filled: float | None = None
 
-    def check(self):
-        """Raise for what cannot be used."""
+    def check(self, selects=True):
+        """Raise for what cannot be used, where centres are selected and not given."""
         check_choice("selection", self.selection, SELECTIONS)
-        if self.selection != "random":
+        is_random = selects and self.selection == "random"
+        if not is_random:
             check_adds_up(self.kernel)
         if self.n_units is not None:
             check_count(self.size_name, self.n_units)
-        elif self.selection == "random" and not self.has_automatic_size:
+        elif is_random and not self.has_automatic_size:
             raise ValueError(
                 f'{self.size_name}=None needs novelty; with selection="random" give a number.'
             )
