@@ -4,12 +4,11 @@ import importlib.util
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from benchmark import benchmark
-from sklearn_fsvc._src.engines.kernels import ptx
+from sklearn_fsvc._src.engines.kernels import cubins, ptx
 from sklearn_fsvc._src.engines.kernels.cuda import build
 
 for module in ("numba_cuda_mlir", "nvidia"):
@@ -24,11 +23,7 @@ CHIPS = OLDEST, NEWER = "sm_75", "sm_90"
 
 def ptxas():
     """NVIDIA's assembler, which comes with the compiler."""
-    folders = importlib.util.find_spec("nvidia").submodule_search_locations
-    found = [path for folder in folders for path in Path(folder).glob("*/bin/ptxas")]
-    if not found:
-        pytest.skip("needs ptxas: pip install nvidia-cuda-nvcc")
-    return found[0]
+    return build.assembler() or pytest.skip("needs ptxas: pip install nvidia-cuda-nvcc")
 
 
 def papers_kernels():
@@ -100,6 +95,20 @@ def test_what_travels_is_what_the_compiler_gives(kernels):
         head, carried = travelling(kernel)
         if head["compiler"] == ptx.compiler():  # another one may find other words
             assert ptx.compile_kernel(kernel, types) == carried, kernel.name
+
+
+@pytest.mark.parametrize("chip", cubins.CHIPS)
+def test_machine_code_is_what_the_assembler_gives(chip):
+    """Of another version it may be another."""
+    for kernel, types in some_kernels():
+        program = ptx.carried(kernel, types)
+        codes = (
+            cubins.carried(program, chip, cubins.DRIVER),
+            cubins.assemble(program, chip, ptxas()),
+        )
+        versions = [re.findall(rb"release [\d.]+, V[\d.]+", code) for code in codes]
+        assert versions[0]
+        assert versions[0] != versions[1] or codes[0] == codes[1], kernel.name
 
 
 def test_the_kernels_of_the_paper(tmp_path):

@@ -1,4 +1,4 @@
-"""Kernels that are launched: their PTX is found, and loaded by CuPy.
+"""Kernels that are launched: their machine code or PTX is found, and loaded by CuPy.
 
 The kernels of the package travel with it. One that was changed, or is somebody's own, is
 compiled by each process that launches it, which takes seconds.
@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 
 from ...extras import install
-from ..kernels import ptx
+from ..kernels import cubins, ptx
 
 _loaded, _lock = {}, Lock()
 
@@ -71,11 +71,13 @@ def _words(arg):
 
 
 def _load(kernel, types):
-    """The function of CuPy, on the GPU of the moment, whose driver assembles and keeps it."""
-    from cupy.cuda import function
+    """The function of CuPy, on the GPU of the moment, whose driver assembles and keeps PTX."""
+    from cupy.cuda import Device, function, runtime
 
-    module = function.Module()
-    module.load(program_of(kernel, types).encode())
+    program, module, device = program_of(kernel, types), function.Module(), Device()
+    capability = tuple(divmod(int(device.compute_capability), 10))
+    code = cubins.carried(program, capability, runtime.driverGetVersion())
+    module.load(code or program.encode())
     return module.get_function(ptx.ENTRY)
 
 

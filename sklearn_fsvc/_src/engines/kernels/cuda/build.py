@@ -1,16 +1,18 @@
 """Compile the kernels that travel with the package; it takes a minute or two, and no GPU.
 
 ``python -m sklearn_fsvc._src.engines.kernels.cuda.build`` writes those again whose sources have
-changed, and deletes those that are no more; with ``--all``, all of them.
+changed, as PTX and as machine code, and deletes those that are no more; with ``--all``, all.
 """
 
+import importlib.util
 import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
 from ....layers import RESPONSES
-from .. import ptx
+from .. import cubins, ptx
 from . import elementwise, hashes, integers, manhattan, novelty, patches
 
 FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
@@ -81,6 +83,13 @@ def _array(dtype, n_axes=2):
     return f"{dtype}[{n_axes}C]"
 
 
+def assembler():
+    """NVIDIA's ``ptxas``, which comes with the compiler; None where it is not installed."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = spec.submodule_search_locations if spec else ()
+    return next((path for folder in folders for path in Path(folder).glob("cu13/bin/ptxas")), None)
+
+
 def main(is_all):
     folder, compiler, names = ptx.folder(), ptx.compiler(), set()
     folder.mkdir(exist_ok=True)
@@ -96,6 +105,19 @@ def main(is_all):
         if path.name not in names:
             print(f"{path.name}: deleted")
             path.unlink()
+    _assemble(is_all)
+
+
+def _assemble(is_all):
+    found, folder = assembler(), cubins.folder()
+    if found is None:
+        raise SystemExit("there is no ptxas: pip install nvidia-cuda-nvcc, and run this again")
+    folder.mkdir(exist_ok=True)
+    programs = [ptx.carried(*each) for each in kernels()]
+    for chip in cubins.CHIPS:
+        if is_all:
+            (folder / cubins.archive_name(chip)).unlink(missing_ok=True)
+        cubins.write(programs, chip, found)
 
 
 if __name__ == "__main__":
