@@ -267,15 +267,6 @@ def test_a_matrix_without_a_factor_is_found_out(small_parts):
         assert not HOST.factorise(A)
 
 
-@pytest.mark.parametrize("n", [1, 3, 9])
-def test_symmetric_products_read_the_lower_triangle(rng, n):
-    A, B = rng.normal(size=(8, 8)), rng.normal(size=(8, n))
-    lower = np.asfortranarray(np.tril(A) + np.triu(np.full((8, 8), np.nan), 1))
-    expected = (np.tril(A) + np.tril(A, -1).T) @ B
-    np.testing.assert_allclose(HOST.symmetric_product(lower, B), expected)
-    np.testing.assert_allclose(HOST.symmetric_product(lower, np.asfortranarray(B)), expected)
-
-
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("unit", [False, True])

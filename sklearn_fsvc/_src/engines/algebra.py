@@ -176,6 +176,21 @@ class HostAlgebra:
         return C
 
     @staticmethod
+    def add(C, A, factor=1.0):
+        """Add an array of the same shape, times a factor, in place: of one axis or two."""
+        if factor == 1:
+            C += A
+        elif factor == -1:
+            C -= A
+        else:
+            C += factor * A
+
+    @staticmethod
+    def inner(A, B):
+        """Return the sum of the products of the numbers of two matrices."""
+        return float((A * B).sum())
+
+    @staticmethod
     def add_to_diagonal(A, number):
         """Add a number to the diagonal of the square that A begins with, in place."""
         # A view that may be written to.

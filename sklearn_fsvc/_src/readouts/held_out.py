@@ -202,7 +202,7 @@ def squared_error(statistics, solution):
     s, W = statistics, solution.W
     b = solution.b + W @ s.origin  # for H less its origin
     of_targets = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
-    crossed = float((W.T * s.hy).sum()) - float(b @ (W @ s.h))
+    crossed = s.algebra.inner(W.T, s.hy) - float(b @ (W @ s.h))
     total = of_targets - 2 * crossed + s.gram.quadratic(W)
     return max(total / s.n, 0.0)
 

@@ -107,11 +107,14 @@ class Moments:
         self.n += n
         if not is_exact:
             self.rounding = max(self.rounding, float(np.finfo(dtype).eps))
-        self.h += sums[:, 0]
-        self.hy += sums[:, 1:]
-        self.y += ones @ Y
-        self.yy += xp.asarray(np.ones(len(H))) @ (Y * Y)
+        squares = xp.asarray(np.ones(len(H))) @ (Y * Y)
+        self._add(sums[:, 0], sums[:, 1:], ones @ Y, squares)
         return self
+
+    def _add(self, h, hy, y, yy, sign=1):
+        """Add sums to these, or subtract them."""
+        for own, more in ((self.h, h), (self.hy, hy), (self.y, y), (self.yy, yy)):
+            self.algebra.add(own, more, sign)
 
     def _cross(self, H, Y, is_exact):
         """H'Y in float64, by products in the dtype of H; of integers and whole numbers exactly."""
@@ -148,9 +151,7 @@ class Moments:
             self.gram.add_outer(n, step + h / other.n)
             self.gram.add_outer(-sign / other.n, h)
             h, hy = h + other.n * step, hy + self.xp.outer(step, other.y)
-        operation = self.xp.add if sign > 0 else self.xp.subtract
-        for own, more in ((self.y, other.y), (self.yy, other.yy), (self.h, h), (self.hy, hy)):
-            operation(own, more, out=own)
+        self._add(h, hy, other.y, other.yy, sign)
         self.n += n
         self.rounding = max(self.rounding, other.rounding)
         return self

@@ -105,9 +105,8 @@ class PackedSymmetric:
 
     def add(self, other, sign=1):
         """Add the other matrix, or subtract it, in place."""
-        operation = self.algebra.xp.add if sign > 0 else self.algebra.xp.subtract
         for (_, block), more in zip(self._each(), other.blocks, strict=True):
-            operation(block, self.algebra.here(more), out=block)
+            self.algebra.add(block, self.algebra.here(more), sign)
 
     def add_outer(self, factor, v):
         """Add ``factor v v'``, in place."""
@@ -173,7 +172,7 @@ class PackedSymmetric:
         for first, block in self:
             n = block.shape[1]
             here, after = slice(first, first + n), slice(first + n, None)
-            product[here] += algebra.symmetric_product(block[:n], B[here])
+            algebra.add(product[here], algebra.symmetric_product(block[:n], B[here]))
             if n < len(block):
                 product[here] += algebra.cross(block[n:], B[after])
                 product[after] += algebra.multiply(block[n:], B[here])
@@ -187,7 +186,7 @@ class PackedSymmetric:
         """What a panel adds to it."""
         W, n = self.algebra.here(W), block.shape[1]
         part, rest = W[:, first : first + n], W[:, first + n :]
-        total = (self.algebra.symmetric_product(block[:n], part.T) * part.T).sum()
+        total = self.algebra.inner(self.algebra.symmetric_product(block[:n], part.T), part.T)
         if rest.size:
             total += 2 * (self.algebra.multiply(rest, block[n:]) * part).sum()
         return float(total)

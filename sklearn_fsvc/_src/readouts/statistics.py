@@ -166,7 +166,9 @@ class RidgeStatistics(Moments):
     def _refined(self, W, alpha, factor):
         """W of a factor in float32, as good as that of one in float64: by what it leaves."""
         for _ in range(_STEPS):
-            left = self.right - self.gram.multiply(W) - alpha * W
+            left = self.right
+            self.algebra.add(left, self.gram.multiply(W), -1)
+            self.algebra.add(left, W, -alpha)
             left += self.xp.outer(self.h, self.h @ W) / self.n
             step = factor.solve_lower(self.xp.array(left, factor.dtype, order="F"))
             W += factor.solve_lower(step, transposed=True)

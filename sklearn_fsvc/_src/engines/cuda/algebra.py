@@ -46,8 +46,16 @@ class CuPyAlgebra:
     def symmetric_product(A, B):
         import cupy
 
-        lower = cupy.tril(A, -1)
-        return lower @ B + lower.T @ B + A.diagonal()[:, None] * B
+        # The lower triangle alone, by way of a packed one, with half of the diagonal.
+        n, dtype = len(A), A.dtype
+        packed, lower = cupy.empty(n * (n + 1) // 2, dtype), cupy.zeros((n, n), dtype, order="F")
+        _blas("trttp", dtype, 0, n, A, layout(A)[1], packed)
+        _blas("tpttr", dtype, 0, n, packed, lower, n)
+        CuPyAlgebra.add(lower.diagonal(), A.diagonal(), -0.5)
+        product = cupy.zeros(B.shape, dtype, order="F")
+        CuPyAlgebra.gemm(product, lower, B)
+        CuPyAlgebra.gemm(product, lower.T, B)
+        return product
 
     @staticmethod
     def gemm(C, A, B, factor=1.0, keep=1.0):
@@ -107,7 +115,29 @@ class CuPyAlgebra:
     def syrk_bytes(order, dtype):
         return 0
 
-    # By cuBLAS, for which nothing has to be compiled.
+    # By cuBLAS, for which nothing has to be compiled: CuPy compiles a kernel for each layout.
+    @staticmethod
+    def add(C, A, factor=1.0):
+        if C.dtype != A.dtype:
+            C += factor * A
+        elif C.ndim == 1:
+            steps = (array.strides[0] // array.itemsize for array in (A, C))
+            _blas("axpy", C.dtype, len(C), float(factor), A, next(steps), C, next(steps))
+        elif C.size:
+            (of_A, lda), (of_C, ldc) = map(layout, (A, C))
+            shape, flags = C.T.shape if of_C else C.shape, (int(of_A ^ of_C), 0)
+            _blas("geam", C.dtype, *flags, *shape, float(factor), A, lda, 1.0, C, ldc, C, ldc)
+
+    @staticmethod
+    def inner(A, B):
+        import cupy
+
+        lines, result = cupy.zeros((2, A.size), A.dtype), REALS[A.dtype][1]()
+        for line, array in zip(lines, (A, B), strict=True):
+            CuPyAlgebra.add(line.reshape(A.shape), array)
+        _blas("dot", A.dtype, A.size, lines[0], 1, lines[1], 1, result)
+        return result.value
+
     @staticmethod
     def add_to_diagonal(A, number):
         import cupy
