@@ -220,7 +220,9 @@ class Moments:
     @property
     def mean(self):
         """Mean of H, (n_units,)."""
-        return self.origin + self.h / self.n
+        mean = self.origin.copy()
+        self.algebra.add(mean, self.h, 1.0 / self.n)
+        return mean
 
     @property
     def right(self):

@@ -169,7 +169,7 @@ class RidgeStatistics(Moments):
             left = self.right
             self.algebra.add(left, self.gram.multiply(W), -1)
             self.algebra.add(left, W, -alpha)
-            left += self.xp.outer(self.h, self.h @ W) / self.n
+            left = self.algebra.less_outer(left, self.h, self.h @ W, -self.n)
             step = factor.solve_lower(self.xp.array(left, factor.dtype, order="F"))
             W += factor.solve_lower(step, transposed=True)
         return W
@@ -232,8 +232,10 @@ class RidgeStatistics(Moments):
         return PackedSymmetric.nbytes(n_units) + algebra.n_matrices * n_units**2 * 8
 
     def _solution(self, W, problem=""):
-        W = W.T.astype(np.float64, copy=False)
-        return Solution(W, self.y / self.n - W @ self.mean, problem)
+        W, b = W.T.astype(np.float64, copy=False), self.xp.zeros(len(self.y))
+        self.algebra.add(b, self.y, 1.0 / self.n)
+        self.algebra.add(b, W @ self.mean, -1.0)
+        return Solution(W, b, problem)
 
     def _whiten_by_eigenvectors(self, alphas):
         matrix = self.gram.full()
