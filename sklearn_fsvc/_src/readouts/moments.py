@@ -221,7 +221,7 @@ class Moments:
     def mean(self):
         """Mean of H, (n_units,)."""
         mean = self.origin.copy()
-        self.algebra.add(mean, self.h, 1.0 / self.n)
+        self.algebra.add(mean, self.h, np.divide(1.0, self.n))
         return mean
 
     @property

@@ -233,7 +233,7 @@ class RidgeStatistics(Moments):
 
     def _solution(self, W, problem=""):
         W, b = W.T.astype(np.float64, copy=False), self.xp.zeros(len(self.y))
-        self.algebra.add(b, self.y, 1.0 / self.n)
+        self.algebra.add(b, self.y, np.divide(1.0, self.n))
         self.algebra.add(b, W @ self.mean, -1.0)
         return Solution(W, b, problem)
 
