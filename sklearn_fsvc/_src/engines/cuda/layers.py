@@ -151,15 +151,16 @@ class Product(CudaLayer):
 
     @staticmethod
     def prepared_bytes(engine, layer):
-        n_arrays = 1 + engine.algebra.n_parts
-        return n_arrays * layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
+        n_split = engine.algebra.n_parts if layer.units.dtype == np.float32 else 0
+        return (1 + n_split) * layer.units.nbytes + 2 * layer.n_units * layer.units.itemsize
 
     @staticmethod
     def row_bytes(engine, layer):
         # Products of a part of the units are made beside H.
         settings = engine.settings(layer)
         part = settings["M"] // settings["asymmetry"]
-        n_numbers = min(part, layer.n_units) + engine.algebra.n_parts * layer.n_features
+        n_rows = engine.algebra.n_parts if layer.units.dtype == np.float32 else 1
+        n_numbers = min(part, layer.n_units) + n_rows * layer.n_features
         return n_numbers * layer.units.itemsize
 
     def hidden(self, X, out, units):
