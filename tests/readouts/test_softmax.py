@@ -281,7 +281,8 @@ def test_rows_that_are_surely_wrong_end_it_neither_soon_nor_stuck(seed):
     weight = 3e7 / np.bincount(y)[y]
     layer = TanhLayer(rng.normal(size=(4, D)), rng.normal(size=4))
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y, weight), 1e-3)
+        # 100 steps nearly always do: on some processors it is 1e-4 of the loss from its end then.
+        found = train_softmax(Job(engine), layer, samples_of(X, y, weight), 1e-3, max_iter=300)
     assert found.solution.problem == ""
     H = naive.hidden(layer, X)
     model = LogisticRegression(C=1e3, solver="newton-cholesky", tol=1e-10, max_iter=1000)
