@@ -80,10 +80,13 @@ def test_penalties_that_are_searched_in_a_pipeline(wine, weight, network):
 
 @pytest.mark.parametrize(("few", "n_parts"), [(150, [6, 1, 1]), (50, [1, 1, 1])])
 def test_few_units_are_judged_by_all_parts(wine, monkeypatch, few, n_parts):
-    """100 rows in each split: all parts for so few, but the first alone for more units."""
+    """100 rows in each split: all parts for so few, but the first alone for more units.
+
+    What is found is 1, which is not given: scores that tie to rounding have either's rank.
+    """
     for module in (held_out, shared):
         monkeypatch.setattr(module, "FEW", few)
-    grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 1.0]}
+    grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 2.0]}
     met = []
 
     def search_penalty(folds, start, search=held_out.search_penalty):

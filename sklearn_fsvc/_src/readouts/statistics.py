@@ -241,12 +241,13 @@ class RidgeStatistics(Moments):
         matrix = self.gram.full()
         self.algebra.gemm(matrix, self.h[:, None], self.h[None] / -self.n)
         values, vectors = self.algebra.eigh(matrix)
-        scale, problems = [], []
+        # On the host: for a sum of few numbers CuPy compiles two kernels, which takes seconds.
+        values, scale, problems = self.algebra.to_host(values), [], []
         for alpha in alphas:
             damped = values + alpha
             smallest, largest = float(damped[0]), max(float(damped[-1]), 0.0)
             keep = damped > largest * len(damped) * self.rounding
-            scale.append(self.xp.where(keep, 1 / self.xp.where(keep, damped, 1.0), 0.0))
+            scale.append(np.where(keep, 1 / np.where(keep, damped, 1.0), 0.0))
             n_left_out = len(damped) - int(keep.sum())
             condition = largest / smallest if smallest > 0 else np.inf
             problems.append(
@@ -256,4 +257,4 @@ class RidgeStatistics(Moments):
                 if n_left_out or condition > 1 / np.finfo(np.float64).eps
                 else ""
             )
-        return Whitening(vectors, self.xp.stack(scale, axis=1), problems)
+        return Whitening(vectors, self.algebra.here(np.stack(scale, axis=1)), problems)
