@@ -33,8 +33,9 @@ from .network import with_rows
 from .parts import Parts, parts_of
 from .turns import changed, copy_of
 
-# The part of the memory that rows may take which wait, and the most bytes.
-_WAITING, _MOST_WAITING = 1 / 8, 2**26
+# The part of the memory that rows may take which wait, and bytes of them that are few. They may
+# take as many as the sums, which come from a GPU each time.
+_WAITING, _FEW_WAITING = 1 / 8, 2**26
 # Products of H are made in float64, for rows may go again. In the dtype of H, as `fit` makes them,
 # the rounding of what came and went adds up: 7e-3 of the coefficients for a tenth of MNIST.
 _DTYPE = np.float64
@@ -68,7 +69,8 @@ class Learning:
         # By which probabilities are calibrated.
         most = rows_for(memory_limit, layer.n_features)
         sample = Sample(most) if task.wants_scores else None
-        most_bytes = min(_MOST_WAITING, int(_WAITING * memory_limit))
+        few_bytes = max(_FEW_WAITING, RidgeStatistics.nbytes(layer.n_units))
+        most_bytes = min(few_bytes, int(_WAITING * memory_limit))
         stream = Stream(most_rows, most_bytes, n_parts=parts, sample=sample)
         trials = list(trials.rows), trials.first_alpha(layer)
         return cls(stream, units.given, layer.formula, *trials)
