@@ -98,7 +98,7 @@ def test_an_archive_is_the_same_whenever_it_is_written(monkeypatch, tmp_path):
 def test_this_gpu_loads_it(engine, programs):
     if engine.xp is np:
         pytest.skip("kernels of a GPU")
-    from cupy.cuda import Device, runtime
+    from cupy.cuda import Device, function, runtime
 
     capability = tuple(divmod(int(Device().compute_capability), 10))
     driver = runtime.driverGetVersion()
@@ -107,8 +107,6 @@ def test_this_gpu_loads_it(engine, programs):
         code = cubins.carried(program, capability, driver)
         assert (code is not None) == is_for
         if is_for:
-            from cupy.cuda import function
-
             module = function.Module()
             module.load(code)
             assert module.get_function(ptx.ENTRY)

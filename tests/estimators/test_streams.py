@@ -247,6 +247,7 @@ def test_rows_fade(step):
             let_wait(model, 50)
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
+    np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
     assert_same(pickle.loads(pickle.dumps(model)), fitted)
     with pytest.raises(ValueError, match=r"forgetting_factor=0.97.*forgetting_factor=1"):
         model.forget(X[:5], CLASSES[:5])
@@ -263,6 +264,7 @@ def test_the_memory_may_change(factors):
         weight[part] = factor ** np.arange(len(part))[::-1]
     fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
     assert_same(model, fitted.fit(X, CLASSES, weight), 1e-9)
+    np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
 
 
 def test_an_ill_conditioned_stream_warns():
