@@ -33,8 +33,8 @@ from .network import with_rows
 from .parts import Parts, parts_of
 from .turns import changed, copy_of
 
-# The part of the memory that rows may take which wait, and bytes of them that are few. They may
-# take as many as the sums, which come from a GPU each time.
+# Rows that wait may take this part of the memory, and as many bytes as the sums, which come from
+# a GPU each time; or so many where the sums take fewer.
 _WAITING, _FEW_WAITING = 1 / 8, 2**26
 # Products of H are made in float64, for rows may go again. In the dtype of H, as `fit` makes them,
 # the rounding of what came and went adds up: 7e-3 of the coefficients for a tenth of MNIST.
