@@ -33,7 +33,7 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
             f"layer={pretrained!r} has no units of this kind; give one of {names}, fitted."
         )
     try:
-        if "n_features_in_" not in vars(pretrained):
+        if "device_" not in vars(pretrained):
             check_is_fitted(pretrained)  # which takes long
     except NotFittedError as error:
         raise ValueError(

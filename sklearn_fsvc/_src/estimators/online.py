@@ -72,8 +72,8 @@ class Learning:
         few_bytes = max(_FEW_WAITING, RidgeStatistics.nbytes(layer.n_units))
         most_bytes = min(few_bytes, int(_WAITING * memory_limit))
         stream = Stream(most_rows, most_bytes, n_parts=parts, sample=sample)
-        trials = list(trials.rows), trials.first_alpha(layer)
-        return cls(stream, units.given, layer.formula, *trials)
+        first_alpha = trials.first_alpha(layer)
+        return cls(stream, units.given, layer.formula, list(trials.rows), first_alpha)
 
     def having(self, stream):
         """Other rows, whose readout is not solved."""

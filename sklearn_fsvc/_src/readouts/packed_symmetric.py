@@ -186,10 +186,11 @@ class PackedSymmetric:
         """What a panel adds to it."""
         W, n = self.algebra.here(W), block.shape[1]
         part, rest = W[:, first : first + n], W[:, first + n :]
-        total = self.algebra.inner(self.algebra.symmetric_product(block[:n], part.T), part.T)
+        algebra = self.algebra
+        total = algebra.inner(algebra.symmetric_product(block[:n], part.T), part.T)
         if rest.size:
-            total += 2 * (self.algebra.multiply(rest, block[n:]) * part).sum()
-        return float(total)
+            total += 2 * algebra.inner(algebra.multiply(rest, block[n:]), part)
+        return total
 
     def full(self):
         """A square with the lower triangle, and zeros above."""
