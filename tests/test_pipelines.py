@@ -3,7 +3,8 @@
 import pickle
 import re
 import warnings
-from datetime import date
+from datetime import date, time
+from decimal import Decimal
 from statistics import NormalDist
 
 import numpy as np
@@ -79,12 +80,63 @@ def test_values_for_regressors(dtype):
     assert columns.set_params(values="drop").fit_transform(X).shape == (5, 2)
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1e12, 1e39, 1e300])
 def test_values_have_no_unit(unit, rng):
     X = rng.lognormal(size=(50, 1))
     columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
     H = columns.fit_transform(X)
     np.testing.assert_allclose(clone(columns).fit_transform(unit * X), H, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_numbers_as_large_as_they_can_be(sign, dtype, rng):
+    """Some tables write the largest number where one is missing: outliers as others are."""
+    X = rng.uniform(size=(50, 1)).astype(dtype)
+    X[::5] = sign * np.finfo(dtype).max
+    X[1] = -X[0]
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(X)
+    assert H.shape == (50, 2)
+    assert np.isfinite(H).all()
+    np.testing.assert_array_equal(np.sign(H[::5]), sign)
+    np.testing.assert_array_equal(H[:, 0].argsort(kind="stable"), X[:, 0].argsort(kind="stable"))
+    np.testing.assert_array_equal(columns.transform(X), H)
+
+
+def test_the_median_of_the_largest_numbers():
+    X = np.full((6, 1), np.finfo(np.float64).max)
+    X[:2, 0] = 1.0, np.nan
+    assert np.isfinite(make_tabular_pipeline(TanhRegressor(2))[:-1].fit_transform(X)).all()
+
+
+def test_numbers_all_but_0(rng):
+    X = np.round(rng.normal(size=(50, 1)), 1)
+    columns = make_tabular_pipeline(TanhRegressor(2))["preprocessing"]
+    H = columns.fit_transform(X)
+    np.testing.assert_allclose(clone(columns).fit_transform(X * 1e-320), H, atol=1e-2)
+    far = columns.fit(X * 1e-320).transform(np.array([[1e308], [-1e308]]))
+    np.testing.assert_allclose(far[:, 1], [3, -3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_float64_cannot_tell_apart(library, dtype):
+    numbers = np.arange(50, dtype=dtype)
+    for X, names in [(2**60 + numbers, True), (2**53 + 2 * numbers, False), (numbers, False)]:
+        X = as_table(library, X[:, None])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            preprocessing().fit(X)
+        assert [
+            bool(re.search(r"Columns \[('x0'|0)\] .* 2\*\*53", str(w.message))) for w in said
+        ] == [True] * names
+
+
+def test_nullable_integers_that_float64_cannot_tell_apart():
+    X = pd.DataFrame({"a": pd.Series([2**60, 2**60 + 1, None], dtype="Int64")})
+    with pytest.warns(UserWarning, match=r"Columns \['a'\] of X hold integers beyond 2\*\*53"):
+        preprocessing(missing="drop").fit(X)
 
 
 def test_values_are_for_regressors(mixed):
@@ -441,11 +493,55 @@ def test_lists_are_refused():
         (np.ones((2, 2), dtype=complex), ValueError, "Column 0 of X"),
         (csr_array(np.eye(3)), TypeError, "toarray"),
         (np.arange(3.0), ValueError, r"X has shape \(3,\)"),
+        (pd.Series([1.0, 2.0]), ValueError, r"X has shape \(2,\)"),
+        ([[1.0], [np.inf]], ValueError, "Column 0 of X holds infinity"),
+        ([[10**400], [1]], ValueError, "Column 0 of X .* does not hold numbers"),
+        ([{"a": 1}, {"a": 2}], TypeError, r"X is a list of dictionaries.*pandas\.DataFrame\(X\)"),
+        ({"a": [1, 2]}, TypeError, r"X is a dict.*pandas\.DataFrame\(X\)"),
+        (np.array([(1, 2)], "i4,i4"), TypeError, r"X is a ndarray.*pandas\.DataFrame\(X\)"),
     ],
 )
 def test_bad_rows(X, error, message):
     with pytest.raises(error, match=message):
         preprocessing().fit(X)
+
+
+def test_tables_of_arrow(mixed):
+    """They are as those of pandas, also for a search and for single networks."""
+    pa = pytest.importorskip("pyarrow")
+    X, y = mixed
+    X = X.assign(color=X["color"].astype("category"))
+    model = make_tabular_pipeline(RBFClassifier(10, random_state=0))
+    expected = clone(model).fit(X, y).decision_function(X)
+    held = pa.Table.from_pandas(X)
+    (batch,) = held.to_batches()
+    for rows in (held, batch):
+        found = clone(model).fit(rows, y)
+        assert found.feature_names_in_.tolist() == X.columns.tolist()
+        np.testing.assert_array_equal(found.decision_function(rows), expected)
+        np.testing.assert_array_equal(found.decision_function(X), expected)
+    with pytest.raises(TypeError, match=r"X is a RecordBatchReader.*give X\.read_pandas\(\)"):
+        model.fit(held.to_reader(), y)
+
+
+@pytest.mark.parametrize("estimator", [RBFClassifier(10), TanhClassifier(10)])
+def test_rows_of_arrow_for_a_network(estimator, mixed):
+    pa = pytest.importorskip("pyarrow")
+    X, y = mixed
+    numbers = pa.table({"a": np.arange(60.0), "b": X["new"].to_numpy(dtype=float)})
+    model = clone(estimator).set_params(random_state=0).fit(numbers, y)
+    expected = model.decision_function(numbers.to_pandas())
+    np.testing.assert_array_equal(model.decision_function(numbers), expected)
+    with pytest.raises(TypeError, match=r"X is a Table.*X\.to_pandas\(\)"):
+        clone(estimator).fit(pa.table({"a": ["x", "y"] * 30}), y)
+    with pytest.raises(TypeError, match=r"X is a list of dictionaries.*pandas\.DataFrame"):
+        clone(estimator).fit([{"a": 1.0}, {"a": 2.0}] * 30, y)
+
+
+def test_tables_of_polars_that_are_not_there_yet():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=r"X is a LazyFrame.*give X\.collect\(\)"):
+        preprocessing().fit(pl.DataFrame({"a": [1.0, 2.0]}).lazy())
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -529,14 +625,39 @@ def test_rare_levels_share_a_column():
         ([True, "a", None], "Column 'c' of X .* number and str"),
         ([[1], [2], None], "Column 'c' of X holds objects of type list"),
         ([{"a": 1}, {"b": 1}, None], "Column 'c' of X holds objects of type dict"),
+        ([(1, 2), (1, 3), None], "Column 'c' of X holds objects of type tuple, .*leave the col"),
+        ([(1, 2)] * 3, "Column 'c' of X holds objects of type tuple"),
+        ([{1}, {2}, {1}], "Column 'c' of X holds objects of type set"),
+        ([frozenset([1])] * 3, "Column 'c' of X holds objects of type frozenset"),
+        ([np.arange(2), np.arange(3), None], "Column 'c' of X holds objects of type ndarray"),
+        ([np.array(1.0)] * 3, "Column 'c' of X holds objects of type ndarray"),
+        ([pd.DataFrame({"a": [1]})] * 3, "Column 'c' of X holds objects of type DataFrame"),
+        ([pd.Series([1, 2])] * 3, "Column 'c' of X holds objects of type Series"),
+        ([1j, 2j, None], "Column 'c' of X holds objects of type complex"),
+        ([(1, 2), "a", "b"], "Column 'c' of X .* several types, str and tuple"),
     ],
 )
 def test_objects_that_are_no_levels(values, message):
-    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": pd.Series(values, dtype=object)})
+    """Whether fit meets them or rows that come later, in tables and in arrays."""
+    column = np.empty(3, dtype=object)
+    column[:] = values
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": column})
     with pytest.raises(TypeError, match=message):
         preprocessing().fit(X)
-    with pytest.raises(TypeError, match=message.replace("'c'", "0")):  # of the categories
+    with pytest.raises(TypeError, match=message.replace("'c'", "1")):
         preprocessing(categorical_features=[1]).fit(X.to_numpy())
+    if not any(isinstance(value, (list, dict, set, np.ndarray, pd.DataFrame)) for value in values):
+        return  # a level that fit has not seen
+    with pytest.raises(TypeError, match=message):
+        preprocessing().fit(X.assign(c=list("xyz"))).transform(X)
+
+
+@pytest.mark.parametrize(
+    "values", [[time(1), time(2)], [Decimal(1), Decimal("2.5")], [b"a", b"b"], [10**400, 2]]
+)
+def test_objects_that_are_levels(values):
+    H = preprocessing().fit_transform(pd.DataFrame({"c": pd.Series(values * 9, dtype=object)}))
+    np.testing.assert_array_equal(H.sum(axis=0), [4.5, 4.5])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -2,11 +2,11 @@
 
 import re
 from datetime import date
-from numbers import Number
 
 from sklearn.preprocessing import OneHotEncoder
 
 from .cautions import warn
+from .columns import is_nested
 
 # Levels of a category that get a column each, of those the rarest share the last.
 MOST_LEVELS = 100
@@ -44,8 +44,9 @@ class LevelEncoder(OneHotEncoder):
             if most is not None and any(len(levels) > most for levels in self.categories_):
                 self.max_categories = most
                 super().fit(X, y)
-        except TypeError as error:
-            raise TypeError(_why_unordered(X) or str(error)) from error
+            for levels in self.categories_:
+                if any(map(is_nested, levels)):  # such as tuples, where all are alike
+                    raise TypeError("A category holds lists or the like.")
         finally:
             self.max_categories = most
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
@@ -87,30 +88,6 @@ def _is_date(level):
 def _is_number(level):
     try:
         float(level)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def _why_unordered(X):
-    """What is wrong with a column that has no order of its values, "" if none is found."""
-    columns = [(name, X[name]) for name in X.columns] if hasattr(X, "columns") else enumerate(X.T)
-    for name, column in columns:
-        values = [value for value in column if value is not None and value == value]
-        kinds = sorted({_kind(value) for value in values})
-        if len(kinds) > 1:
-            return (
-                f"Column {name!r} of X holds values of several types, {' and '.join(kinds)}, and "
-                "has to hold one: make text of all with astype(str), or numbers with "
-                "pandas.to_numeric(..., errors='coerce'), where text becomes missing."
-            )
-        if kinds and kinds[0] not in ("number", "str"):
-            return (
-                f"Column {name!r} of X holds objects of type {kinds[0]}, which are no categories; "
-                "make text or numbers of them, or leave the column out."
-            )
-    return ""
-
-
-def _kind(value):
-    return "number" if isinstance(value, Number) else type(value).__name__

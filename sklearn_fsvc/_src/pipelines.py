@@ -6,11 +6,11 @@ from math import sqrt
 import numpy as np
 from scipy.sparse import issparse
 from scipy.special import ndtri
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
 from sklearn.utils import check_random_state, resample
-from sklearn.utils.validation import FLOAT_DTYPES, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .categories import MOST_LEVELS, LevelEncoder
 from .classifiers import MixtureClassifier
@@ -21,6 +21,8 @@ from .regressors import MixtureRegressor
 
 # What is most accurate, by the word for it.
 BEST = {"classifier": MixtureClassifier, "regressor": MixtureRegressor}
+# Dtypes in which columns are measured; float16 is too narrow for their differences.
+_DTYPES = [np.float64, np.float32]
 # What y is, by the type of an estimator.
 TARGETS = {"classifier": "classes", "regressor": "numbers"}
 
@@ -45,8 +47,8 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Which columns are categories. All others must be numbers.
 
-        - "from_dtype": columns of a DataFrame (pandas, polars) that hold strings,
-          categories, objects or bools, and all columns of an array of bools. The columns of
+        - "from_dtype": columns of a DataFrame (pandas, polars) or a table of pyarrow that hold
+          strings, categories, objects or bools, and all columns of an array of bools. Those of
           any other array are numbers, also of an array or list of objects where each can
           be converted to one.
         - None: no column.
@@ -67,14 +69,16 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     TypeError, ValueError
         For another `categorical_features`, an unknown word, or an estimator without `fit`. And
         by `fit`, for columns that are not there, or that are neither numbers nor categories, such
-        as dates; for categories of mixed types; for a sparse X; and for infinite numbers.
+        as dates; for categories of mixed types or of lists, tuples and the like; for a sparse X
+        and for rows in a list of dictionaries; and for infinite numbers.
 
     Warns
     -----
     UserWarning
         By `fit`, of columns of categories that may be none, with what to do: those of more than
         100 levels, those with a value of its own in most rows, such as IDs and text, and
-        dates and numbers that are stored as text.
+        dates and numbers that are stored as text. And of columns of integers beyond
+        :math:`2^{53}`, if some that differ become the same float64.
 
     See Also
     --------
@@ -229,7 +233,7 @@ def make_tabular_pipeline(estimator="classifier", *, categorical_features="from_
     crosses = [("missing", clone(one_missing)), ("encode", CrossEncoder(target))]
     values = [
         ("impute", SimpleImputer(strategy=_median, keep_empty_features=True)),
-        ("scale", StandardScaler()),
+        ("scale", ValueScaler()),
         ("bound", FunctionTransformer(_bounded, feature_names_out="one-to-one")),
     ]
     # Of the columns where fit has seen one; not for the ranks, which would scale them.
@@ -259,7 +263,10 @@ class MidrankTransformer(QuantileTransformer):
     def fit(self, X, y=None):
         self._validate_params()
         table, n_quantiles = X, self.n_quantiles
-        X = self._checked(table)
+        X = validate_data(self, table, dtype=_DTYPES, ensure_all_finite="allow-nan")
+        # So that differences are finite: what is beyond has the same rank.
+        most = np.finfo(X.dtype).max / 4
+        X = np.clip(X, -most, most)
         self.n_quantiles = min(n_quantiles, len(X))
         try:
             quantiles = self._quantiles(X)
@@ -274,9 +281,6 @@ class MidrankTransformer(QuantileTransformer):
         low, high = np.less_equal(X, quantiles[0]), np.greater_equal(X, quantiles[-1])
         self.ends_ = np.stack([low.mean(axis=0) / 2, 1 - high.mean(axis=0) / 2])
         return self
-
-    def _checked(self, X):
-        return validate_data(self, X, dtype=FLOAT_DTYPES, ensure_all_finite="allow-nan")
 
     def _quantiles(self, X):
         """``quantiles_`` of X, of sorted columns; None where numbers are missing."""
@@ -297,6 +301,31 @@ class MidrankTransformer(QuantileTransformer):
         return np.clip(ranks, *self.ends_.astype(ranks.dtype)).astype(np.float32, copy=False)
 
 
+class ValueScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """StandardScaler for numbers of any size, whose squares need not be numbers of their dtype.
+
+    Attributes
+    ----------
+    exponents_ : ndarray of shape (n_features,)
+        Columns are divided by 2 to this power first, which rounds nothing.
+    scaler_ : StandardScaler
+    """
+
+    def fit(self, X, y=None):
+        X = validate_data(self, X, dtype=_DTYPES)
+        self.exponents_ = np.frexp(np.abs(X).max(axis=0))[1]
+        self.scaler_ = StandardScaler().fit(np.ldexp(X, -self.exponents_))
+        return self
+
+    def transform(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=_DTYPES)
+        with np.errstate(over="ignore"):
+            X = np.ldexp(X, -self.exponents_)
+        # New numbers may be far beyond those of fit, which are 1 at most.
+        return self.scaler_.transform(np.clip(X, -(2.0**60), 2.0**60))
+
+
 def _type_of(estimator):
     """ "classifier", "regressor", or another word or None for what has no y to speak of."""
     tags = getattr(estimator, "__sklearn_tags__", None)
@@ -311,7 +340,11 @@ def _scores(ranks):
 
 def _median(numbers):
     """Of a column without missing values; SimpleImputer's own word takes six times as long."""
-    return np.median(numbers) if len(numbers) else 0.0
+    if not len(numbers):
+        return 0.0
+    median = np.median(numbers)
+    # The sum of the two in the middle may be beyond the range of their dtype.
+    return median if np.isfinite(median) else 2 * np.median(numbers / 2)
 
 
 def _bounded(X):

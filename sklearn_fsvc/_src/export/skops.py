@@ -21,6 +21,7 @@ TRUSTED = (
     "sklearn_fsvc._src.pipelines._scores",
     "sklearn_fsvc._src.pipelines._with_one_missing",
     "sklearn_fsvc._src.pipelines.MidrankTransformer",
+    "sklearn_fsvc._src.pipelines.ValueScaler",
     "sklearn_fsvc._src.readouts.packed_symmetric.PackedSymmetric",
     "sklearn_fsvc._src.readouts.posterior.Posterior",
     "sklearn_fsvc._src.readouts.sample.Sample",

@@ -8,7 +8,7 @@ from sklearn.externals import array_api_compat
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_n_features, validate_data
 
-from ..columns import why_missing, why_no_numbers
+from ..columns import why_missing, why_no_numbers, why_no_table
 from ..engines import Engine, known_engines
 from ..engines.pool import share
 from ..engines.threads import n_threads
@@ -54,6 +54,8 @@ def validated(estimator, X, *y, **checks):
         what = str(error).partition("\n")[0]
         if _NO_TARGETS.match(what) and y and y[0] is not None and (why := why_missing(y[0])):
             raise ValueError(why) from error
+        if (why := why_no_table(X)) is not None:
+            raise TypeError(why) from error
         if not any(reason in what for reason in _NO_NUMBERS):
             if (why := why_no_numbers(X)) is not None:
                 raise ValueError(why) from error
