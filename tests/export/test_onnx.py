@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
 import skl2onnx
@@ -164,6 +165,40 @@ def test_several_outputs(columns, raw_scores):
     for one, other in zip(theirs, ours, strict=True):
         other = other if other.ndim == 2 else np.column_stack([-other, other])
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+ALL_KINDS = [
+    (RBFClassifier(20, alpha=0.1), DIGITS > 4),
+    (RBFClassifier(20, alpha=0.1, metric="euclidean"), DIGITS),
+    (TanhClassifier(20, alpha=0.1), WORDS),
+    (TanhClassifier(20, alpha=0.1, precision=8), WORDS),
+    (TanhClassifier(20, alpha=0.1), np.column_stack([DIGITS % 3, DIGITS > 4])),
+    (TanhClassifier(20, alpha=0.1), np.column_stack([DIGITS % 2, DIGITS > 6])),
+    (RBFRegressor(20, alpha=0.1, feature_weights=MAP), DIGITS),
+    (TanhRegressor(20, alpha=0.1), DIGITS),
+    (MixtureClassifier([("a", TanhClassifier(20)), ("b", RBFClassifier(20))]), WORDS),
+    (MixtureRegressor([("a", TanhRegressor(20)), ("b", RBFRegressor(20))]), DIGITS),
+]
+
+
+@pytest.mark.parametrize(("model", "y"), ALL_KINDS)
+def test_no_product_beside_a_number(model, y):
+    """onnxruntime 1.26 to 1.31 makes one operator of both, with the number in float32.
+
+    Only powers of two are the same there.
+    """
+    graph = to_onnx(model.fit(X, y[:600]), X).graph
+    numbers = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "MatMul"]
+    inputs = {name for node in products for name in node.input}
+    outputs = {name for node in products for name in node.output}
+    assert products
+    for node in graph.node:
+        if node.op_type in ("Mul", "Div") and (
+            inputs.intersection(node.output) or outputs.intersection(node.input)
+        ):
+            single = [numbers[name] for name in node.input if numbers.get(name, X).size == 1]
+            assert all(abs(np.frexp(number)[0]).item() == 0.5 for number in single)
 
 
 @pytest.mark.parametrize("raw_scores", [False, True])

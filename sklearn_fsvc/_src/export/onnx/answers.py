@@ -137,11 +137,15 @@ def add_decisions(graph, labels, scores, dtype):
 
 
 def _by_class(graph, labels, scores, of_two):
-    """Scores of each output with a column for each class; two have one times `of_two`."""
+    """Scores of each output with a column for each class; two have one times `of_two`.
+
+    By Mul: onnxruntime 1.26 to 1.31 makes one operator of a MatMul and a division by a number
+    beside it, and has that number in float32.
+    """
     parts = _split(graph, labels, scores)
     pairs = zip(parts, labels.each, strict=True)
     both = np.asarray(of_two)[None]
-    return [graph.add("MatMul", part, both) if len(k) == 2 else part for part, k in pairs]
+    return [graph.add("Mul", part, both) if len(k) == 2 else part for part, k in pairs]
 
 
 def _told(graph, labels, parts):
