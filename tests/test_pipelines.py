@@ -507,7 +507,7 @@ def test_bad_rows(X, error, message):
 
 
 def test_tables_of_arrow(mixed):
-    """They are as those of pandas, also for a search and for single networks."""
+    """They are as those of pandas, and may be mixed with them."""
     pa = pytest.importorskip("pyarrow")
     X, y = mixed
     X = X.assign(color=X["color"].astype("category"))
