@@ -1,5 +1,6 @@
 """Samples of rows: what is in them, and their scores by readouts that are trained without them."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -77,6 +78,87 @@ def test_rows_that_go_are_gone(rows):
     left = expected(X[50:], y[50:], weight[50:], 120)
     check(sample, {h: of_row for h, of_row in left.items() if h < bound})
     assert sample.forget(samples_of(X, y, weight, slice(50, None))).is_empty
+
+
+@pytest.fixture
+def worn(rng):
+    """2000 rows, of which all but the last 400 were forgotten, and 300 that may come later."""
+    X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
+    whole = Sample(FEW).learn(samples_of(X, y, part=slice(2000)))
+    return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
+
+
+def are_equal(one, other):
+    assert (one.bound, one.lacks_rows) == (other.bound, other.lacks_rows)
+    a, b = np.argsort(one.rows.hashes), np.argsort(other.rows.hashes)
+    for name in ("X", "hashes", "keys", "weight", "sums"):
+        np.testing.assert_array_equal(getattr(one.rows, name)[a], getattr(other.rows, name)[b])
+
+
+def test_rows_that_come_later_take_the_places_of_those_that_went(worn):
+    X, y, _, left = worn
+    assert 0 < left.n_rows < FEW / 2
+    filled = left.learn(samples_of(X, y, part=slice(2000, None)))
+    assert filled.n_rows == FEW
+    least = np.sort(exact_hashes(X[2000:]))[: FEW - left.n_rows]
+    assert set(filled.rows.hashes) == {*left.rows.hashes, *least}
+    np.testing.assert_array_equal(exact_hashes(filled.rows.X), filled.rows.hashes)
+
+
+def test_places_are_taken_in_any_order_and_in_any_parts(worn):
+    X, y, _, left = worn
+    later = np.arange(2000, 2300)
+    at_once = left.learn(samples_of(X, y, part=later))
+    in_turn, apart = left, []
+    for part in np.array_split(np.random.default_rng(0).permutation(later), 7):
+        in_turn = in_turn.learn(samples_of(X, y, part=part))
+        apart.append(Sample(FEW).learn(samples_of(X, y, part=part)))
+    are_equal(in_turn, at_once)
+    there = left
+    for each in apart:
+        are_equal(there.merge(each), each.merge(there))
+        there = there.merge(each)
+    are_equal(there, at_once)
+    copied = pickle.loads(pickle.dumps(left)).learn(samples_of(X, y, part=later))
+    are_equal(copied, at_once)
+
+
+def test_a_prior_counts_only_where_rows_are_missing(worn, rows):
+    X, y, whole, left = worn
+    assert whole.prior_rows == 0
+    assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / FEW))
+    assert Sample(FEW).merge(left).prior_rows == left.prior_rows
+    assert left.learn(samples_of(X, y, part=slice(2000, None))).prior_rows == 0
+    none = left.forget(samples_of(X, y, part=slice(1600, 2000)))
+    assert none.is_empty
+    assert none.prior_rows == 30
+    assert none.learn(samples_of(X, y, part=slice(2000, 2005))).prior_rows == 22.5
+    # Nothing was missing before, so nothing is missing now.
+    few = Sample(FEW).learn(samples_of(X, y, part=slice(15)))
+    assert few.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
+
+
+def test_where_nothing_was_forgotten_nothing_is_missing(rng):
+    X, y = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000)
+    sample = Sample(FEW)
+    for part in np.array_split(np.arange(1000), 9):
+        left = np.log(0.99) * np.arange(len(part) - 1, -1, -1)
+        sample = sample.faded(len(part) * np.log(0.99)).learn(samples_of(X, y, part=part), left)
+    sample = sample.merge(Sample(FEW).learn(samples_of(X, y, part=slice(1000, None))))
+    assert sample.n_rows == FEW
+    assert sample.bound < np.inf
+    assert sample.prior_rows == 0
+
+
+def test_copies_that_were_not_drawn_leave_no_class_below_zero(worn):
+    """A row comes again as another class, is drawn, and its first copy goes."""
+    X, y, _, left = worn
+    again = np.flatnonzero(~np.isin(exact_hashes(X[1600:2000]), left.rows.hashes))[:5] + 1600
+    other = (y + 1) % 3
+    filled = left.learn(samples_of(X, other, np.full(2300, 2.0), again))
+    assert filled.n_rows == left.n_rows + 5
+    without = filled.forget(samples_of(X, y, part=again))
+    are_equal(without, left)
 
 
 def test_half_of_a_weight_goes(rows):

@@ -185,10 +185,14 @@ class Classes(Task):
         def answer(numbers, answers):
             scores[numbers] = answers
 
-        rows = unseen.sample.rows
-        layer = unseen.layer.part(slice(n_units))
-        answer_outside(unseen.job, layer, rows.X, outside, targets_of_units, answer)
-        return {"temperature_": self.labels.temperatures_of(scores, rows.sums)}
+        sample, layer = unseen.sample, unseen.layer.part(slice(n_units))
+        answer_outside(unseen.job, layer, sample.rows.X, outside, targets_of_units, answer)
+        found = self.labels.temperatures_of(scores, sample.rows.sums, sample.prior_rows)
+        return {"temperature_": found}
+
+    def uncalibrated(self):
+        none = np.empty((0, sum(len(classes) for classes in self.labels.each)))
+        return {"temperature_": self.labels.temperatures_of(self.labels.scores_of(none), none)}
 
     def why_no_sums(self):
         if is_word(self.class_weight, "balanced"):

@@ -11,8 +11,7 @@ from .turns import of_one_state
 
 _NOT_CALIBRATED = (
     "This {} has found no temperature_, and so has no predict_proba and predict_log_proba: it was "
-    "fitted with another readout or by an earlier version, or nearly all rows that it learnt were "
-    "forgotten. Fit it again."
+    "fitted with another readout or by an earlier version. Fit it again."
 )
 
 
@@ -83,7 +82,8 @@ class ClassifierMethods(ClassifierMixin):
         """Predict the probabilities of the classes.
 
         The softmax of decision values over `temperature_`, which is found by rows that the readout
-        has not seen; with the readout "softmax" it is 1.
+        has not seen; with the readout "softmax" it is 1. After `forget` few such rows may be left,
+        until others come; the fewer, the nearer it is to 1 over the number of classes.
 
         Parameters
         ----------

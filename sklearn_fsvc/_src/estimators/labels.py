@@ -175,16 +175,18 @@ class Labels:
         found = [fit_temperature(part, own, weight) for part, own in pairs]
         return found[0] if self.is_single else np.array(found)
 
-    def temperatures_of(self, scores, sums):
+    def temperatures_of(self, scores, sums, prior_rows=0.0):
         """Return one for each output, by scores (n_rows, n_scores) and the weights of all classes.
 
         `sums` (n_rows, n_outputs) say how much of each row is of each class: equal rows are one.
+        `prior_rows` is that of `fit_temperature`.
         """
         ends = np.cumsum([len(classes) for classes in self.each])[:-1]
         found = []
         for part, of_classes in zip(self.split(scores), np.split(sums, ends, axis=1), strict=True):
             rows, codes = np.nonzero(of_classes)
-            found.append(fit_temperature(part[rows], codes, of_classes[rows, codes]))
+            of_rows = of_classes[rows, codes]
+            found.append(fit_temperature(part[rows], codes, of_rows, prior_rows))
         return found[0] if self.is_single else np.array(found)
 
     def probabilities(self, scores, temperatures, are_logs=False):

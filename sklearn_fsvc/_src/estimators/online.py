@@ -176,8 +176,10 @@ class _Summing:
     def solved(self, learning, parts, alpha):
         """The `Solution` of all rows that do not wait, and what else is found by it."""
         total, sample, found = learning.stream.total, learning.stream.sample, {"alpha_": alpha}
-        if sample is None or sample.is_empty:
+        if sample is None:
             return total.solve(alpha), found
+        if sample.is_empty:
+            return total.solve(alpha), found | parts.task.uncalibrated()
         layer = suited(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             unseen = Unseen(job, layer, sample, total)
@@ -308,7 +310,10 @@ class Online:
         """Remove rows that were learnt by `partial_fit`.
 
         The readout becomes what it would be without them, to rounding. The hidden layer stays as
-        it is, also where it was chosen by these rows: a centre keeps its unit.
+        it is, also where it was chosen by these rows: a centre keeps its unit. Probabilities of a
+        classifier are calibrated by a sample of the rows, 512 of them. Those of the sample that go
+        are replaced only by rows that come later: where few are left, the temperature is drawn to
+        1 over the number of classes.
 
         Parameters
         ----------

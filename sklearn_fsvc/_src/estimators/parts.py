@@ -310,6 +310,10 @@ class Task(Part, ABC):
         """Return fitted attributes made of the scores of a sample by the first units (`Unseen`)."""
         return {}
 
+    def uncalibrated(self) -> dict[str, Any]:
+        """Return the fitted attributes of `calibrated` where no row of the sample is left."""
+        return {}
+
     def why_no_sums(self) -> str | None:
         """Return why rows cannot come one after the other, and what to do; None where they can."""
         return None

@@ -17,7 +17,7 @@ _SCORES, _KEPT = 2**17, 2**14
 _DOUBT = 1 / 4
 
 
-def fit_temperature(scores, codes, weight=None):
+def fit_temperature(scores, codes, weight=None, prior_rows=0.0):
     """The temperature with the least log-loss.
 
     A small part of each row counts as of all classes, in the whole a quarter of one row. So there
@@ -32,11 +32,18 @@ def fit_temperature(scores, codes, weight=None):
     codes : ndarray of int of shape (n_samples,)
         Numbers of the classes, from 0.
     weight : ndarray of shape (n_samples,), optional
+    prior_rows : float
+        So many rows more, with scores such as these, count as if `_prior` were right of them.
 
     Returns
     -------
     temperature : float
+        With no rows, that of the prior.
     """
+    n_classes = max(2, scores.shape[1])
+    if not len(codes):
+        return _prior(n_classes)
+    prior = prior_rows / (prior_rows + len(codes))
     weight = np.ones(len(codes)) if weight is None else weight
     doubt, step = _DOUBT / (len(codes) + 1), max(1, _SCORES // scores.shape[1])
     parts = [slice(start, start + step) for start in range(0, len(codes), step)]
@@ -47,7 +54,11 @@ def fit_temperature(scores, codes, weight=None):
             logits = _logits(scores[part])
             logits -= logits.max(axis=1, keepdims=True)
             own = logits[np.arange(len(logits)), codes[part]]
-            yield part, logits, (1 - doubt) * own + doubt * logits.mean(axis=1)
+            wanted = (1 - doubt) * own + doubt * logits.mean(axis=1)
+            if prior:
+                expected = _mean(logits, 1 / _prior(n_classes))
+                wanted = (1 - prior) * wanted + prior * expected
+            yield part, logits, wanted
 
     kept = list(seen()) if scores.size <= _KEPT else None
 
@@ -55,9 +66,7 @@ def fit_temperature(scores, codes, weight=None):
         """Of the log-loss by the inverse: it never falls, for the log-loss is convex."""
         inverse, total = np.exp(log_inverse), 0.0
         for part, logits, wanted in kept or seen():
-            p = np.exp(inverse * logits)
-            mean = (p * logits).sum(axis=1) / p.sum(axis=1)
-            total += weight[part] @ (mean - wanted)
+            total += weight[part] @ (_mean(logits, inverse) - wanted)
         return total
 
     least, most = _BOUNDS
@@ -66,6 +75,21 @@ def fit_temperature(scores, codes, weight=None):
     if slope(most) <= 0:
         return float(np.exp(-most))
     return float(np.exp(-brentq(slope, least, most, xtol=1e-13)))
+
+
+def _prior(n_classes):
+    """The temperature at which scores near one another are differences of probabilities.
+
+    A ridge readout of classes as 0 and 1 estimates their probabilities; about equal scores
+    ``s``, the softmax of ``n_classes * s`` rises as they do.
+    """
+    return 1 / n_classes
+
+
+def _mean(logits, inverse):
+    """Of the logits of each row, by the probabilities of its classes."""
+    p = np.exp(inverse * logits)
+    return (p * logits).sum(axis=1) / p.sum(axis=1)
 
 
 def probabilities(temperature, scores):

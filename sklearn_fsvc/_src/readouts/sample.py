@@ -20,6 +20,8 @@ from .sums import ROUNDING
 
 # Different rows that are kept, and how many times as many where weights are very unequal.
 ROWS, _MORE = 512, 8
+# Rows that are expected beside a sample of which hardly any is left: see `Sample.prior_rows`.
+_PRIOR_ROWS = 30
 # The part of the memory that they may take.
 _MEMORY = 1 / 16
 # Numbers that are hashed at a time, by all threads or by a GPU; rows, where they are sparse.
@@ -65,12 +67,15 @@ class Sample:
         Different rows that are kept.
     rows : _Rows or None
     bound : float
-        Of the rows whose keys are less, all are here.
+        Of the rows whose keys are less, all are here that came since it was last raised.
+    lacks_rows : bool
+        Whether rows may be missing though there is room for them: others were forgotten.
     """
 
     most: int
     rows: Any = None
     bound: float = np.inf
+    lacks_rows: bool = False
 
     @property
     def is_empty(self):
@@ -81,9 +86,19 @@ class Sample:
         """Targets (n_rows, n_outputs)."""
         return self.rows.sums / self.rows.weight[:, None]
 
+    @property
+    def n_rows(self):
+        """Different rows that are here."""
+        return 0 if self.rows is None else len(self.rows.hashes)
+
+    @property
+    def prior_rows(self):
+        """How many rows to expect beside these: the more, the more are missing."""
+        return _PRIOR_ROWS * (1 - self.n_rows / self.most) if self.lacks_rows else 0.0
+
     def leading(self, n_rows):
         """The sample of so many rows that this one holds."""
-        if len(self.rows.hashes) <= n_rows:
+        if self.n_rows <= n_rows:
             return self
         at, rows = np.argsort(self.rows.keys, kind="stable")[:n_rows], self.rows
         others = (rows.hashes[at], rows.keys[at], rows.weight[at], rows.sums[at])
@@ -105,13 +120,22 @@ class Sample:
         return self._meeting(_parts_of(samples), left)
 
     def forget(self, samples):
-        """Without rows that came before."""
-        return self._meeting(_parts_of(samples), sign=-1)
+        """Without rows that came before. Any rows that come later may take their places.
+
+        So later rows are drawn more often than earlier ones, and count as they are drawn. By the
+        inverse of their probabilities a few old rows would count as much as many new ones: on
+        noisy classes that doubled what calibration costs of the log-loss.
+        """
+        left = self._meeting(_parts_of(samples), sign=-1)
+        if left.n_rows == self.most or np.isinf(left.bound):
+            return left
+        return replace(left, bound=np.inf, lacks_rows=True)
 
     def merge(self, other):
         """With the rows of another sample."""
         most, bound = min(self.most, other.most), min(self.bound, other.bound)
-        both = replace(self, most=most, bound=bound, rows=None)
+        lacks = self.lacks_rows or other.lacks_rows
+        both = replace(self, most=most, bound=bound, rows=None, lacks_rows=lacks)
         return both._adding([each.rows for each in (self, other) if not each.is_empty])
 
     def _meeting(self, parts, left=None, sign=1, job=None):
@@ -153,8 +177,12 @@ class Sample:
         targets = np.zeros((len(first), sums.shape[1]))
         np.add.at(targets, group, sums[order])
         at, bound = order[first], self.bound
+        is_left = (total > ROUNDING * size) & (keys[at] < bound)
+        if self.lacks_rows:
+            # More of a class may go than is here: of copies that came early, and were not drawn.
+            is_left &= (targets >= -ROUNDING * size[:, None]).all(axis=1)
         least = np.argsort(keys[at], kind="stable")
-        least = least[(total > ROUNDING * size)[least] & (keys[at][least] < bound)]
+        least = least[is_left[least]]
         if len(least) > self.most:
             bound, least = float(keys[at][least[self.most]]), least[: self.most]
         at = at[least]

@@ -184,11 +184,11 @@ class Stream:
         sums, gone = before.sums, evaluate(samples, self.n_parts)
         if sums is None:
             raise ImpossibleSums("there are no rows left to be forgotten")
-        left, sample = sums - gone, before.sample and before.sample.forget(samples)
+        left, sample = sums - gone, before.sample
         if _is_nothing(sums.total, left.total):
-            return replace(before, total=None, held=(), sample=sample)
+            return replace(before, total=None, held=(), sample=sample and Sample(sample.most))
         _check_possible(sums.total, left.total)
-        return before._with(left, sample)
+        return before._with(left, sample and sample.forget(samples))
 
     def merge(self, other, evaluate):
         """Return it with the rows of another stream, each as far as it is remembered there."""
