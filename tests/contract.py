@@ -10,6 +10,7 @@ import naive
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc._src.rows.streaming import is_row_exact
 from sklearn_fsvc.kernels import Affine, Function, Kernel
 
 # Published tolerances of H between any two engines, relative to the largest value of H.
@@ -140,6 +141,28 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
                 np.testing.assert_allclose(
                     tiles, whole, rtol=0, atol=TOLERANCE[whole.dtype] * np.abs(whole).max()
                 )
+
+
+def check_rounded_rows(engine, shape, dtype, n_batches=12):
+    """Of rounded outputs too, in random batches: the same bits, or one step for a few of them."""
+    rng = np.random.default_rng(4)
+    for X, layer in layers(shape, dtype):
+        if layer.formula.endswith("distance"):
+            continue
+        for bits in (8, 15):
+            steps = Steps(bits, is_signed=layer.accumulation == "product")
+            rounded = replace(layer, steps=steps)
+            prepared = engine.prepare(rounded)
+            whole = engine.to_host(engine.hidden(prepared, engine.to_device(X))).copy()
+            for _ in range(n_batches):
+                rows = rng.permutation(len(X))[: rng.integers(1, len(X), endpoint=True)]
+                batch = engine.to_device(np.ascontiguousarray(X[rows]))
+                H = engine.to_host(engine.hidden(prepared, batch))
+                if is_row_exact(engine, rounded):
+                    np.testing.assert_array_equal(H, whole[rows])
+                else:
+                    np.testing.assert_allclose(H, whole[rows], rtol=0, atol=1 / steps.scale)
+                    assert (whole[rows] != H).mean() <= 0.01
 
 
 def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21), part=256):
@@ -287,6 +310,7 @@ def check_engine(engine, dtypes=(np.float32, np.float64, np.uint8)):
             check_values(engine, shape, dtype)
         check_zero_distance(engine, dtype)
         check_rows_are_independent(engine, dtype)
+        check_rounded_rows(engine, (70, 45, 21), dtype)
         check_parts_of_the_units(engine, dtype)
         check_settings(engine, dtype)
         if dtype != np.uint8:

@@ -46,6 +46,12 @@ def test_rows_are_independent(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(70, 45, 21), (300, 60, 700)])
+def test_rounded_rows(engine, shape, dtype):
+    contract.check_rounded_rows(engine, shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_parts_of_the_units(engine, dtype):
     contract.check_parts_of_the_units(engine, dtype)
 

@@ -200,7 +200,7 @@ class Engine(ABC):
 
         `X` is an array of `xp`, `out` a C-ordered one to write into. `units` is a slice:
         only these columns of `out` are computed; it begins at a multiple of 256. Each row
-        of H depends on its row of X alone: bitwise where the kernels are ours, to rounding
+        of H depends on its row of X alone: bitwise where `is_tile_exact` says so, to rounding
         where a BLAS multiplies.
         """
 

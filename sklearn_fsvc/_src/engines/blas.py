@@ -55,6 +55,10 @@ class ProductEngine(HostEngine):
         # The library cuts its products itself.
         return {"M": (4096, 1024, 2048), "asymmetry": (1, 2, 4)}
 
+    def is_tile_exact(self, layer):
+        # Only SciPy's distances take pair by pair; a product is cut by its shape.
+        return layer.accumulation == "manhattan"
+
     def prepare(self, layer):
         units = layer.units
         if layer.accumulation == "sqeuclidean":

@@ -35,9 +35,10 @@ class Moments:
     gram : PackedSymmetric, optional
         All 0; some of the panels will do.
     steps : Steps, optional
-        To which H is rounded. Then sums of rows without weights are exact: the same bits in
-        whatever order rows and parts of them are added, subtracted and put together. Rows with
-        weights are added in float64.
+        To which H is rounded. Then sums of rows without weights are exact: of the same H, the
+        same bits in whatever order rows and parts of them are added, subtracted and put together;
+        `rows.streaming.is_row_exact` says where a row always has the same H. Rows with weights,
+        and targets that are no whole numbers, are added in float64.
 
     Attributes
     ----------

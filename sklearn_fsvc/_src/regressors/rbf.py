@@ -71,8 +71,10 @@ default="auto"
         Present the rows in random order. False presents them as they come.
     precision : {"auto", "float", 8, 15}, default="auto"
         Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
-        predict alike, and sums of their products over rows without weights are exact: the same
-        bits in whatever order rows come. "float" keeps the activations as they are. "auto"
+        predict alike, and sums of their products over rows without weights are exact. They have the
+        same bits in whatever order rows come, but for sparse rows and a linear map, with the
+        Manhattan metric on every `device`, and with the Euclidean one on "jit"; elsewhere a few
+        activations may be a step off. "float" keeps the activations as they are. "auto"
         takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
         Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
         the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.

@@ -65,8 +65,9 @@ class TanhRegressor(NetworkRegressor):
         matrix, of n_hidden x n_hidden.
     precision : {"auto", "float", 8, 15}, default="auto"
         Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
-        predict alike, and sums of their products over rows without weights are exact: the same
-        bits in whatever order rows come. "float" keeps the activations as they are. "auto"
+        predict alike, and sums of their products over rows without weights are exact. They have the
+        same bits in whatever order rows come on the `device` "jit", but for sparse rows; elsewhere
+        a few activations may be a step off. "float" keeps the activations as they are. "auto"
         takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
         Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
         the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.

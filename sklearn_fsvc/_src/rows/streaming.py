@@ -99,6 +99,16 @@ def arriving(engine, layer, block):
     return weigh(engine, block, layer.weights, dtype)
 
 
+def is_row_exact(engine, layer):
+    """Return whether a row of H has the same bits wherever it stands, whatever stands beside it.
+
+    Then sums of rounded outputs have the same bits in any order of rows. A linear map and the
+    whitening of patches are products, which a BLAS makes on every engine.
+    """
+    is_exact = layer.table is not None or engine.is_tile_exact(layer)
+    return is_exact and not (layer.is_mapped or isinstance(layer, PatchLayer))
+
+
 def row_blocks(X, rows, parts):
     """Rows of X part by part; of a source in one pass, the next ones read ahead.
 
@@ -387,10 +397,8 @@ class _Flow:
             and job.max_memory is None
             and (tile_rows is None or n_rows <= tile_rows)
             and isinstance(self.X, np.ndarray)
-            and not isinstance(layer, PatchLayer)
-            and not layer.is_mapped
             and job.engine.xp is np
-            and job.engine.is_tile_exact(layer)
+            and is_row_exact(job.engine, layer)
         )
 
     def _tile_rows(self, place, basic, n_buffers, consumer):

@@ -152,6 +152,7 @@ class CudaEngine(Engine):
         return ratio < _SLOW
 
     def is_tile_exact(self, layer):
+        # Only our own kernel of distances takes pair by pair; a product is cut by its shape.
         return layer.accumulation == "manhattan"
 
     @staticmethod
