@@ -227,9 +227,9 @@ def test_rows_outside_every_unit_are_calibrated_as_they_are_answered(apart, alph
     clf, X, y = apart
     given = []
 
-    def fit_temperature(scores, y, weight=None, fit=labels.fit_temperature):
+    def fit_temperature(scores, *args, fit=labels.fit_temperature):
         given.append(np.array(scores))
-        return fit(scores, y, weight)
+        return fit(scores, *args)
 
     monkeypatch.setattr(labels, "fit_temperature", fit_temperature)
     clf.set_params(alpha=alpha).fit(X, y)
