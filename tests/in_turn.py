@@ -6,7 +6,7 @@ import sys
 
 # What they import takes longer than they do: it is imported once, where there is a fork.
 CODE = """
-import os, sys, contract
+import os, sys, {module}
 *programs, last = sys.argv[1:]
 for program in programs:
     child = os.fork()
@@ -20,10 +20,11 @@ exec(program)
 """
 
 
-def run_in_turn(*programs, **environment):
+def run_in_turn(*programs, module="contract", **environment):
+    """Run each program in a process of its own, in which a module is imported already."""
     helpers = {"PYTHONPATH": os.path.dirname(__file__)}
     for some in [programs] if hasattr(os, "fork") else zip(programs):
-        command = [sys.executable, "-c", CODE, *some]
+        command = [sys.executable, "-c", CODE.format(module=module), *some]
         environment = os.environ | helpers | environment
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from .tasks import Place, add, call, check, constant, node, task, work_on
 
 # Neighbouring blocks up to so many rows in all are one piece of work.
 _LEAF_ROWS = 8192
-# Layers travel in the graph, so that a task can be done again on any worker; Dask warns of that.
+# Layers travel in the graph, so that a task can be done again on any worker; clients warn of that.
 _CONFIG = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
@@ -127,7 +127,7 @@ class DaskBlocks(Source):
         work = self.shape[0] * self.shape[1] * n_units
         of_block = task(call, self._place, work, function)
         tasks = [of_block(self._checked(i), node(state), *shared) for i, state in states.items()]
-        with dask.config.set(_CONFIG), self._limits():
+        with _without_warning(), self._limits():
             return dict(zip(states, dask.persist(*tasks), strict=True))
 
     def fetch(self, results, pick):
@@ -152,7 +152,7 @@ class DaskBlocks(Source):
     def _compute(self, tasks):
         import dask
 
-        with dask.config.set(_CONFIG), self._limits():
+        with _without_warning(), self._limits():
             return dask.compute(*tasks)
 
 
@@ -193,6 +193,20 @@ def as_array(X):
 
 def _fetched(value):
     return np.asarray(value.compute()) if is_dask(value) else value
+
+
+def _without_warning():
+    """Context in which clients of Dask do not warn of large graphs.
+
+    Without `distributed` there are none. Its settings are left alone until it is imported: it adds
+    its defaults to what it finds, and the end of the context would take them away.
+    """
+    if "distributed" not in sys.modules:
+        return nullcontext()
+    import dask
+    import distributed  # noqa: F401, waits for another thread that imports it
+
+    return dask.config.set(_CONFIG)
 
 
 def _is_local():
