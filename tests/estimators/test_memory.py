@@ -136,6 +136,29 @@ def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twi
     assert found <= 2 * ANSWER + N * PER_ROW
 
 
+@pytest.mark.parametrize(
+    ("n", "features", "units", "limit"),
+    [(8000, 200, 50, 6), (600, 3000, 50, 12), (900, 20, 900, 40)],
+    ids=["one set of rows is held out", "six sets of wide rows", "six sets of many units"],
+)
+def test_the_budget_is_kept_by_the_penalty_of_a_softmax(n, features, units, limit):
+    """Rows that are held out, and those that are left, are copied where there is room."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, n)
+    X = rng.random((n, features), np.float32) + y[:, None].astype(np.float32) / 8
+    clf = TanhClassifier(
+        units, readout="softmax", feature_weights=None, scale=1.0, max_memory=limit * MIB,
+        random_state=0, device="jit",
+    ).fit(X[:100], y[:100])  # fmt: skip
+    _, found = peak(clf.fit, X, y)
+    assert found <= limit * MIB + n * PER_ROW
+    free = clone(clf).set_params(max_memory=None)
+    _, found = peak(free.fit, X, y)
+    assert found > limit * MIB + n * PER_ROW
+    assert 1 / 5 < clf.alpha_ / free.alpha_ < 5
+    assert clf.score(X, y) == pytest.approx(free.score(X, y), abs=0.02)
+
+
 ON_INTEGERS = {
     "tanh": TanhClassifier(50, feature_weights=None, random_state=0),
     "RBF": RBFClassifier(

@@ -106,6 +106,19 @@ def test_a_penalty_is_found(network, table):
     assert np.ptp(losses[1e4]) < np.ptp(losses[found.alpha_])
 
 
+@pytest.mark.parametrize("weight", [None, [1.0, 1e-3]])
+def test_a_penalty_is_not_found_by_one_row_of_each_class(network, weight):
+    """Whatever is held out, the others are of one class; with a number there is nothing to find."""
+    if isinstance(network, RBFClassifier):
+        network.set_params(n_hidden=2)
+    X, y = np.random.default_rng(0).random((2, 9)), [0, 1]
+    with pytest.raises(
+        ValueError, match=r'^alpha="auto" .* n_samples=2 rows the others are of one class'
+    ):
+        clone(network).set_params(alpha="auto").fit(X, y, weight)
+    assert network.fit(X, y, weight).score(X, y) >= 0.5
+
+
 def test_rows_that_come_one_after_the_other_are_refused(network, table):
     with pytest.raises(AttributeError, match=r'"softmax" meets all rows again; .* use "ridge"'):
         network.partial_fit(*table, classes=range(3))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax, logsumexp
+from scipy.sparse import csr_array
+from scipy.special import expit, log_softmax, logsumexp
 from scipy.special import softmax as softmax_of
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +29,9 @@ from sklearn_fsvc._src.rows.blocks import open_all
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.rows.sources import SparseRows
 from sklearn_fsvc.engines import get_engine
+from sourced import Tap
 from teams import Half
 
 N, M, D = 600, 20, 5
@@ -403,12 +406,54 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
     np.testing.assert_allclose(softmax_of(scores, axis=1), softmax_of(expected, axis=1), atol=0.03)
 
 
+@pytest.mark.parametrize("per_unit", [1000, 4], ids=["of all rows", "of a sample"])
+@pytest.mark.parametrize("kind", ["array", "sparse", "source", "dask", "team"])
+def test_rows_may_be_gathered_in_each_pass(kind, per_unit, monkeypatch):
+    """Where there is no room for copies: the same rows, and so the same penalty."""
+    X, y = table(3)
+    there, found = X, []
+    if kind == "dask":
+        there = pytest.importorskip("dask.array").from_array(X, chunks=(130, D))
+    elif kind != "array":
+        there = {"sparse": SparseRows(csr_array(X)), "source": Tap(X), "team": X}[kind]
+    engine = Team([Half(0), Half(1)]) if kind == "team" else get_engine("jit")
+    monkeypatch.setattr(softmax_penalty, "_PER_UNIT", per_unit)
+    monkeypatch.setattr(softmax_penalty, "_NUMBERS", 1)
+    with engine as entered:
+        rows, _, _ = open_all(there, "jit", None)
+        samples, job = samples_of(rows, y, some_weights()).on_device(Job(entered))
+        for part in (1 / 4, 0):
+            monkeypatch.setattr(softmax_penalty, "_COPIED", part)
+            random = np.random.default_rng(0)
+            found.append(search_softmax_penalty(job, tanh_layer(), samples, random))
+    np.testing.assert_allclose(found[0][0].alpha, found[1][0].alpha, rtol=1e-3)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-3)
+
+
+@pytest.mark.parametrize("are_labels", [False, True])
+def test_the_only_row_of_one_of_two_classes_is_always_trained_on(are_labels):
+    """Without it nothing ends the training, and its own loss tells nothing of penalties."""
+    X, y = table(2)
+    y[:] = 0
+    y[7] = 1
+    targets = ClassTargets(y, 2)
+    if are_labels:
+        targets = SeveralTargets((targets, ClassTargets(np.zeros(N, int), 2)), are_labels=True)
+    with get_engine("jit") as engine:
+        found, point = search_softmax_penalty(
+            Job(engine), tanh_layer(), Samples(X, targets), np.random.default_rng(0)
+        )
+    H = naive.hidden(tanh_layer(), X)
+    assert 0.5 < expit(H @ point[:-1] + point[-1])[:, 0].sum() < 2
+    assert found.error < 0.1
+
+
 def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
     monkeypatch.setattr(softmax_penalty, "_NUMBERS", 1)
     X, y = table(3)
     seen = []
 
-    def told(self, job, layer, samples, held, ridge_alpha):
+    def told(self, job, layer, samples, kept, held, ridge_alpha, taken):
         seen.append(len(samples))
         self.log_loss = lambda alpha: (np.log10(alpha) - 0.3) ** 2
         self.points = {1.0: len(held) * np.ones(3)}

@@ -23,6 +23,7 @@ from ..readouts.sample import draw
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.solution import Solution, warn_of
+from ..readouts.statistics import RidgeStatistics
 from ..readouts.unseen import Unseen, search_unseen
 from ..rows.sources import Source
 from .parts import Readout, generator
@@ -246,7 +247,8 @@ class Softmax(Linear):
             random = generator(self.random_state)
             of_ridge, statistics = train_held_out(job, layer, samples, random, training.trials)
             ridge_alpha = of_ridge.alpha
-            of_softmax, start = search_softmax_penalty(job, layer, samples, random, ridge_alpha)
+            beside = job.reserving(RidgeStatistics.nbytes(layer.n_units))
+            of_softmax, start = search_softmax_penalty(beside, layer, samples, random, ridge_alpha)
             alpha = of_softmax.alpha
         found = train_softmax(
             job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start

@@ -7,7 +7,8 @@ lie between 0 and 1 for probabilities; and a model's state should be a number.
 """
 
 import numpy as np
-from scipy.optimize import brentq
+
+from .roots import root
 
 # Between these natural logarithms the inverse of the temperature is looked for.
 _BOUNDS = -10.0, 10.0
@@ -74,7 +75,7 @@ def fit_temperature(scores, codes, weight=None, prior_rows=0.0):
         return float(np.exp(-least))
     if slope(most) <= 0:
         return float(np.exp(-most))
-    return float(np.exp(-brentq(slope, least, most, xtol=1e-13)))
+    return float(np.exp(-root(slope, least, most, xtol=1e-13)))
 
 
 def _prior(n_classes):

@@ -1,7 +1,8 @@
 """The way down the log-loss, by Newton's steps on the kept rows, in whitened coordinates."""
 
 import numpy as np
-from scipy.optimize import brentq
+
+from .roots import root
 
 # Conjugate gradients end at this part of the gradient, or after so many steps: sooner where some
 # rows stand for others, for then the Hessian is a guess.
@@ -154,7 +155,7 @@ class Model:
             most, least = least, least / 2
         if least <= _SHORTEST:
             return least, along
-        return brentq(slope_at, least, most, xtol=_LENGTH * most), along
+        return root(slope_at, least, most, xtol=_LENGTH * most), along
 
     def _gradient(self, U, z, D):
         """By the coordinates, of what has slopes U by the scores of kept rows, at z, which is D."""

@@ -55,6 +55,8 @@ _AT_A_TIME = 1024
 _FLAT = 1e-12
 # Readouts that are in memory at a time: steps, gradients, points of a line, conjugate gradients.
 _N_POINTS = 2 * _MEMORY + 4 * len(_STEPS) + 8
+# And those of them that stay between two penalties: where it is drawn to, and where it has been.
+_N_LASTING = 16
 
 
 class Found(NamedTuple):
@@ -141,6 +143,23 @@ def sampled(spread, n, random):
     return rows, share[rows]
 
 
+def lasting_bytes(algebra, layer, n_rows, n_scores):
+    """What a `Training` on so many rows keeps between two penalties, at most."""
+    m = layer.n_units
+    hidden = min(n_rows, _wanted(m)) * m * layer.hidden_dtype.itemsize
+    return _matrix_bytes(m, algebra) + hidden + 8 * _N_LASTING * (m + 1) * n_scores
+
+
+def _matrix_bytes(n_units, algebra):
+    """Sums, and the factor of a normal matrix."""
+    return 2 * RidgeStatistics.nbytes(n_units) + (8 * n_units**2 if algebra.inverts else 0)
+
+
+def _wanted(n_units):
+    """How many rows of H are kept, if there is room."""
+    return max(_KEPT_PER_UNIT * n_units, _KEPT_NUMBERS // n_units)
+
+
 class Training:
     """`train_softmax` for one penalty after another.
 
@@ -176,12 +195,10 @@ class Training:
         """Reserve what is there beside each pass: two matrices, kept rows, and readouts."""
         m, dtype = self.layer.n_units, self.layer.hidden_dtype
         points = 8 * _N_POINTS * (m + 1) * self.log_loss.n_scores
-        inverse = 8 * m * m if self.algebra.inverts else 0
-        job = job.reserving(2 * RidgeStatistics.nbytes(m) + inverse + points)
+        job = job.reserving(_matrix_bytes(m, self.algebra) + points)
         row_bytes = m * dtype.itemsize + _OF_SCORES * self.log_loss.n_scores
         room = max(1, int(_KEPT * job.memory_limit) // row_bytes)
-        wanted = max(_KEPT_PER_UNIT * m, _KEPT_NUMBERS // m)
-        self.n_kept = min(len(self.samples.present), wanted, room)
+        self.n_kept = min(len(self.samples.present), _wanted(m), room)
         self.job = job.reserving(self.n_kept * row_bytes)
         weighing = RidgeStatistics.nbytes(m) + 2 * _AT_A_TIME * m * dtype.itemsize
         is_all = self.n_kept == len(self.samples.present)

@@ -1,17 +1,23 @@
 """Penalties of softmax readouts by the log-loss of rows that are held out."""
 
-from dataclasses import replace
-
 import numpy as np
 
+from ..rows.samples import Samples
+from ..rows.sharded import Sharded
+from ..rows.sources import InMemory, Source
 from .held_out import Found, downhill, parts_to_hold_out, that_judge
-from .softmax import Training
+from .log_loss import LogLoss
+from .softmax import Training, lasting_bytes
 from .tally import tally
 
 # Penalties that are tried are powers of STEP between these; the first one.
 STEP, _LEAST, _MOST, _START = 10.0, -5, 6, 0
 # Rows of each unit by which they are judged, and numbers of H, whichever is more.
 _PER_UNIT, _NUMBERS = 4, 2**24
+# The part of the memory that copies of rows may take.
+_COPIED = 1 / 4
+# So many times what a training keeps is there for it, while others keep what they have.
+_ALONE = 3
 # How well and in how many steps each readout on the path is trained.
 _TOL, _MAX_ITER = 5e-2, 30
 
@@ -41,9 +47,13 @@ def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
         A readout near that of the penalty: the mean of those that were held out from.
     """
     rows = _sample(samples.present, layer.n_units, random)
-    some = replace(samples, X=samples.X) if len(rows) == len(samples) else samples.taken(rows)
-    parts = that_judge(parts_to_hold_out(np.arange(len(some)), random), layer.n_units)
-    folds = [_Fold(job, layer, some, held, ridge_alpha) for held in parts]
+    parts = that_judge(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
+    parts, job = _with_room(job, layer, samples.targets, len(rows), parts)
+    is_part = len(rows) < len(samples)
+    n_copied = (len(parts) + is_part) * len(rows)
+    taken, job = _how_to_take(job, samples.X, n_copied)
+    some = taken(samples, rows) if is_part else samples
+    folds = [_Fold(job, layer, some, *pair, ridge_alpha, taken) for pair in _judged(some, parts)]
     tried = {}
 
     def error_at(power):
@@ -74,14 +84,61 @@ def _sample(rows, n_units, random):
     return np.sort(random.choice(rows, most, replace=False))
 
 
+def _with_room(job, layer, targets, n_rows, parts):
+    """The parts whose trainings fit into the memory side by side, and the job of each of them."""
+    n_scores = LogLoss.of(targets).n_scores
+    lasting = lasting_bytes(job.engine.algebra, layer, n_rows, n_scores)
+    n_others = max(0, min(len(parts) - 1, job.memory_limit // lasting - _ALONE))
+    return parts[: n_others + 1], job.reserving(n_others * lasting)
+
+
+def _how_to_take(job, X, n_rows):
+    """``taken(samples, rows)``, for so many rows in all, and the job that is left.
+
+    They are copied if there is room: else each pass gathers them, a tile at a time.
+    """
+    n_bytes = n_rows * X.shape[1] * X.dtype.itemsize
+    if n_bytes <= _COPIED * job.memory_limit:
+        return Samples.taken, job.reserving(n_bytes)
+
+    def taken(samples, rows):
+        X = samples.X.whole if isinstance(samples.X, Sharded) else samples.X
+        X = X if isinstance(X, Source) else InMemory(job.engine.to_host(X))
+        return samples.with_rows(X.part(rows), rows)
+
+    return taken, job
+
+
+def _judged(samples, parts):
+    """(rows that are trained on, rows that are held out) of each part of the rows.
+
+    Where all others are of one class, rows of another class are not held out: by training without
+    them it is the surer the better, to no end.
+    """
+    rows, pairs = np.arange(len(samples)), []
+    for part in parts:
+        others, held = np.setdiff1d(rows, part), part
+        for codes in samples.targets.all_codes.T:
+            if np.ptp(codes[others]) == 0:
+                held = held[codes[held] == codes[others[0]]]
+        if len(held):
+            pairs.append((np.setdiff1d(rows, held), held))
+    if not pairs:
+        raise ValueError(
+            'alpha="auto" of the softmax readout is judged on rows that are held out, and without '
+            f"any of the n_samples={len(rows)} rows the others are of one class. Give more rows of "
+            "each class, or set alpha to a number."
+        )
+    return pairs
+
+
 class _Fold:
     """Rows that are trained on and rows that are held out."""
 
-    def __init__(self, job, layer, samples, held, ridge_alpha):
-        kept = np.setdiff1d(np.arange(len(samples)), held)
-        self._held = samples.taken(held)
+    def __init__(self, job, layer, samples, kept, held, ridge_alpha, taken):
+        self._held = taken(samples, held)
         job = job.named(f"{job.what}, held out")
-        self._training = Training(job, layer, samples.taken(kept), None, ridge_alpha)
+        self._training = Training(job, layer, taken(samples, kept), None, ridge_alpha)
         self._job, self._layer, self.points = self._training.job, layer, {}
 
     def log_loss(self, alpha):
