@@ -1,5 +1,7 @@
 """`max_memory` is kept: what NumPy allocates is measured, in fit, transform and predict."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -249,6 +251,37 @@ def test_targets_count(given):
     Y = Y.normal(size=(N, 50))
     model.fit(X[:1500], Y[:1500])
     assert peak(model.fit, X, Y)[1] <= 20 * MIB
+
+
+@pytest.mark.parametrize("way", ["plain", "weighted", "heavy tail"])
+def test_targets_are_copied_once(way):
+    """In float64, beside y; all else takes little of so many outputs."""
+    rng = np.random.default_rng(0)
+    X, Y, weight = rng.random((N, 8), np.float32), rng.normal(size=(N, 100)), None
+    if way == "weighted":
+        weight = np.arange(N) % 3 / 2
+    if way == "heavy tail":
+        Y[:, 1] = np.exp(3 * Y[:, 1])
+    y, limit = Y.copy(), Y.nbytes + 12 * MIB
+    model = TanhRegressor(50, max_memory=limit, device="jit", random_state=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Column 1 of y has a heavy tail")
+        model.fit(X[:1500], Y[:1500])
+        _, found = peak(model.fit, X, Y, weight)
+        with pytest.raises(ValueError, match=r"max_memory=15\d+ bytes .*: a copy of y needs"):
+            model.set_params(max_memory=Y.nbytes - 10**5).fit(X, Y)
+    assert found <= limit + N * PER_ROW
+    np.testing.assert_array_equal(Y, y)
+
+
+def test_targets_of_rows_that_come_are_copied_once():
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((N, 8), np.float32), rng.normal(size=(N, 100))
+    model = TanhRegressor(50, alpha=1.0, max_memory=20 * MIB, device="jit", random_state=0)
+    model.partial_fit(X[:1500], Y[:1500])
+    y = Y.copy()
+    assert peak(model.partial_fit, X, Y)[1] <= Y.nbytes + 20 * MIB + N * PER_ROW
+    np.testing.assert_array_equal(Y, y)
 
 
 @pytest.mark.parametrize(

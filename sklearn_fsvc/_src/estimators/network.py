@@ -60,7 +60,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         task = parts.task
         if task is not None or parts.units.meets_rows_again:
             samples, job = samples.on_device(job)
-        job = job.beside(getattr(samples.targets, "n_bytes", 0))
+        job = job.beside(samples.target_bytes)
         trials = Trials(parts.units.first_alpha)
         units, readout = parts.units.fit(job, samples, trials), None
         if task is not None:

@@ -28,7 +28,7 @@ def caution_of_tails(name, targets, weight=None):
     """
     # The values have mean 0 and variance 1. Most y pay for no more than this.
     for k in np.flatnonzero(_fourth_moments(targets.values, weight) - 3 > _HEAVY):
-        y = targets.numbers()[:, k]
+        y = targets.column(k)
         remedy = _remedy(y if weight is None else y[weight > 0])
         if remedy:
             which = "y" if targets.n_outputs == 1 else f"Column {k} of y"

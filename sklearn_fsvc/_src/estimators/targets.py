@@ -100,15 +100,19 @@ class NumberTargets:
 
     @classmethod
     def of(cls, y, weight=None):
-        """The targets y, (n_rows, n_outputs) in float64, of rows with weights."""
+        """The targets y, (n_rows, n_outputs) in float64, of rows with weights.
+
+        y becomes the values: of many outputs it is larger than all else.
+        """
         if weight is not None:  # a row of weight 0 may have any y
-            y = np.where(weight[:, None] > 0, y, y[weight.argmax()])
+            y[weight == 0] = y[weight.argmax()]
         # Divided by the largest, squares of what is huge or tiny stay finite.
         peak = np.maximum(y.max(axis=0), -y.min(axis=0))
         peak[peak == 0] = 1.0
         weight = np.ones(len(y)) if weight is None else weight
         total = weight.sum()
-        values = y / peak
+        values = y
+        values /= peak
         mean = np.zeros(y.shape[1])
         for _ in range(2):  # the second time for the rounding of a long sum
             rest = np.einsum("i,ij->j", weight, values) / total
@@ -125,12 +129,16 @@ class NumberTargets:
 
     @property
     def n_bytes(self):
-        """Bytes of the targets, beside those that the user has."""
+        """Bytes of the targets, beside y as it came."""
         return self.values.nbytes
 
     def numbers(self, rows=slice(None)):
         """Return some rows of y, as they came."""
         return self.values[rows] * self.scale + self.mean
+
+    def column(self, k):
+        """Return one output of y, as it came."""
+        return self.values[:, k] * self.scale[k] + self.mean[k]
 
     def hold_for(self, rows, weight=None):
         """Whether sums over these targets serve some rows alone, of positive weights.
@@ -154,9 +162,10 @@ class NumberTargets:
 
 def as_numbers(y):
     """y, as scikit-learn's check of y leaves it, in float64, a new array."""
-    y = y.toarray() if issparse(y) else np.asarray(y)
+    is_sparse = issparse(y)
+    y = y.toarray() if is_sparse else np.asarray(y)
     try:
-        numbers = y.astype(np.float64) if y.dtype.kind in "biufO" else None
+        numbers = y.astype(np.float64, copy=not is_sparse) if y.dtype.kind in "biufO" else None
     except (TypeError, ValueError, OverflowError):
         numbers = None
     if numbers is None:

@@ -57,7 +57,7 @@ class Job:
         # Without a limit of the user's, what is free says by itself how much is left.
         if self.engine.xp is not np or self.max_memory is None:
             return self
-        check_fits("y of all rows", n_bytes, self.memory_limit, "give fewer rows at a time")
+        check_fits("a copy of y", n_bytes, self.memory_limit, "give fewer rows at a time")
         return self.reserving(n_bytes)
 
     def check_stop(self) -> None:

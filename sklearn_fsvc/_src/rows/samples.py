@@ -37,6 +37,11 @@ class Samples:
         """Return the numbers of the rows with a weight."""
         return np.arange(len(self)) if self.weight is None else np.flatnonzero(self.weight)
 
+    @property
+    def target_bytes(self) -> int:
+        """Return the bytes of targets that are numbers; those of classes are few."""
+        return getattr(self.targets, "n_bytes", 0)
+
     def weight_of(self, rows: Any) -> np.ndarray | None:
         """Return the weights of some rows, or None."""
         return None if self.weight is None else self.weight[rows]

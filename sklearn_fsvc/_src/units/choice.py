@@ -179,7 +179,7 @@ class _Probe:
             rows = np.sort(np.concatenate([kept, held]))
             samples = samples.taken(rows, dtype)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
-            job = job.reserving(samples.X.nbytes)
+            job = job.reserving(samples.X.nbytes).beside(samples.target_bytes)
             kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
         shared = {} if shared is None else shared
         return cls(job, samples.in_order(order), kept, held, trials, shared, len(present))

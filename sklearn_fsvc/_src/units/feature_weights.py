@@ -146,7 +146,7 @@ def _draw(job, samples, random_state, rows):
     if isinstance(drawn.X, job.engine.xp.ndarray):
         job = job.reserving(drawn.X.nbytes)
     drawn, job = drawn.on_device(job)
-    return job, drawn
+    return job.beside(drawn.target_bytes), drawn
 
 
 def _layer(engine, drawn, weights, metric, kernel):
