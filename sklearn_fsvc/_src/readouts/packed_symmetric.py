@@ -23,7 +23,7 @@ def _shapes(order):
 
 
 class PackedSymmetric:
-    """The lower triangle of a symmetric matrix in float64, all 0 at first; copies may be coarser.
+    """The lower triangle of a symmetric matrix in float64, all 0 at first.
 
     Parameters
     ----------
@@ -79,10 +79,31 @@ class PackedSymmetric:
     def dtype(self):
         return next(iter(self))[1].dtype
 
-    def copy(self, dtype=np.float64):
-        # CuPy compiles no kernel for a copy of the same dtype.
-        is_same = self.dtype == dtype
-        blocks = [b.copy("F") if is_same else b.astype(dtype, order="F") for _, b in self._each()]
+    def copy(self):
+        blocks = [block.copy("F") for _, block in self._each()]
+        return PackedSymmetric(self.order, self.algebra, blocks, self.team)
+
+    def plus_outer(self, factor, v, dtype=np.float64):
+        """Return ``A + factor v v'``, summed in float64 and then rounded to the dtype.
+
+        Rounding A first would lose what is left where the two terms cancel.
+        """
+
+        def panel(first, block):
+            rows, result = self.algebra.here(v)[first:, None], block
+            if dtype != np.float64:
+                result = self.algebra.xp.empty(block.shape, dtype, order="F")
+            width = WIDTH if dtype == np.float64 else _LEAST_STRIP
+            for start in range(0, block.shape[1], width):
+                columns = slice(start, start + width)
+                total = block[:, columns].copy("F")
+                self.algebra.gemm(total, rows, rows[columns].T, factor)
+                if dtype == np.float64:
+                    return total
+                result[:, columns] = total
+            return result
+
+        blocks = [panel(first, block) for first, block in self._each()]
         return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
     def on(self, algebra):

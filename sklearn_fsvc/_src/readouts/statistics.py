@@ -27,11 +27,15 @@ class RidgeStatistics(Moments):
     room = None  # bytes that a solution may take beside the statistics; None for all there are
     finer = None  # called where these are too coarse for a solution: [the same in float64]
 
-    def _normal_matrix(self, alpha, gram):
-        """sum w (h - mean)(h - mean)' + alpha I in the place of `gram`."""
-        gram.add_outer(-1.0 / self.n, self.h)
-        gram.add_to_diagonal(alpha)
-        return gram
+    def _normal_matrix(self, alpha, dtype, in_place):
+        """sum w (h - mean)(h - mean)' + alpha I, in the place of the statistics or a new matrix."""
+        if in_place:
+            matrix, self.gram = self.gram, None
+            matrix.add_outer(-1.0 / self.n, self.h)
+        else:
+            matrix = self.gram.plus_outer(-1.0 / self.n, self.h, dtype)
+        matrix.add_to_diagonal(alpha)
+        return matrix
 
     def _factor(self, alpha, margin=1.0, is_last=False, far=np.inf):
         """The lower factor of the normal matrix; None where it is too ill-conditioned.
@@ -41,20 +45,18 @@ class RidgeStatistics(Moments):
         sure, or there is no room for a copy. It is in float32 where the sums or H itself were
         rounded, and the penalty is more than `far` times what that rounds.
         """
-        # But for rounding, no eigenvalue is less than alpha, and none more than their sum.
-        largest = float(
-            (self.gram.diagonal() - self.algebra.to_host(self.h) ** 2 / self.n + alpha).sum()
-        )
-        least = margin * np.finfo(float).eps * largest
-        is_sure = alpha - _ROUNDED * self.rounding * largest > 2 * least
+        # Apart from rounding, no eigenvalue of the matrix is less than alpha or more than its
+        # trace. The sums were rounded before the mean was subtracted, in proportion to `raw`.
+        raw = float((self.gram.diagonal() + alpha).sum())
+        trace = raw - float((self.algebra.to_host(self.h) ** 2).sum()) / self.n
+        least = margin * np.finfo(float).eps * trace
+        is_sure = alpha - _ROUNDED * self.rounding * raw > 2 * least
         in_place = is_last and (is_sure or not self._has_room(self.gram.nbytes(len(self.h))))
-        rounding = max(self.rounding, float(np.finfo(np.float32).eps))
-        is_far = self.is_rounded and alpha > far * rounding * largest
+        rounded = max(self.rounding * raw, float(np.finfo(np.float32).eps) * trace)
+        is_far = self.is_rounded and alpha > far * rounded
         dtype = np.float32 if is_far else np.float64
         in_place = in_place and dtype == np.float64
-        matrix = self._normal_matrix(alpha, self.gram if in_place else self.gram.copy(dtype))
-        if in_place:
-            self.gram = None
+        matrix = self._normal_matrix(alpha, dtype, in_place)
         if self.may_be_finer:
             least = max(least, alpha / 2)  # rounding has eaten the other half
         # Or NaN: not positive at all.
@@ -98,9 +100,9 @@ class RidgeStatistics(Moments):
         is_last : bool
             Whether nobody needs the statistics any more: their memory may be taken.
         also : callable, optional
-            ``also(whiten, half)`` is called while there is a root L of the normal matrix L L'.
-            ``whiten(columns)`` is L^-1 times columns that are contiguous, and may be overwritten;
-            `half` is that of ``right``.
+            ``also(whiten, half)`` is called while there is a root L of the normal matrix
+            L L'. ``whiten(columns)`` is L^-1 times columns that are contiguous, and may be
+            overwritten; `half` is that of ``right``.
 
         Returns
         -------
@@ -129,7 +131,8 @@ class RidgeStatistics(Moments):
         basis, scale, (problem,), _ = self._whiten_by_eigenvectors([alpha])
         if also is not None:
             root = self.xp.sqrt(scale)
-            also(lambda columns: root * (basis.T @ columns), root * (basis.T @ self.right))
+            half = root * (basis.T @ self.right)
+            also(lambda columns: root * (basis.T @ columns), half)
         return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
 
     def solve_well(self, alpha, is_last=False, also=None, is_compared=False):

@@ -1,0 +1,125 @@
+"""Every way to a ridge readout against its closed form in float64, where activations hardly vary.
+
+With wide units H lies in [0.95, 1]: what is rounded before the mean is subtracted loses most of it.
+"""
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+import naive
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor, TanhRegressor
+from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
+
+WIDE = {
+    "kernel": "laplacian", "radius": 300.0, "selection": "random", "feature_weights": None,
+    "random_state": 0,
+}  # fmt: skip
+
+
+def data(n=6000, dtype=np.float64, drift=0.0):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)) + drift * np.linspace(0, 1, n)[:, None]
+    return X.astype(dtype), X[:, 0] - drift * np.linspace(0, 1, n) + rng.normal(size=n)
+
+
+def closed_form(model, X, y, weight=None):
+    """Predictions of the ridge with the penalty of the model, and with its layer."""
+    H, steps = naive.of_model(model, X).astype(np.float64), layer_of(model).steps
+    H = H if steps is None else steps.apply(H, np)
+    W, b = naive.ridge(H, y[:, None], model.alpha_, weight)
+    return (H @ W.T + b)[:, 0]
+
+
+def off(found, expected, y):
+    """How far predictions are from others, in standard deviations of y.
+
+    On average: a few activations are rounded to the next step on one engine and not on another.
+    """
+    return np.sqrt(np.mean((found - expected) ** 2)) / y.std()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("alpha", [0.1, "auto", "loo", [0.01, 1.0]], ids=str)
+@pytest.mark.parametrize("precision", ["float", 15, 8])
+def test_rounded_and_plain_activations(precision, alpha, dtype, device):
+    X, y = data(dtype=dtype)
+    model = RBFRegressor(100, alpha=alpha, precision=precision, device=device, **WIDE).fit(X, y)
+    rtol = {"float": 1e-6 if dtype == np.float64 else 5e-3, 15: 5e-3, 8: 5e-3}[precision]
+    assert off(model.predict(X), closed_form(model, X, y), y) < rtol
+
+
+@pytest.mark.parametrize("precision", ["float", 15, 8])
+def test_many_rows_and_units(precision):
+    """The mean of H is 50 times its spread, and the sums of its squares so much larger."""
+    X, y = data(20_000)
+    model = RBFRegressor(400, alpha=0.03, precision=precision, **WIDE).fit(X, y)
+    assert off(model.predict(X), closed_form(model, X, y), y) < 5e-3
+
+
+@pytest.mark.parametrize("precision", ["float", 8])
+def test_rows_that_drift(precision):
+    """The mean of the first rows is far from that of all."""
+    X, y = data(20_000, np.float32, drift=200.0)
+    model = RBFRegressor(100, alpha=1.0, precision=precision, **WIDE).fit(X, y)
+    assert off(model.predict(X), closed_form(model, X, y), y) < 5e-3
+
+
+@pytest.mark.parametrize("precision", ["float", 15, 8])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_streams_weights_and_searches(precision, weighted, rng):
+    X, y = data()
+    weight = rng.uniform(0.5, 2, len(X)) if weighted else None
+    model = RBFRegressor(100, alpha=0.1, precision=precision, **WIDE)
+    given = {} if weight is None else {"sample_weight": weight}
+    fitted = model.fit(X, y, **given)
+    expected = closed_form(fitted, X, y, weight)
+    assert off(fitted.predict(X), expected, y) < 5e-3
+    stream = RBFRegressor(layer=FrozenEstimator(fitted), alpha=0.1, precision=precision)
+    for part in np.array_split(np.arange(len(X)), 3):
+        own = {} if weight is None else {"sample_weight": weight[part]}
+        stream.partial_fit(X[part], y[part], **own)
+    assert off(stream.predict(X), closed_form(stream, X, y, weight), y) < 5e-3
+    search = HiddenSizeSearchCV(model, {"n_hidden": [50, 100], "alpha": [0.1]}, cv=2)
+    best = search.fit(X, y, **given).best_estimator_
+    assert off(best.predict(X), closed_form(best, X, y, weight), y) < 5e-3
+
+
+def test_classes_and_bands():
+    X, y = data()
+    clf = RBFClassifier(100, alpha=0.1, precision=8, **WIDE).fit(X, y > 0)
+    expected = closed_form(clf, X, np.where(y > 0, 1.0, -1.0))
+    assert off(clf.decision_function(X), expected, expected) < 5e-3
+    model = RBFRegressor(100, alpha=0.1, precision=8, uncertainty=True, **WIDE).fit(X, y)
+    assert off(model.predict(X), closed_form(model, X, y), y) < 5e-3
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_fewer_rows_than_units(n):
+    """The dual, with an origin of its own."""
+    X, y = data(n)
+    for model in (
+        RBFRegressor(n, alpha=1e-4, **WIDE),
+        TanhRegressor(500, alpha=1e-4, random_state=0),
+    ):
+        model.fit(X, y)
+        assert off(model.predict(X), closed_form(model, X, y), y) < 1e-6
+
+
+@pytest.mark.parametrize("bits", [8, 15])
+def test_a_factor_in_float32_is_of_the_centred_matrix(bits, rng):
+    """H'H of activations near their largest code, less n times the square of the mean."""
+    steps = Steps(bits, is_signed=False)
+    H, Y = 1 - 0.05 * rng.random((5000, 60)), rng.normal(size=(5000, 2))
+    s = RidgeStatistics(60, 2, HOST, steps=steps)
+    H = steps.apply(H, np)
+    s.update(H.astype(np.float32), Y)
+    expected, _ = naive.ridge(H, Y, 0.05)
+    factor = s._factor(0.05, far=10)
+    assert factor.dtype == np.float32
+    np.testing.assert_allclose(s.solve(0.05).W, expected, rtol=0, atol=1e-3)
+    found = s.solve_well(0.05, is_compared=True).W
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
