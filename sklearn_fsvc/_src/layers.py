@@ -43,6 +43,7 @@ class _Layer:
     weights, is_mapped = None, False  # of the features
     steps = None  # to which outputs are rounded
     table = None  # of rounded outputs by what is summed
+    has_edge = False  # whether outputs are 0 beyond some distance
 
     @property
     def n_units(self):
@@ -140,6 +141,10 @@ class RBFLayer(_Layer):
     @property
     def is_mapped(self):
         return self.weights is not None and self.weights.ndim == 2
+
+    @property
+    def has_edge(self):
+        return self.kernel.has_edge
 
     @property
     def formula(self):

@@ -154,7 +154,7 @@ def test_as_many_units_as_rows():
 
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows_outside_have_the_class_of_the_nearest_centre(readout, n_classes):
+def test_uncovered_rows_have_the_class_of_the_nearest_centre(readout, n_classes):
     X = np.array([[0.0, 0], [0, 1], [10, 0], [10, 1], [20, 0], [20, 1]])[: 2 * n_classes]
     y = np.repeat(["x", "y", "z"], 2)[: 2 * n_classes]
     clf = RBFClassifier(
@@ -162,11 +162,21 @@ def test_rows_outside_have_the_class_of_the_nearest_centre(readout, n_classes):
     ).fit(X, y)  # fmt: skip
     far = np.array([[4.0, 50], [6, 50], [16, -90]])[:n_classes]
     np.testing.assert_array_equal(clf.predict(far), ["x", "y", "z"][:n_classes])
-    scores = clf.decision_function(np.vstack([far, X]))
-    if n_classes == 2:
-        np.testing.assert_array_equal(scores[:2], [-1, 1])
-    else:
-        np.testing.assert_array_equal(scores[:3], np.eye(3))
+    scores = clf.decision_function(np.vstack([far, X]))[: len(far)]
+    expected = np.array([-1.0, 1.0]) if n_classes == 2 else np.eye(3)
+    if readout in ("ridge", "softmax"):  # shrunk towards the intercept
+        b = clf.readout_intercept_
+        expected = b + (expected - b) / (1 + clf.alpha_)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-7)
+
+
+def test_the_penalty_shrinks_scores_of_uncovered_rows():
+    """To the class means, as those of all other rows."""
+    X, y = np.arange(30.0)[:, None], np.arange(30) % 3
+    far, given = np.array([[0.5], [80.0], [200.0]]), {"kernel": "triangular", "radius": 0.1}
+    clf = RBFClassifier(alpha=1e9, feature_weights=None, random_state=0, **given).fit(X, y)
+    np.testing.assert_allclose(clf.decision_function(far), 1 / 3, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(clf.predict_proba(far), 1 / 3, rtol=0, atol=1e-2)
 
 
 @pytest.mark.parametrize("readout", READOUTS)

@@ -92,10 +92,9 @@ def test_several_outputs():
         model.explain(IRIS, output=2)
 
 
-@pytest.mark.parametrize("model", [RBFClassifier, RBFRegressor])
-def test_a_row_outside_every_unit_is_explained_by_the_nearest(model):
-    y = WORDS if model is RBFClassifier else SPECIES * 7.0
-    model = model(40, **GIVEN).fit(IRIS, y)
+@pytest.mark.parametrize("options", [{}, {"readout": "none"}])
+def test_a_row_that_no_unit_covers_is_explained_by_the_nearest(options):
+    model = RBFClassifier(40, **GIVEN | options).fit(IRIS, WORDS)
     far = np.array([[1e4, 1e4, 1e4, 1e4], IRIS[3], [-1e4, 0, 0, 0]])
     found = model.explain(far, 3)
     nearest = np.abs(far[:, None] - model.centers_).sum(axis=2).argmin(axis=1)
@@ -106,11 +105,14 @@ def test_a_row_outside_every_unit_is_explained_by_the_nearest(model):
     assert not found.intercept[outside].any()
     assert found.rest[1] != 0
     np.testing.assert_array_equal(found.predictions, model.predict(far))
-    is_classifier = isinstance(model, RBFClassifier)
-    expected = np.ones(3) if is_classifier else model.predict(far)
-    if is_classifier:
-        expected[1] = model.decision_function(far)[1].max()
-    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+    np.testing.assert_allclose(found.scores, model.decision_function(far).max(axis=1), atol=1e-6)
+
+
+def test_the_intercept_explains_a_row_that_no_unit_of_a_regressor_covers():
+    model = RBFRegressor(40, **GIVEN).fit(IRIS, SPECIES * 7.0)
+    found = model.explain(np.full((1, 4), 1e4), 3)
+    assert not found.contributions.any()
+    assert found.intercept[0] == found.scores[0] == model.predict(np.full((1, 4), 1e4))[0]
 
 
 def test_of_a_given_layer_the_rows_are_not_known():

@@ -113,7 +113,7 @@ def test_a_row_outside_all_units_has_the_intercepts():
     left_out = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
     assert np.isfinite(left_out.predict_proba(np.vstack([far, X]))).all()
     own = RBFClassifier(20, **kernel).fit(X, Y)
-    assert set(own.decision_function(far)[0]) == {0.0, 1.0}
+    assert np.abs(own.decision_function(far)[0] - own.readout_intercept_).min() > 0.05
     own.set_params(layer=X[:20]).fit(X, Y)  # no targets of other centres are left
     np.testing.assert_array_equal(own.decision_function(far)[0], own.readout_intercept_)
     assert not hasattr(own, "n_support_")

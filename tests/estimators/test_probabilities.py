@@ -106,7 +106,7 @@ def test_a_row_is_answered_alike_in_any_company(network, alpha, n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows_outside_every_unit_are_answered_alike_in_any_company(n_classes):
+def test_uncovered_rows_have_the_same_probabilities_in_any_company(n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes], y[y < n_classes]
     clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, random_state=0)

@@ -102,7 +102,7 @@ def variants(**params):
     yield TanhClassifier(30, alpha=1.0, feature_weights=None, **params)
     yield TanhClassifier(30, alpha="loo", feature_weights=None, random_state=0, **params)
     yield RBFRegressor(10, selection="random", **params)
-    yield RBFRegressor(kernel="triangular", radius=1.0, alpha="loo", uncertainty=True, **params)
+    yield RBFRegressor(kernel="triangular", radius=10.0, alpha="loo", uncertainty=True, **params)
     yield TanhRegressor(30, alpha=1.0, feature_weights=None, **params)
     yield TanhRegressor(30, alpha="loo", uncertainty=True, feature_weights=None, **params)
     for weights in ("class_informed", "constrained"):

@@ -32,9 +32,11 @@ def test_a_saved_model(tmp_path, capsys):
     header = tmp_path / "iris-10.h"
     main(["export", save(tmp_path, MODEL), "--c", str(header)])
     assert header.read_text() == to_c(MODEL, "iris_10")
-    # Units, readout, intercept, labels of the units, classes; weights of the features.
-    size = 10 * 4 * 4 + 10 * 3 * 4 + 3 * 4 + 10 + 3 * 4
+    # Units, readout, intercept, classes; weights of the features.
+    size = 10 * 4 * 4 + 10 * 3 * 4 + 3 * 4 + 3 * 4
     size += 0 if MODEL.feature_weights_ is None else 4 * 4
+    if MODEL.kernel_ == "triangular":  # labels of the units, scores of the classes
+        size += 10 + 3 * 3 * 4
     assert capsys.readouterr().out == f"{header}: {size} bytes of constants; call iris_10_predict\n"
 
 

@@ -81,10 +81,10 @@ def test_classifiers_answer_as_they_do(model, dtype):
 
 
 @pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
-@pytest.mark.parametrize("final", [None, TanhClassifier(50, alpha=0.1, random_state=0)])
+@pytest.mark.parametrize("final", [None, TanhClassifier(200, alpha=0.1, random_state=0)])
 def test_mixtures_of_classifiers(y, final):
     given = {"alpha": 0.1, "random_state": 0}
-    members = [("rbf", RBFClassifier(60, **given)), ("tanh", TanhClassifier(60, **given))]
+    members = [("rbf", RBFClassifier(20, **given)), ("tanh", TanhClassifier(20, **given))]
     model = MixtureClassifier(members, final_estimator=final).fit(X, y)
     assert len(model.weights_) == 2
     assert (model.final_weight_ > 0) == (final is not None)
@@ -95,20 +95,23 @@ def test_mixtures_of_classifiers(y, final):
     )
 
 
-@pytest.mark.parametrize("final", [None, TanhRegressor(50, alpha=0.1, random_state=0)])
+@pytest.mark.parametrize("final", [None, TanhRegressor(200, alpha=0.1, random_state=0)])
 def test_mixtures_of_regressors(final):
     given = {"alpha": 0.1, "random_state": 0}
-    members = [("rbf", RBFRegressor(60, **given)), ("tanh", TanhRegressor(60, **given))]
+    members = [("rbf", RBFRegressor(20, **given)), ("tanh", TanhRegressor(20, **given))]
     y = np.column_stack([Y, 100 + X[:, 20]])
     model = MixtureRegressor(members, final_estimator=final).fit(X, y)
     assert (model.final_weight_ > 0) == (final is not None)
     np.testing.assert_allclose(answers(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
-def test_rows_outside_every_unit_get_the_nearest_centre(kernel):
+@pytest.mark.parametrize(
+    ("readout", "kernel", "radius"),
+    [("ridge", "triangular", 45.0), ("none", "triangular", 45.0), ("none", "gaussian", 10.0)],
+)
+def test_rows_that_no_unit_covers_get_the_nearest_centre(readout, kernel, radius):
     """A Gaussian is 0 far enough away, too: in float32."""
-    narrow = NARROW | {"kernel": kernel, "radius": {"triangular": 45.0, "gaussian": 10.0}[kernel]}
+    narrow = NARROW | {"kernel": kernel, "radius": radius, "readout": readout}
     model = RBFClassifier(100, random_state=0, **narrow).fit(X.astype(np.float32), Y)
     rows = X_NEW.astype(np.float32)
     is_outside = outside(model, rows)
@@ -117,6 +120,18 @@ def test_rows_outside_every_unit_get_the_nearest_centre(kernel):
     label = answers(model, rows)["label"]
     np.testing.assert_array_equal(label[is_outside], model.center_labels_[nearest][is_outside])
     np.testing.assert_array_equal(label, model.predict(rows))
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
+def test_units_without_an_edge_fade_to_the_intercept(kernel):
+    """Wherever an engine rounds an activation to 0."""
+    narrow = NARROW | {"kernel": kernel, "radius": 2.0}
+    model = RBFClassifier(100, random_state=0, **narrow).fit(X.astype(np.float32), Y)
+    far = X_NEW.astype(np.float32) + np.linspace(0, 50, len(X_NEW), dtype=np.float32)[:, None]
+    scores = answers(model, far, options={"raw_scores": True})["scores"]
+    np.testing.assert_allclose(scores, model.decision_function(far), rtol=0, atol=1e-5)
+    intercept = np.tile(model.readout_intercept_, (20, 1))
+    np.testing.assert_allclose(scores[-20:], intercept, rtol=0, atol=1e-5)
 
 
 def test_rows_outside_a_layer_that_was_given_get_the_intercept():

@@ -7,9 +7,9 @@ from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer, rounded
 from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits
 from sklearn_fsvc._src.readouts.held_out import Trials, train_held_out
+from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import draw
-from sklearn_fsvc._src.readouts.unseen import Unseen
+from sklearn_fsvc._src.readouts.sample import draw, rows_in
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc.engines import get_engine
@@ -36,13 +36,15 @@ def test_the_dual_has_the_solution_of_the_statistics(samples, layer, alpha):
     job = Job(JIT)
     (statistics,) = gather(job, [layer], samples)
     sample = draw(job, samples)
-    theirs, ours = Unseen(job, layer, sample, statistics), Unseen(job, layer, sample)
+    theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
     expected = statistics.solve(alpha, also=theirs.take)
-    found, scored = gather_rows(job, layer, samples).solve_well(alpha)
-    ours.score(scored)
+    found, dual = gather_rows(job, layer, samples).solve_well(alpha)
+    ours.of_dual(dual, *rows_in(job, samples, sample))
     np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(ours.found[120][0], theirs.found[120][0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        ours.left_out().scores, theirs.left_out().scores, rtol=1e-6, atol=1e-6
+    )
 
 
 def test_the_penalty_is_that_of_the_statistics(samples, layer):
@@ -67,7 +69,8 @@ def test_no_factor_is_larger_than_the_rows(monkeypatch, rng, estimator):
 
 
 def test_equations_that_rounding_rivals_are_left_to_the_statistics(rng):
-    few = FewRows(rng.normal(size=(20, 60)), np.zeros(60), rng.normal(size=(20, 2)), np.ones(20))
+    H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
+    few = FewRows(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
     assert few.solve_well(1e-14) == (None, None)
     assert few.error(1e-14, [np.arange(5)]) == np.inf
 
@@ -76,5 +79,5 @@ def test_it_is_for_few_rows_in_floats_that_have_room(samples, layer):
     job = Job(JIT)
     assert suits(job, layer, samples)
     assert not suits(Job(JIT, max_memory=100_000), layer, samples)
-    assert not suits(job, layer.part(slice(60)), samples)
+    assert not suits(job, layer.part(slice(49)), samples)
     assert not suits(job, rounded(layer, 8), samples)

@@ -51,8 +51,12 @@ def naive_deviations(model, X, Y, new, weight=None):
     scale = np.sqrt(np.average((Y - mean_y) ** 2, axis=0, weights=w))
     H, Z, alpha = naive.of_model(model, X), (Y - mean_y) / scale, model.alpha_
     W, b = naive.ridge(H, Z, alpha, w)
-    left = Z - without_each_row(H, Z, alpha, w)
-    noise = np.sqrt(np.average((Z - H @ W.T - b) * left, axis=0, weights=w))
+    residual, left = Z - H @ W.T - b, Z - without_each_row(H, Z, alpha, w)
+    remainder = residual / left  # 1 - leverage, the same for all outputs
+    noise = (w[:, None] * remainder * residual**2).sum(axis=0) / (w[:, None] * remainder**2).sum(
+        axis=0
+    )
+    noise = np.sqrt(noise)
     mean = np.average(H, axis=0, weights=w)
     A = (w[:, None] * (H - mean)).T @ (H - mean) + alpha * np.eye(H.shape[1])
     D = naive.of_model(model, new) - mean

@@ -14,10 +14,10 @@ from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.readouts import sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import Sample, draw
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.readouts.unseen import Unseen
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
@@ -230,11 +230,11 @@ def test_rows_are_scored_without_themselves_and_their_like(
         job = Job(engine)
         (statistics,) = gather(job, [layer], samples, dtype=dtype)
         sample = draw(job, samples)
-        unseen = Unseen(job, layer, sample, statistics)
-        statistics.solve(alpha, also=unseen.take)
-        by_size = Unseen(job, layer, sample, statistics)
+        loo = SampledLOO(job, layer, sample, statistics)
+        statistics.solve(alpha, also=loo.take)
+        by_size = SampledLOO(job, layer, sample, statistics)
         statistics.solve_leading(alpha, [4, n_units], by_size.take)
-    for found, sizes in ((unseen.found, [n_units]), (by_size.found, [4, n_units])):
+    for found, sizes in ((loo.found, [n_units]), (by_size.found, [4, n_units])):
         assert list(found) == sizes
         for size in sizes:
             first = layer.part(slice(size))
@@ -244,7 +244,7 @@ def test_rows_are_scored_without_themselves_and_their_like(
                 W, b = naive.ridge(H[others], Y[others], alpha, weight[others])
                 own = naive.hidden(first, row[None])[0]
                 np.testing.assert_allclose(
-                    found[size][0][i], W @ own + b, atol=10 * np.finfo(dtype).eps
+                    found[size].scores[i], W @ own + b, atol=10 * np.finfo(dtype).eps
                 )
 
 

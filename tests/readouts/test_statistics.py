@@ -342,7 +342,7 @@ def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
     s = statistics(H, Y, engine=engine)
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
     dtypes = []
-    also = (lambda whiten, half: dtypes.append(half.dtype)) if beside else None
+    also = (lambda whiten, half, alpha: dtypes.append(half.dtype)) if beside else None
     found = engine.to_host(s.solve(alpha, also=also).W)
     s.room = 0
     expected = engine.to_host(s.solve(alpha).W)

@@ -57,14 +57,14 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     intercept_ : ndarray of shape (n_scores,)
         What is added to the scores of the members: 0.
     final_estimator_ : estimator or None
-        The final network, where it has a weight. Its features are those of X and the scores.
+        The final network, where it gains enough. Its features are those of X and the scores.
     final_weight_ : float
         Its weight between 0 and 1, where the mixture has the rest.
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` but those that are "drop": the mean over
         rows of ``|y - score|^2``, by the rows that the weights were found by.
     loo_error_ : float
-        That of all networks together.
+        That of all networks together. With a final network, it is the error without a fold.
     temperature_ : float or ndarray of shape (n_outputs,)
         Probabilities are a softmax of decision values divided by it.
     classes_ : ndarray of shape (n_classes,), or list of ndarray

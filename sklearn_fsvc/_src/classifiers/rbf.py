@@ -182,10 +182,14 @@ default="auto"
 
     Notes
     -----
-    A row outside every triangle has no activation; it is given the class of the nearest
-    centre, whose score is 1 and that of other classes 0 (of two classes, the one score is 1 or
-    -1). The classes of the centres of a given `layer` are not known; then the scores of such a
-    row are the intercepts.
+    A triangle covers samples up to 2.5066 radii from its centre. A sample that no triangle covers
+    has no activation; its class is that of the nearest centre. With the readouts "lms" and
+    "none" the score of that class is 1 and that of others 0 (of two classes, the one score is
+    1 or -1), also where another kernel is rounded to 0. With "ridge" and "softmax" such targets
+    t are shrunk to the intercept b by `alpha_`, ``b + (t - b) / (1 + alpha)``, as a ridge does
+    with the target of a sample that alone activates a unit; probabilities are calibrated with
+    them. The classes of the centres of a given `layer` are not known; then the scores of such a
+    sample are the intercepts, and so they are where a kernel without an edge is rounded to 0.
 
     What is "auto" is found with small networks, of 450 units up to 4000 rows and of 800 at most,
     on 6000 rows at most, a sixth of which is held out: first the feature weights, then kernel and

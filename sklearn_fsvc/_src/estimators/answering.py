@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..readouts.uncovered import score_uncovered
 from ..rows.fold import part_of, shares_of, side_by_side
 from ..rows.job import Job
 from ..rows.out import write
@@ -49,14 +50,14 @@ class Question:
             return share.start + self._share(job, part_of(X, share), share, lock, consume, also)
 
         found = side_by_side(self.job, shares_of(self.job.engine.team, len(X)), answer)
-        outside = np.concatenate(found)
-        if len(outside):
-            answer_outside(self.job, self.layer, X, outside, self.parts.targets_of_units, consume)
+        score_uncovered(
+            self.job, self.layer, X, np.concatenate(found), self.parts.nearest_scores, consume
+        )
 
     def _share(self, job, X, share, lock, consume, also):
-        """`scores` of a share of the rows; those of them that no unit answers."""
-        may_be_outside = self.parts.units.rows is not None
-        readout = self.parts.readout.at_work(job.engine, self.layer.hidden_dtype, may_be_outside)
+        """`scores` of a share of the rows; those of them that no unit covers, if they matter."""
+        finds_uncovered = self.parts.nearest_scores is not None
+        readout = self.parts.readout.at_work(job.engine, self.layer.hidden_dtype, finds_uncovered)
         others = _NOTHING if also is None else also(job)
 
         def take(part, H):
@@ -69,7 +70,7 @@ class Question:
 
         row_bytes = readout.row_bytes + others.row_bytes
         stream(job, self.layer, X, Consumer(take, others.fixed_bytes, row_bytes))
-        return readout.outside
+        return readout.uncovered
 
 
 class Answers:
@@ -95,28 +96,3 @@ class Answers:
 def as_list(answers):
     """Return a list of the answers; of several outputs there is one already."""
     return answers if isinstance(answers, list) else [answers]
-
-
-def answer_outside(job, layer, X, rows, targets, consume):
-    """Call ``consume(rows, scores)`` for rows that no unit answers: the nearest one does.
-
-    `targets` are the scores (n_units, n_scores) of the units' own rows; None where no row is
-    outside, or they are not known.
-    """
-    if targets is None:
-        return
-
-    def answer(rows, units):
-        consume(rows, targets[units])
-
-    stream_nearest(job, layer, X, rows, answer, 24 * targets.shape[1])
-
-
-def stream_nearest(job, layer, X, rows, take, row_bytes=0):
-    """``take(rows, units)`` with the nearest unit of each of some rows."""
-
-    def nearest(part, D):
-        take(rows[part], job.engine.to_host(D.argmin(axis=1)))
-
-    if len(rows):
-        stream(job, layer.distances, X, Consumer(nearest, row_bytes=24 + row_bytes), rows)

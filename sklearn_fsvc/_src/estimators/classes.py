@@ -13,7 +13,6 @@ from ..columns import why_missing
 from ..parameters import is_word
 from ..rows.out import check_holds, check_out
 from ..rows.samples import Samples
-from .answering import answer_outside
 from .labels import Labels
 from .parts import Task, generator
 from .targets import row_weights
@@ -148,9 +147,11 @@ class Classes(Task):
     def of_rows(self, samples, rows):
         return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
 
-    def of_units(self, units):
-        own = units.found["center_labels_"]
-        return own, self.labels.scores_of(self.targets_of(own).matrix())
+    def center_targets(self, units):
+        return units.found["center_labels_"]
+
+    def center_outputs(self, units):
+        return self.targets_of(self.center_targets(units)).matrix()
 
     def targets_of(self, y):
         """Targets of labels (rows,) or (rows, n_outputs) that all are known."""
@@ -167,28 +168,15 @@ class Classes(Task):
         return np.sort(random.choice(present, most, replace=False, shuffle=False))
 
     def left_out(self, training, chosen, rows):
-        samples, scores = training.samples, self.labels.scores_of(chosen.scores)
-
-        def answer(numbers, answers):
-            scores[numbers if rows is None else np.searchsorted(rows, numbers)] = answers
-
-        own = training.targets_of_units
-        answer_outside(training.job, training.layer, samples.X, chosen.outside, own, answer)
-        of = slice(None) if rows is None else rows
+        samples, of = training.samples, slice(None) if rows is None else rows
         codes, weight = samples.targets.all_codes[of], samples.weight_of(of)
+        scores = self.labels.scores_of(chosen.scores)
         return {"temperature_": self.labels.temperatures(scores, codes, weight)}
 
-    def calibrated(self, unseen, n_units, targets_of_units):
-        scores, outside = unseen.found[n_units]
-        scores = self.labels.scores_of(scores)
-
-        def answer(numbers, answers):
-            scores[numbers] = answers
-
-        sample, layer = unseen.sample, unseen.layer.part(slice(n_units))
-        answer_outside(unseen.job, layer, sample.rows.X, outside, targets_of_units, answer)
-        found = self.labels.temperatures_of(scores, sample.rows.sums, sample.prior_rows)
-        return {"temperature_": found}
+    def calibrated(self, left_out, sample):
+        scores = self.labels.scores_of(left_out.scores)
+        sums = sample.rows.sums * left_out.is_known[:, None]
+        return {"temperature_": self.labels.temperatures_of(scores, sums, sample.prior_rows)}
 
     def uncalibrated(self):
         none = np.empty((0, sum(len(classes) for classes in self.labels.each)))

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..parameters import check_count
+from ..readouts.uncovered import find_nearest_units
 from ..rows.streaming import Consumer, stream
-from .answering import stream_nearest
 from .turns import of_one_state
 
 
@@ -140,7 +140,7 @@ class _Explainer:
         readout, engine = self._parts.readout, self._job.engine
         W, dtype = readout.coef, self._layer.hidden_dtype
         self._intercept = readout.intercept
-        self._readout = readout.at_work(engine, dtype, self._parts.units.rows is not None)
+        self._readout = readout.at_work(engine, dtype, self._parts.nearest_scores is not None)
         # In units of their own: coefficients of any size are multiplied in the dtype of H.
         self._unit = np.abs(W).max(axis=1).astype(np.float64)
         self._unit[self._unit == 0] = 1.0
@@ -152,12 +152,13 @@ class _Explainer:
 
     def explanation(self):
         stream(self._job, self._layer, self._X, self._consumer())
-        outside = self._readout.outside
-        stream_nearest(self._job, self._layer, self._X, outside, self._take_nearest)
+        find_nearest_units(
+            self._job, self._layer, self._X, self._readout.uncovered, self._take_nearest
+        )
         units, of_rows = self._units, self._parts.units.rows
         support = targets = None
         if of_rows is not None:
-            own, _ = self._parts.task.of_units(self._parts.units)
+            own = self._parts.task.center_targets(self._parts.units)
             of_centers = np.reshape(own, (len(own), -1))
             support, targets = of_rows[units], of_centers[:, self._output][units]
         return Explanation(
@@ -196,8 +197,8 @@ class _Explainer:
         return columns, signs
 
     def _take_nearest(self, rows, units):
-        """Rows that no unit is active for: all is said by the nearest one."""
-        scores = self._parts.targets_of_units[units]
+        """Rows that no unit covers: the nearest unit contributes the whole score."""
+        scores = self._parts.nearest_scores[units]
         columns, signs = self._decide(rows, scores)
         self._units[rows, 0] = units
         for what in (self._contributions, self._rest, self._of_intercept):

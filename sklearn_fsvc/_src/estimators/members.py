@@ -14,9 +14,9 @@ from ..callbacks import hearing
 from ..engines import get_engine
 from ..engines.host import host_memory
 from ..parameters import check_level, is_word
+from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
-from ..readouts.unseen import Unseen
 from ..rows.job import Job
 from ..rows.samples import Samples
 from ..rows.sources import InMemory, Source
@@ -24,6 +24,7 @@ from ..rows.streaming import n_synapses, suited
 from ..rows.tiling import parse_memory
 from ..units.automatic import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
 from .parts import Part, parts_of
+from .readouts import nearest_outputs
 
 # What all members have, and the mixture sets where a member leaves it as it is by default.
 _SHARED = ("device", "max_memory", "verbose")
@@ -182,18 +183,21 @@ class TrainingSet:
     samples: Samples
     y: Any  # of the same rows, as an estimator takes it
     sample: Sample  # some of the rows
+    folds: Any = None  # of the rows of the sample; None for none
 
     def fit(self, network, heard, shared):
-        """Fit a network; return its scores (n_rows, n_outputs) of the sample, unseen.
+        """Fit a network; return its leave-one-out scores of the sample, a `LeftOut`.
 
         What networks have `shared` is not found again, and what this one finds is added. Callbacks
         hear of it as of the task `heard`.
         """
-        network.sample, network.shared = self.sample, shared
+        given = {"sample": self.sample, "shared": shared, "folds": self.folds}
+        vars(network).update(given)
         with hearing(heard.context, network):
             network.fit(self.samples.X, self.y, self.samples.weight)
-        del network.sample, network.shared
-        found = vars(network).pop("unseen_", None)
+        for name in given:
+            delattr(network, name)
+        found = vars(network).pop("left_out_", None)
         return self._left_out(network) if found is None else found
 
     def _left_out(self, network):
@@ -206,9 +210,10 @@ class TrainingSet:
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
             (statistics,) = gather(job, [layer], samples)
-            unseen = Unseen(job, layer, self.sample, statistics)
-            statistics.solve(network.alpha_, is_last=True, also=unseen.take)
-        return unseen.found[layer.n_units][0]
+            loo = SampledLOO(job, layer, self.sample, statistics, self.folds)
+            solution = statistics.solve(network.alpha_, is_last=True, also=loo.take)
+            b = job.engine.to_host(solution.b)
+            return loo.left_out(nearest_outputs(parts.units, parts.task, b, network.alpha_))
 
 
 def _are_a_table(samples):

@@ -12,6 +12,10 @@ from .parts import Part
 
 # Scores of all members by which weights are found.
 _SCORES = 2**19
+# Rows of a fold, and folds at least and at most. What the scores of folds tell of the targets in
+# them falls with their rows: below 300 a final network learned noise (24 problems of no or weak
+# signal); with few folds the readouts see fewer rows than the final ones.
+_FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS = 400, 2, 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,6 +24,7 @@ class Mixing(Part, ABC):
 
     n_judges: int = 2**10  # rows by which weights are found, at most: a few numbers need no more
     n_trained_on: int = 2**13  # rows that a final network is trained on, which are judges, too
+    min_gain: float = 1.0  # standard errors by which a final network must lower the squared error
     attributes: ClassVar = (
         "weights_", "intercept_", "final_weight_", "loo_errors_", "loo_error_",
     )  # fmt: skip
@@ -47,12 +52,14 @@ class Mixing(Part, ABC):
         most = self.n_trained_on if has_final else self.n_judges
         return min(most, max(1, _SCORES // (n_members * n_outputs)))
 
-    def mixed(self, task, each, sample):
-        """Return networks `Mixed` by their scores (n_members, n_rows, n_outputs) of a sample."""
-        Y, weight = sample.mean, sample.rows.weight
+    def mixed(self, task, left_out, sample):
+        """Return networks `Mixed` by the `LeftOut` scores of each for a sample."""
+        Y, weight, each = sample.mean, sample.rows.weight, np.stack([e.scores for e in left_out])
         weights = self.weights(task, each, Y, weight)
-        errors = squared_errors(each, Y, weight)
-        return Mixed(weights, errors, Y, weight, np.tensordot(weights, each, 1))
+        errors, of_folds = squared_errors(each, Y, weight), None
+        if left_out[0].fold_scores is not None:
+            of_folds = np.tensordot(weights, np.stack([e.fold_scores for e in left_out]), 1)
+        return Mixed(weights, errors, Y, weight, np.tensordot(weights, each, 1), of_folds)
 
     def widened(self, task, X, scores):
         """Return rows with scores, as of `as_features`, beside their features."""
@@ -106,7 +113,8 @@ class Mixed:
     errors: np.ndarray  # (n_members,): mean squared errors of the members
     Y: np.ndarray  # (n_rows, n_outputs)
     weight: np.ndarray  # (n_rows,): of the rows
-    scores: np.ndarray  # (n_rows, n_outputs): of all networks together
+    scores: np.ndarray  # (n_rows, n_outputs): of all networks together, leave-one-out
+    fold_scores: Any = None  # the same without all rows of a row's fold, for a final network
     final: Any = None  # the final network
     share: float = 0.0  # its weight, where the members' has the rest of 1
 
@@ -120,20 +128,34 @@ class Mixed:
         """Whether no output is the same for all rows, such as a class that the sample lacks."""
         return bool(np.ptp(self.Y, axis=0).all())
 
-    def with_final(self, final, rows, scores):
+    def with_final(self, final, rows, scores, min_gain):
         """Return what is mixed with a final network, by its scores of some rows, if they gain.
 
-        By squared errors, of classes, too: the score that one row has without itself is a feature
-        of another in which the first had a part, so that the final network errs on each row a bit
-        more than on new ones. Log-loss counts that for too much.
+        Both are scores without a row's fold, and their squared errors are compared, of classes,
+        too. A final network that gains no more than chance might is left out.
         """
-        Y, weight, each = self.Y[rows], self.weight[rows], np.stack([self.scores[rows], scores])
-        before, beside = by_squared_error(each, Y, weight)
-        share = float(beside / (before + beside))
-        if not share:
+        Y, weight, before = self.Y[rows], self.weight[rows], self.fold_scores[rows]
+        share, own = by_squared_error(np.stack([before, scores]), Y, weight)[::-1]
+        share = float(share / (share + own))
+        scores = (1 - share) * before + share * scores
+        gain = np.square(Y - before).sum(axis=1) - np.square(Y - scores).sum(axis=1)
+        if not exceeds(gain, weight, min_gain):
             return self
-        scores = (1 - share) * each[0] + share * each[1]
         return replace(self, Y=Y, weight=weight, scores=scores, final=final, share=share)
+
+
+def folds_of(sample):
+    """Return the fold of each row of a sample, whose rows are in random order."""
+    n_rows = len(sample.mean)
+    n_folds = int(np.clip(n_rows // _FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS))
+    return np.arange(n_rows) * n_folds // n_rows
+
+
+def exceeds(values, weight, n_errors):
+    """Return whether the weighted mean of values is above 0 by so many of its standard errors."""
+    share = weight / weight.sum()
+    mean = share @ values
+    return bool(mean > n_errors * np.sqrt(share**2 @ (values - mean) ** 2))
 
 
 def answers_of(task, scores):

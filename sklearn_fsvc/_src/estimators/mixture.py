@@ -4,8 +4,9 @@ The weights, of 0 or more, are found by the scores that each network gives to ro
 themselves: of stacking (D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996,
 "Stacked regressions") without folds, since a ridge readout knows these scores in closed form.
 
-One more network may see rows with these scores beside their features, as a final estimator of
-scikit-learn's stacking with ``passthrough=True``. It corrects what the sum gets wrong.
+One more network may see rows with such scores beside their features, as a final estimator of
+scikit-learn's stacking with ``passthrough=True``. It corrects what the sum gets wrong. Its scores
+come from folds, as they do there: also in closed form, from blocks of the hat matrix.
 
 `Mixture` is what users ask; `MixtureParts` says how it is fitted, `MixtureQuestion` how it answers.
 """
@@ -31,7 +32,7 @@ from ..rows.streaming import n_synapses, row_blocks, take_rows
 from ..rows.validation import check_rows, to_host
 from .answering import Answers, as_list
 from .members import Members, TrainingSet
-from .mixing import Mixing, answers_of
+from .mixing import Mixing, answers_of, folds_of
 from .network import clean, keep, score_of
 from .parts import Task
 from .state import Versioned
@@ -224,8 +225,8 @@ class MixtureParts:
         rows = self._training_set(samples, y, len(pairs), final is not None)
         self.members.leave_memory(pairs, final, rows)
         shared = {}
-        scores = [rows.fit(member, heard.part(name), shared) for name, member in pairs]
-        mixed = self.mixing.mixed(task, np.stack(scores), rows.sample)
+        left_out = [rows.fit(member, heard.part(name), shared) for name, member in pairs]
+        mixed = self.mixing.mixed(task, left_out, rows.sample)
         if final is not None and mixed.has_all_outputs:
             self.members.give_penalty(final, pairs)
             mixed = self._corrected(task, mixed, final, rows, heard.part("final"))
@@ -236,24 +237,30 @@ class MixtureParts:
     def _training_set(self, samples, y, n_members, has_final):
         n_rows = self.mixing.n_rows(n_members, samples.targets.n_outputs, has_final)
         with self.members.job(samples.X) as job:
-            return TrainingSet(samples, y, draw(job, samples, n_rows=n_rows))
+            sample = draw(job, samples, n_rows=n_rows)
+        return TrainingSet(samples, y, sample, folds_of(sample) if has_final else None)
 
     def _corrected(self, task, mixed, final, rows, heard):
         """What is mixed with a final network, which is fitted to the rows of the sample.
 
-        It sees scores of rows without themselves, as it will see those of new rows.
+        Beside the features it gets the scores of readouts that were trained without a row's fold.
+        Scores without the row alone would tell its target: they are those of all rows less what the
+        row itself added, which the network can find out from the others.
         """
         with self.members.job(rows.samples.X) as job:
             numbers, at = rows_in(job, rows.samples, rows.sample)
             X = np.asarray(to_host(take_rows(rows.samples.X, numbers)))
-            X = self.mixing.widened(task, X, answers_of(task, mixed.scores)[at])
+            X = self.mixing.widened(task, X, answers_of(task, mixed.fold_scores)[at])
             samples = rows.samples.with_rows(X, numbers)
             sample = draw(job, samples, n_rows=len(numbers))
-        unseen = TrainingSet(samples, rows.y[numbers], sample).fit(final, heard, {})
         # Rows are equal if they were before, and are now in another order.
         judged, first = np.unique(at, return_index=True)
         there, places = sample.find(exact_hashes(X[first]))
-        return mixed.with_final(final, judged[there], unseen[places])
+        folds = np.empty(len(places), int)
+        folds[places] = rows.folds[judged[there]]
+        left_out = TrainingSet(samples, rows.y[numbers], sample, folds).fit(final, heard, {})
+        scores = left_out.fold_scores[places]
+        return mixed.with_final(final, judged[there], scores, self.mixing.min_gain)
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,9 +123,8 @@ class Numbers(Task):
         numbers = samples.targets.numbers(rows)
         return {"center_targets_": numbers.reshape(len(numbers), *self.mean.shape)}
 
-    def of_units(self, units):
-        own = units.found["center_targets_"]
-        return own, np.reshape(own, (len(own), -1))
+    def center_targets(self, units):
+        return units.found["center_targets_"]
 
     def left_out(self, training, chosen, rows):
         """The posterior on the host, with noise in the unit of y."""

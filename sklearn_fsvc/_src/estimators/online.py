@@ -19,18 +19,19 @@ from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parameters import AUTO, is_word, penalties
 from ..readouts.held_out import Trials, n_judges, search_penalty
+from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample, rows_for
 from ..readouts.solution import warn_of
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.stream import ImpossibleSums, Stream
 from ..readouts.sums import Sums, held_rows, n_parts
-from ..readouts.unseen import Unseen
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
 from ..rows.validation import to_host, validated
 from .network import with_rows
 from .parts import Parts, parts_of
+from .readouts import nearest_outputs
 from .turns import changed, copy_of
 
 # Rows that wait may take this part of the memory, and as many bytes as the sums, which come from
@@ -182,9 +183,10 @@ class _Summing:
             return total.solve(alpha), found | parts.task.uncalibrated()
         layer = suited(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
-            unseen = Unseen(job, layer, sample, total)
-            solution = total.solve(alpha, also=unseen.take)
-            found |= parts.task.calibrated(unseen, layer.n_units, parts.targets_of_units)
+            loo = SampledLOO(job, layer, sample, total)
+            solution = total.solve(alpha, also=loo.take)
+            nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
+            found |= parts.task.calibrated(loo.left_out(nearest), sample)
             return solution, found
 
 

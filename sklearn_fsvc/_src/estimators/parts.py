@@ -295,8 +295,8 @@ class Task(Part, ABC):
         """Return a fitted attribute: the y of the rows that units stand on."""
 
     @abstractmethod
-    def of_units(self, units: Units) -> tuple[Any, Any]:
-        """Return that attribute, and what it is in scores (n_units, n_scores)."""
+    def center_targets(self, units: Units) -> Any:
+        """Return that attribute."""
 
     def scored_rows(self, samples: Samples, random_state: Any) -> Any:
         """Return the rows whose scores without themselves are wanted, ascending; None for all."""
@@ -306,8 +306,15 @@ class Task(Part, ABC):
         """Return fitted attributes made of what leave-one-out gave."""
         return {}
 
-    def calibrated(self, unseen: Any, n_units: int, targets_of_units: Any) -> dict[str, Any]:
-        """Return fitted attributes made of the scores of a sample by the first units (`Unseen`)."""
+    def center_outputs(self, units: Units) -> Any:
+        """Return the outputs (n_units, n_outputs) of a perfect readout for the units' own samples.
+
+        They serve samples that no unit covers; None where these get the intercept.
+        """
+        return None
+
+    def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
+        """Return fitted attributes made of the `LeftOut` scores of a `Sample`."""
         return {}
 
     def uncalibrated(self) -> dict[str, Any]:
@@ -366,9 +373,16 @@ class Readout(Part, ABC):
     def intercept(self) -> np.ndarray:
         return self.found["readout_intercept_"]
 
-    def at_work(self, engine: Any, dtype: Any, may_be_outside: bool) -> LinearReadout:
+    def nearest_scores(self, units: Units, task: Task) -> Any:
+        """Return scores (n_units, n_scores) of samples that no unit covers, by their nearest unit.
+
+        None where such samples get the intercept, as the formula has it.
+        """
+        return None
+
+    def at_work(self, engine: Any, dtype: Any, finds_uncovered: bool) -> LinearReadout:
         """Return what turns tiles of H, of a dtype, into scores."""
-        return LinearReadout(engine, self.coef, self.intercept, dtype, may_be_outside)
+        return LinearReadout(engine, self.coef, self.intercept, dtype, finds_uncovered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,11 +399,6 @@ class Training:
     def layer(self) -> Any:
         """Return the layer as it meets the rows."""
         return suited(self.units.layer, self.samples.X)
-
-    @property
-    def targets_of_units(self) -> Any:
-        """Return those of `Parts`."""
-        return Parts(self.units, self.task).targets_of_units
 
     def rounded(self, bits: int | None) -> "Training":
         """Return the same with activations of so many bits, and trials of its own."""
@@ -421,13 +430,9 @@ class Parts:
         return found
 
     @cached_property
-    def targets_of_units(self) -> Any:
-        """Return the scores (n_units, n_scores) of the units' own rows.
-
-        They answer rows that no unit answers. None where there are none such, or the rows behind
-        the units are not known.
-        """
-        return None if self.units.rows is None else self.task.of_units(self.units)[1]
+    def nearest_scores(self) -> Any:
+        """Return those of `Readout` for these units."""
+        return self.readout.nearest_scores(self.units, self.task)
 
     def why_no_sums(self) -> str | None:
         """Return why rows cannot come one after the other, and what to do; None where they can."""

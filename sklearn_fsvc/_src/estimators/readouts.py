@@ -1,6 +1,7 @@
 """The readouts: ridge, softmax, and those of FSVC, LMS and one that is not trained."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,16 @@ from ..parameters import (
 )
 from ..readouts.dual import gather_rows, search_few, suits
 from ..readouts.held_out import scouted_alpha, train_held_out
+from ..readouts.leave_one_out import SampledLOO, search_loo_penalty
 from ..readouts.lms import LmsTrainer, untrained
 from ..readouts.press import choose_penalty
 from ..readouts.ridge import gather
-from ..readouts.sample import draw
+from ..readouts.sample import draw, rows_in
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.solution import Solution, warn_of
 from ..readouts.statistics import RidgeStatistics
-from ..readouts.unseen import Unseen, search_unseen
+from ..readouts.uncovered import shrink_to_intercept
 from ..rows.sources import Source
 from .parts import Readout, generator
 
@@ -49,8 +51,10 @@ class Linear(Readout):
     choices : tuple of str
         What `readout` may be; none where it is no parameter.
     sample : Sample or None
-        Rows that are given to calibrate by. Their scores, by a ridge that has not seen them, are
-        ``unseen_`` then: a mixture wants them.
+        Rows that are given to calibrate by. Their leave-one-out scores, a `LeftOut`, are
+        ``left_out_`` then: an ensemble wants them.
+    folds : ndarray of int or None
+        The fold of each row of that sample, for `LeftOut.fold_scores`.
     """
 
     alpha: Any
@@ -62,6 +66,7 @@ class Linear(Readout):
     random_state: Any = None
     choices: tuple[str, ...] = ()
     sample: Any = None
+    folds: Any = None
 
     def check(self, units, task):
         penalties(self.alpha)
@@ -89,6 +94,13 @@ class Linear(Readout):
         if "lms" in self.choices:
             found.setdefault("n_iter_", self.n_iter)
         return self.knowing(**found)
+
+    def nearest_scores(self, units, task):
+        outputs = _center_outputs(units, task)
+        if outputs is None:
+            return None
+        scores = task.labels.scores_of(outputs)
+        return shrink_to_intercept(scores, self.intercept, self.found["alpha_"])
 
     def _solved(self, training, solution, **found):
         warn_of(solution.problem)
@@ -154,7 +166,7 @@ class Ridge(Linear):
             found, statistics = train_held_out(job, layer, samples, random, training.trials)
             alpha = found.alpha
             if self.sample and len(samples.present) <= _MOST_LEFT_OUT:
-                alpha = search_unseen(job, layer, self.sample, statistics, alpha)
+                alpha = search_loo_penalty(job, layer, self.sample, statistics, alpha)
             alphas, is_chosen = (alpha,), False
         elif not (is_chosen or is_left_out):
             (statistics,) = gather(job, [layer], samples)
@@ -164,11 +176,11 @@ class Ridge(Linear):
         if not (task.wants_scores or self.sample):
             solution = statistics.solve(alphas[0], is_last=True)
             return self._solved(training, solution, alpha_=alphas[0])
-        unseen = Unseen(job, layer, self.sample or draw(job, samples), statistics)
-        solution = statistics.solve(alphas[0], is_last=True, also=unseen.take)
-        return self._solved(
-            training, solution, alpha_=alphas[0], **self._calibrated(training, unseen)
-        )
+        sample = self.sample or draw(job, samples)
+        loo = SampledLOO(job, layer, sample, statistics, self.folds)
+        solution = statistics.solve(alphas[0], is_last=True, also=loo.take)
+        found = self._calibrated(training, loo, solution, alphas[0])
+        return self._solved(training, solution, alpha_=alphas[0], **found)
 
     def _trained_on_few(self, training, alphas):
         """The readout by the dual equations; None where they are ill-conditioned."""
@@ -179,23 +191,26 @@ class Ridge(Linear):
                 few, generator(self.random_state), training.trials.first_alpha(training.layer)
             )
         alpha = alphas[0] if found is None else found.alpha
-        solution, scored = few.solve_well(alpha)
+        solution, dual = few.solve_well(alpha)
         if solution is None:
             return None
         if found is not None:
             training.trials.add(training.layer, found)
         if training.task.wants_scores or self.sample:
             job = training.job.reserving(2 * few.H.nbytes)
-            unseen = Unseen(job, training.layer, self.sample or draw(job, training.samples))
-            unseen.score(scored)
-            calibrated = self._calibrated(training, unseen)
+            sample = self.sample or draw(job, training.samples)
+            loo = SampledLOO(job, training.layer, sample, folds=self.folds)
+            loo.of_dual(dual, *rows_in(job, training.samples, sample))
+            calibrated = self._calibrated(training, loo, solution, alpha)
         return self._solved(training, solution, alpha_=alpha, **calibrated)
 
-    def _calibrated(self, training, unseen):
-        """Fitted attributes made of the scores of rows that the readout has not seen."""
-        n_units = training.layer.n_units
-        found = training.task.calibrated(unseen, n_units, training.targets_of_units)
-        return found | ({"unseen_": unseen.found[n_units][0]} if self.sample else {})
+    def _calibrated(self, training, loo, solution, alpha):
+        """Fitted attributes made of leave-one-out scores."""
+        engine, units, task = training.job.engine, training.units, training.task
+        nearest = nearest_outputs(units, task, engine.to_host(solution.b), alpha)
+        left_out = loo.left_out(nearest)
+        found = task.calibrated(left_out, loo.sample)
+        return found | ({"left_out_": left_out} if self.sample else {})
 
     def _left_out(self, training, alphas):
         """The readout with the penalty of the least leave-one-out error."""
@@ -205,7 +220,7 @@ class Ridge(Linear):
             start = generator(random_state), training.trials.first_alpha(training.layer)
         chosen = choose_penalty(
             training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
-            rows, start,
+            rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
         return self._solved(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
@@ -267,6 +282,10 @@ class Softmax(Linear):
 class Untrained(Linear):
     """Each unit answers as the row that it stands on."""
 
+    def nearest_scores(self, units, task):
+        """Return the targets of each unit's own sample: FSVC's rule, for units of any kernel."""
+        return task.labels.scores_of(task.center_outputs(units))
+
     def check(self, units, task):
         super().check(units, task)
         way = units.feature_weights
@@ -320,6 +339,19 @@ class Lms(Untrained):
             f"learning_rate={self.learning_rate!r} makes the LMS readout diverge; lower it, "
             'or use learning_rate="auto".'
         )
+
+
+def nearest_outputs(units, task, intercept, alpha):
+    """Outputs (n_units, n_outputs) of a ridge for samples that no unit covers, by the nearest unit.
+
+    None where these get the intercept: in regression, and of units that reach everywhere.
+    """
+    outputs = _center_outputs(units, task)
+    return None if outputs is None else shrink_to_intercept(outputs, intercept, alpha)
+
+
+def _center_outputs(units, task):
+    return task.center_outputs(units) if units.rows is not None and units.layer.has_edge else None
 
 
 def bits_that_gain(training):

@@ -8,6 +8,7 @@ from sklearn.base import is_classifier
 
 from ..estimators.parts import layer_of, parts_of
 from ..formulas import EXP, IDENTITY, TANH, finite
+from ..readouts.uncovered import least_activity
 from ..version import __version__
 from .opened import opened
 from .tables import TEXT, Table, ctype_of, literal, table_of_labels
@@ -19,8 +20,8 @@ from .template import (
     MANHATTAN_OF_BYTES,
     MAP,
     OUTPUTS,
-    OUTSIDE,
     TERMS,
+    UNCOVERED,
     WATCH,
 )  # fmt: skip
 
@@ -103,7 +104,7 @@ class _Writer:
         self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
         self._real = layer.hidden_dtype
         self._parts = parts_of(network)
-        self._is_watching = self._parts.units.rows is not None
+        self._finds_uncovered = self._parts.nearest_scores is not None
         self._tables = []
         self._words = {
             "name": name, "guard": name.upper(), "version": __version__,
@@ -164,15 +165,15 @@ class _Writer:
         before, row = self._before()
         words = self._words | {
             "before": before, "add": self._add(row), "formula": self._formula(),
-            "scaled": self._scaled(), "watch": "", "outside": "",
+            "scaled": self._scaled(), "watch": "", "uncovered": "",
             "again": self._again(row), "sum_type": self._sum_type(),
             "function": f"{self._name}_scores",
             "what": "Scores of the classes; of two classes one, positive for the second.",
         }  # fmt: skip
         if not self._is_classifier:
             words |= {"function": f"{self._name}_predict", "what": "The predictions for a row."}
-        if self._is_watching:
-            words |= {"watch": WATCH, "outside": self._outside()}
+        if self._finds_uncovered:
+            words |= {"watch": WATCH, "uncovered": self._uncovered()}
         return OUTPUTS.substitute(words)
 
     def _sum_type(self):
@@ -183,7 +184,7 @@ class _Writer:
     def _before(self):
         """What is done before the units are met, and the name of the row that meets them."""
         lines, row = [], "x"
-        if self._is_watching:
+        if self._finds_uncovered:
             lines += ["int nearest = 0;", "{real} least = 0, activity = 0;"]
         step, arrival = "x[k]", self._arrival
         if np.any(arrival.shift):
@@ -281,19 +282,19 @@ class _Writer:
         self._table("intercept", network.readout_intercept_)
         return "total[o]" if unit is None else f"total[o] * {self._table('scale', unit)}[o]"
 
-    def _outside(self):
-        """What a row is answered with where no unit does."""
+    def _uncovered(self):
+        """The scores of a row that no unit covers: those of its nearest unit, by its class."""
         network = self._network
-        if not self._is_classifier:
-            target = f"{self._table('targets', self._parts.targets_of_units)}[{{}}]"
-            at = "nearest" if self._words["n_outputs"] == 1 else "nearest * {n_outputs} + o"
-            target = target.format(at.format_map(self._words))
-        else:
-            codes = np.searchsorted(network.classes_, network.center_labels_)
-            codes = self._table("labels", codes, np.min_scalar_type(len(network.classes_)))
-            is_binary = len(network.classes_) == 2
-            target = f"{codes}[nearest] ? 1 : -1" if is_binary else f"{codes}[nearest] == o"
-        return OUTSIDE.substitute(self._words, target=target)
+        codes = np.searchsorted(network.classes_, network.center_labels_)
+        # Each class has one row of scores, as all units of a class have the same.
+        _, first = np.unique(codes, return_index=True)
+        scores = np.zeros((len(network.classes_), self._words["n_outputs"]))
+        scores[codes[first]] = self._parts.nearest_scores[first]
+        codes = self._table("labels", codes, np.min_scalar_type(len(network.classes_)))
+        scores = self._table("nearest", scores, network.readout_intercept_.dtype)
+        at = f"{codes}[nearest] * {self._words['n_outputs']} + o"
+        least = self._number(least_activity(self._real))
+        return UNCOVERED.substitute(self._words, score=f"{scores}[{at}]", least=least)
 
     def _class(self):
         """The function that says which class it is."""

@@ -40,7 +40,7 @@ $again$formula        for (int o = 0; o < $n_outputs; o++)
 $watch    }
     for (int o = 0; o < $n_outputs; o++)
         y[o] = $scaled + ${name}_intercept[o];
-$outside}
+$uncovered}
 """)
 
 # A row through a linear map; infinity less infinity is as far away as infinity.
@@ -65,10 +65,10 @@ AGAIN = Template("""\
         }
 """)
 
-OUTSIDE = Template("""\
-    if (activity == 0) /* no unit answers: the nearest one's own row does */
+UNCOVERED = Template("""\
+    if (activity <= $least) /* no unit covers the row: the nearest one decides */
         for (int o = 0; o < $n_outputs; o++)
-            y[o] = $target;
+            y[o] = $score;
 """)
 
 WATCH = """\

@@ -5,7 +5,7 @@ For rows A = sqrt(w) (h - mean) and targets R = sqrt(w) (y - mean), one matrix i
 Gammerman, Vovk, ICML 1998). So the rows of H are kept here; they are less than H'H would be.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,8 +18,9 @@ from .held_out import n_judges, parts_to_hold_out, search, that_judge
 from .ridge import refuse
 from .solution import Solution
 
-# Rows for each unit up to which the dual takes less time, and rows at most.
-_PART, _MOST = 0.45, 4096
+# Rows for each unit up to which the dual takes less time, and rows at most; and rows up to which
+# either takes next to none, and the dual has more digits.
+_PART, _MOST, _FEW = 0.45, 4096, 1000
 # Numbers of a row that are there for each other row: products, a part of them, and a factor.
 _COPIES = 4
 
@@ -31,7 +32,7 @@ def suits(job, layer, samples):
     """
     n, m, engine = len(samples), layer.n_units, job.engine
     is_here = engine.xp is np and engine.team is None
-    is_few = n <= min(_PART * m, _MOST) and layer.steps is None
+    is_few = n <= max(min(_PART * m, _MOST), min(m, _FEW)) and layer.steps is None
     return is_here and is_few and 2 * 8 * n * (2 * m + _COPIES * n) <= job.memory_limit
 
 
@@ -48,10 +49,10 @@ def gather_rows(job, layer, samples):
         check_numbers(H.sum(axis=0), np)
     except NotNumbers:
         refuse(job, layer, samples.X, None)
-    origin = H.mean(axis=0)
+    origin, is_uncovered = H.mean(axis=0), ~H.any(axis=1)
     H -= origin
     weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
-    return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight)
+    return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 
 def search_few(few, random, start):
@@ -63,22 +64,59 @@ def search_few(few, random, start):
 
 
 @dataclass(frozen=True, eq=False)
-class _Dual:
+class Dual:
     """The equations of some rows, solved."""
 
-    alpha: float
-    factor: np.ndarray  # (n_rows, n_rows): L of ``L L' = A A' + alpha I``
-    half: np.ndarray  # (n_rows, n_outputs): ``L^-1 R``
+    # (n_rows, n_rows): L of ``L L' = A A' + alpha I + scale u u'``, where u is `root` as a unit
+    # vector. A'u = 0, so the last term changes no solution; it keeps u, in which nothing was
+    # learned, from hiding the rest of the inverse where alpha is small.
+    factor: np.ndarray
+    dual_coef: np.ndarray  # (n_rows, n_outputs): ``(A A' + alpha I)^-1 R``
     # (n_rows,): roots of the weights, and the weights as shares of their sum.
     root: np.ndarray
     share: np.ndarray
     mean: np.ndarray  # (n_outputs,): of Y
-    weights: np.ndarray  # (n_rows, n_outputs): what each row adds to W, times itself less the mean
+    of_u: float  # 1 / (alpha + scale): what the inverse does to u
+    is_uncovered: np.ndarray  # (n_rows,): whether H is 0
+
+    @property
+    def weights(self):
+        """What each row adds to W, times itself less the mean, (n_rows, n_outputs)."""
+        return self.root[:, None] * self.dual_coef
 
     @property
     def centred(self):
         """What each row adds to W, times itself."""
         return self.weights - np.outer(self.share, self.weights.sum(axis=0))
+
+    @at_most(1)
+    def left_out(self, rows, places, root):
+        """Return residuals of groups of equal rows, and their block of I - S, both by alpha.
+
+        With ``I - S = alpha (A A' + alpha I)^-1 - u u'`` and residuals of alpha times `dual_coef`,
+        alpha cancels: nothing is lost where it is small. (The dual form of PRESS, as of kernel
+        ridge regression and least-squares SVMs: G. C. Cawley and N. L. C. Talbot 2004, "Fast exact
+        leave-one-out cross-validation of sparse least-squares support vector machines".)
+
+        Parameters
+        ----------
+        rows, places : ndarray of int of shape (n,)
+            Rows, and the group that each is in.
+        root : ndarray of shape (n_groups, 1)
+            Square roots of the weights of the groups.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n_groups, n_outputs)
+            Times `root`.
+        remainder : ndarray of shape (n_groups, n_groups)
+        """
+        # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
+        E = np.zeros((len(self.root), len(root)), order="F")
+        E[rows, places] = self.root[rows] / root[places, 0]
+        residuals, u = HOST.cross(E, self.dual_coef), E.T @ np.sqrt(self.share)
+        HOST.solve_lower(self.factor, E)
+        return residuals, HOST.cross(E, E) - self.of_u * np.outer(u, u)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +129,11 @@ class FewRows:
     origin: np.ndarray  # (n_units,)
     Y: np.ndarray  # (n_rows, n_outputs)
     weight: np.ndarray  # (n_rows,)
+    is_uncovered: np.ndarray  # (n_rows,): whether H is 0
 
     def leading(self, n_units):
         """The first units alone."""
-        return FewRows(self.H[:, :n_units], self.origin[:n_units], self.Y, self.weight)
+        return replace(self, H=self.H[:, :n_units], origin=self.origin[:n_units])
 
     @cached_property
     def products(self):
@@ -105,7 +144,7 @@ class FewRows:
 
     @at_most(1)
     def _dual(self, rows, alpha):
-        """The `_Dual` of some rows; None where it is ill-conditioned."""
+        """The `Dual` of some rows; None where it is ill-conditioned."""
         weight = self.weight[rows]
         root, share = np.sqrt(weight), weight / weight.sum()
         K = self.products[np.ix_(rows, rows)]
@@ -117,44 +156,28 @@ class FewRows:
         # What rounding has made of an eigenvalue of 0.
         if not alpha > 2 * len(K) * np.finfo(float).eps * largest:
             return None
+        scale = largest / len(K)  # the mean of the eigenvalues
+        K += scale * np.sqrt(np.outer(share, share))
         K.flat[:: len(K) + 1] += alpha
         K = np.asfortranarray(K)
         mean = share @ self.Y[rows]
-        half = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
+        found = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
         if not HOST.factorise(K):
             return None
-        HOST.solve_lower(K, half)
-        found = half.copy(order="F")
+        HOST.solve_lower(K, found)
         HOST.solve_lower(K, found, transposed=True)
-        return _Dual(alpha, K, half, root, share, mean, root[:, None] * found)
+        of_u = 1 / (alpha + scale)
+        return Dual(K, found, root, share, mean, of_u, self.is_uncovered[rows])
 
     def solve_well(self, alpha):
-        """The readout of all rows, and what scores other rows; None where ill-conditioned.
-
-        Returns
-        -------
-        solution : Solution or None
-        scored : callable or None
-            ``scored(H)`` gives the scores (n_rows, n_outputs) of rows of H, and their leverages
-            (n_rows,) for a weight of 1: see `unseen.Unseen.score`.
-        """
+        """The readout of all rows, a `Solution`, and its `Dual`; None where ill-conditioned."""
         dual = self._dual(np.arange(len(self.H)), alpha)
         if dual is None:
             return None, None
         centre = HOST.cross(self.H, dual.share[:, None])[:, 0]
         W = HOST.cross(dual.centred, self.H)
-        solution = Solution(W, dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0])
-        return solution, lambda H: self._scored(dual, centre, H)
-
-    @at_most(1)
-    def _scored(self, dual, centre, H):
-        """Scores and leverages of rows: ``h' (A'A + alpha I)^-1 h`` by the identity above."""
-        own = H - (self.origin + centre)
-        A = dual.root[:, None] * (self.H - centre)
-        met = np.asfortranarray(HOST.multiply(A, own.T))
-        HOST.solve_lower(dual.factor, met)
-        leverage = (np.square(own).sum(axis=1) - np.square(met).sum(axis=0)) / dual.alpha
-        return HOST.cross(met, dual.half) + dual.mean, 1 / self.weight.sum() + leverage
+        b = dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0]
+        return Solution(W, b), dual
 
     def error(self, alpha, parts):
         """Mean of ``|y - score|^2`` over parts of the rows, each scored by all others.

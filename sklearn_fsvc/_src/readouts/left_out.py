@@ -7,24 +7,19 @@ import numpy as np
 
 from ..engines.algebra import HOST
 from ..engines.blas_threads import at_most
+from .leave_one_out import least_remainder, leave_out
 from .packed_symmetric import WIDTH
 from .posterior import Posterior
 from .statistics import RidgeStatistics
-
-# 1 - leverage under which a row is taken to be fitted exactly: nothing can be said of it
-# without it. Of the order of the rounding of a leverage.
-_LEAST = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 
 
 class PressScorer:
     """Scores of the training rows by readouts that have not seen them, for some penalties.
 
-    A row that is left out changes its own score alone, and by a known amount: with the
-    leverage ``s = w (1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` the score without
-    it is ``y - (y - score) / (1 - s)`` (the PRESS formula). Rows that are equal are one row
-    to the equations, of the sum of their weights and the mean of their targets: with these for w
-    and y it is the score without all of them. The hidden layer stays as it is, centres among
-    the rows too.
+    A row that is left out changes its own score alone, and by a known amount: see
+    `leave_one_out`. Rows that are equal are one row to the equations, of the sum of their weights
+    and the mean of their targets: with these for w and y it is the score without all of them. The
+    hidden layer stays as it is, centres among the rows too.
 
     Parameters
     ----------
@@ -32,16 +27,16 @@ class PressScorer:
         Of all rows.
     alphas : sequence of float
     dtype : dtype
-        Of H.
+        In which rows are whitened.
 
     Attributes
     ----------
     solutions : list of Solution
     errors : array of shape (n_alphas,)
-        See `PressResult`; of the rows so far.
-    noise : array of shape (n_alphas, n_outputs)
-        Mean over the rows so far of ``w e e_left``, of their residuals with and without
-        themselves: an estimate of the variance of the noise, see `posterior`.
+        See `PressResult`; of the rows so far. Infinite where the score of a row is not known.
+    noise, noise_weight : arrays of shape (n_alphas, n_outputs) and (n_alphas,)
+        Sums over the rows so far of ``w (1 - s) e^2``, of their residuals e, and of
+        ``w (1 - s)^2``: their quotient estimates the variance of the noise, see `posterior`.
     """
 
     def __init__(self, statistics, alphas, dtype):
@@ -51,10 +46,12 @@ class PressScorer:
             solutions, basis = _readouts_in(whitening, statistics, self.dtype)
             self.solutions += solutions
             self._bases.append(basis)
+        self.alphas = self.xp.asarray(np.array(alphas, np.float64))
         self._n, self._mean_y = statistics.n, statistics.y / statistics.n
         self._mean_h = statistics.mean.astype(dtype)
         self.errors = self.xp.zeros(len(alphas))
         self.noise = self.xp.zeros((len(alphas), len(statistics.y)))
+        self.noise_weight = self.xp.zeros(len(alphas))
 
     @property
     def xp(self):
@@ -66,11 +63,12 @@ class PressScorer:
         result = object.__new__(type(self))  # `copy` would ask how it travels
         vars(result).update(vars(self))
         result.algebra, result.solutions = algebra, None
-        for name in ("_mean_y", "_mean_h"):
+        for name in ("_mean_y", "_mean_h", "alphas"):
             setattr(result, name, algebra.here(getattr(self, name)))
         result._bases = [basis.map(algebra.here) for basis in self._bases]
         result.errors = algebra.xp.zeros(self.errors.shape)
         result.noise = algebra.xp.zeros(self.noise.shape)
+        result.noise_weight = algebra.xp.zeros(self.noise_weight.shape)
         return result
 
     def __getstate__(self):
@@ -86,6 +84,7 @@ class PressScorer:
         """Take in the sums of rows that others have scored."""
         self.errors += self.algebra.here(found.errors)
         self.noise += self.algebra.here(found.noise)
+        self.noise_weight += self.algebra.here(found.noise_weight)
 
     @staticmethod
     def nbytes(n_units, itemsize, algebra, n_bases=1):
@@ -96,7 +95,8 @@ class PressScorer:
     @staticmethod
     def row_bytes(n_units, n_outputs, itemsize, algebra, n_alphas):
         """Bytes that `scores` takes for a row."""
-        return (2 * algebra.n_parts - 1) * n_units * itemsize + 8 * (6 * n_outputs + 3) * n_alphas
+        of_outputs = 8 * (8 * n_outputs + 6) * n_alphas
+        return (2 * algebra.n_parts + 1) * n_units * itemsize + of_outputs
 
     @at_most(1)
     def scores(self, H, Y, weight=None, together=None):
@@ -106,23 +106,26 @@ class PressScorer:
         rows that are equal to each, scores are those without all of them; errors are as before.
         """
         xp = self.xp
+        H = H.astype(self.dtype, copy=False)
         H -= self._mean_h
+        norms = (H * H).sum(axis=1).astype(np.float64)
+        least = least_remainder(self.dtype, norms[:, None], self.alphas)
         scores, leverage = self._by_all_rows(H, Y.shape[1])
         without = None
         if together is not None:
             weights, means = together
-            left = xp.maximum(1 - leverage * weights[:, None], _LEAST[self.dtype])
-            without = means[:, None, :] - (means[:, None, :] - scores) / left[:, :, None]
+            remainder = 1 - leverage * weights[:, None]
+            without, _ = leave_out(xp, means[:, None], scores, remainder, least, self._mean_y)
         if weight is not None:
             leverage *= xp.asarray(weight)[:, None]
-        left = xp.maximum(1 - leverage, _LEAST[self.dtype])
-        kept = xp.subtract(Y[:, None, :], scores, out=scores)
-        residual = kept / left[:, :, None]
-        kept *= residual
+        Y, remainder = Y[:, None, :], 1 - leverage
+        left, is_unknown = leave_out(xp, Y, scores, remainder, least, self._mean_y)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
-        self.noise += xp.tensordot(weight, kept, 1) / self._n
-        self.errors += xp.tensordot(weight, (residual**2).sum(axis=2), 1) / self._n
-        return xp.subtract(Y[:, None, :], residual, out=residual) if without is None else without
+        self.errors += xp.tensordot(weight, ((Y - left) ** 2).sum(axis=2), 1) / self._n
+        self.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
+        self.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - scores) ** 2, 1)
+        self.noise_weight += xp.tensordot(weight, remainder**2, 1)
+        return left if without is None else without
 
     def _by_all_rows(self, H, n_outputs):
         """Scores (rows, n_alphas, n_outputs) and leverages (rows, n_alphas) of centred rows."""
@@ -142,10 +145,11 @@ class PressScorer:
         """The `Posterior` at penalty k, by all rows.
 
         Without row i, the variance of what is predicted of it is that of the noise over
-        ``1 - s``: with the noise that makes the squared leave-one-out residuals, each in
-        units of its own variance, 1 on average, the bands are as wide as they must be.
+        ``1 - s``: the noise makes the squared leave-one-out residuals, each in units of its own
+        variance, 1 on average. Rows count for ``(1 - s)^2``: new rows are hardly ever as near to a
+        unit as the row that it is centred on, whose residual tells of the unit, not of the noise.
         """
-        noise = self.xp.sqrt(self.noise[k])
+        noise = self.xp.sqrt(self.noise[k] / self.noise_weight[k])
         for basis in self._bases:
             if k < basis.scale.shape[1]:
                 root = basis.vectors * self.xp.sqrt(basis.scale[:, k])

@@ -20,6 +20,7 @@ from .posterior import Posterior
 from .ridge import gather
 from .solution import Solution
 from .statistics import FEW, RidgeStatistics
+from .uncovered import score_uncovered
 
 # Units up to which eigenvectors, and with them the errors of all penalties, cost little.
 FEW_UNITS = 2000
@@ -37,7 +38,7 @@ class PressResult(NamedTuple):
     # (n_alphas, n_rows, n_outputs): outputs for each row without itself and the rows equal to it,
     # in the dtype of H.
     scores: np.ndarray | None
-    outside: np.ndarray  # the rows of which H is 0, where `scores` were asked for
+    uncovered: np.ndarray  # the rows of which H is 0, where `scores` were asked for
 
 
 class Chosen(NamedTuple):
@@ -49,11 +50,18 @@ class Chosen(NamedTuple):
     errors: np.ndarray  # (n_alphas,): theirs
     posterior: Posterior | None
     scores: np.ndarray | None  # (n_rows, n_outputs)
-    outside: np.ndarray  # as of `PressResult`, at this penalty
 
 
 def choose_penalty(
-    job, layer, samples, alphas, keep_scores=False, keep_posterior=False, rows=None, start=None
+    job,
+    layer,
+    samples,
+    alphas,
+    keep_scores=False,
+    keep_posterior=False,
+    rows=None,
+    start=None,
+    nearest=None,
 ) -> Chosen:
     """The ridge readout with the penalty of the least leave-one-out error.
 
@@ -69,6 +77,9 @@ def choose_penalty(
         Where it is given, `alphas` ascend, and of many units only those on the way downhill are
         tried. It begins at the penalty of the least held-out error, which is searched from the
         number on.
+    nearest : callable, optional
+        ``nearest(intercept, alpha)`` gives outputs (n_units, n_outputs) of uncovered rows, by their
+        nearest unit; None for those of the formula.
     """
     # A leverage is worth what H'H is worth in the directions of least variance.
     (statistics,) = gather(job, [layer], samples, dtype=float)
@@ -77,11 +88,11 @@ def choose_penalty(
 
     def tried(alphas, n_kept=0):
         kept = job.reserving(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
-        return press(kept, layer, samples, statistics, alphas, keeps_all)
+        return press(kept, layer, samples, statistics, alphas, keeps_all, None)
 
     if start is None or layer.n_units <= FEW_UNITS:
         found = tried(alphas)
-        best, errors = int(found.errors.argmin()), found.errors
+        best, errors = _best(found.alphas, found.errors), found.errors
     else:
         first = _held_out(job, layer, samples, statistics, *start)
         n = _n_together(job, layer)
@@ -94,7 +105,19 @@ def choose_penalty(
         of_best, k = press(job, layer, samples, statistics, [alpha], True, rows), 0
     scores = of_best.scores[k] if keep_scores else None
     alpha, solution = found.alphas[best], found.solutions[best]
-    return Chosen(alpha, solution, tuple(alphas), errors, posterior, scores, of_best.outside)
+    if keep_scores and nearest is not None:
+
+        def take(numbers, outputs):
+            scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
+
+        outputs = nearest(job.engine.to_host(solution.b), alpha)
+        score_uncovered(job, layer, samples.X, of_best.uncovered, outputs, take)
+    return Chosen(alpha, solution, tuple(alphas), errors, posterior, scores)
+
+
+def _best(alphas, errors):
+    """The number of the penalty of the least error; the largest one where none is known."""
+    return min(range(len(errors)), key=lambda i: (errors[i], -alphas[i]))
 
 
 def _held_out(job, layer, samples, statistics, random, start):
@@ -137,12 +160,13 @@ def _downhill(tried, alphas, start, n_together):
     best : int
     """
     at, errors, found, best = int(np.abs(np.log(np.divide(alphas, start))).argmin()), {}, None, 0
+    # Of penalties whose errors are not known the largest is the best.
     while more := [i for i in (at, at - 1, at + 1) if 0 <= i < len(alphas) and i not in errors]:
         more = more[:n_together]
         n_kept = 0 if found is None else len(found.alphas)
         others = tried([alphas[i] for i in more], n_kept)
         errors |= dict(zip(more, others.errors.tolist(), strict=True))
-        at = min(errors, key=errors.get)
+        at = min(errors, key=lambda i: (errors[i], -i))
         if at in more:
             found, best = others, more.index(at)
     numbers = sorted(errors)
@@ -162,7 +186,9 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None) -> Pr
     rows : ndarray of int, optional
         The rows that are left out, ascending; all by default.
     """
-    m, dtype = layer.n_units, layer.hidden_dtype
+    # Leverages of few rows are near 1.
+    m, is_few = layer.n_units, len(samples) < layer.n_units
+    dtype = np.dtype(np.float64) if is_few else layer.hidden_dtype
     n_bases = len(alphas) if len(alphas) <= FEW else 1
     needed = PressScorer.nbytes(m, dtype.itemsize, job.engine.algebra, n_bases)
     limit = job.memory_limit
@@ -176,9 +202,8 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None) -> Pr
         samples = replace(samples, duplicates=duplicates)
     found = fold(job, samples, _LeaveOut(layer, scorer, keep_scores, needed), rows)
     scorer.take_in(found)
-    scores, outside = (found.scores, found.outside) if keep_scores else (None, np.empty(0, np.intp))
-    outside = outside if rows is None else rows[outside]
-    return PressResult(alphas, scorer.solutions, found.errors, scorer, scores, outside)
+    uncovered = found.uncovered if rows is None else rows[found.uncovered]
+    return PressResult(alphas, scorer.solutions, found.errors, scorer, found.scores, uncovered)
 
 
 @dataclass
@@ -187,8 +212,9 @@ class _LeftOut:
 
     errors: np.ndarray
     noise: np.ndarray
+    noise_weight: np.ndarray
     scores: np.ndarray | None
-    outside: np.ndarray
+    uncovered: np.ndarray
     n_rows: int
 
 
@@ -202,7 +228,7 @@ class _LeaveOut(Work):
     needed: int
 
     def __call__(self, job, samples, rows=None):
-        engine, m, dtype = job.engine, self.layer.n_units, self.layer.hidden_dtype
+        engine, m, dtype = job.engine, self.layer.n_units, self.scorer.dtype
         scorer, keep_scores = self.scorer.on(engine.algebra), self.keep_scores
         n_alphas, n_outputs = len(scorer.errors), samples.targets.n_outputs
         n_rows = len(samples if rows is None else rows)
@@ -211,29 +237,32 @@ class _LeaveOut(Work):
         def score(at, H):
             part = at if rows is None else rows[at]
             # Before H is overwritten.
-            is_outside = ~engine.algebra.any(H, axis=1) if keep_scores else None
+            is_uncovered = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, engine.xp)
             together = samples.duplicates and samples.duplicates.of(part, engine.xp)
             scores = scorer.scores(H, Y, samples.weight_of(part), together)
             if keep_scores:
-                kept.add(at, scores, is_outside)
+                kept.add(at, scores, is_uncovered)
 
         row_bytes = scorer.row_bytes(m, n_outputs, dtype.itemsize, engine.algebra, n_alphas)
         stream(job, self.layer, samples.X, Consumer(score, self.needed, row_bytes), rows)
-        sums = engine.to_host(scorer.errors), engine.to_host(scorer.noise)
+        sums = map(engine.to_host, (scorer.errors, scorer.noise, scorer.noise_weight))
         if not keep_scores:
-            return _LeftOut(*sums, None, None, n_rows)
-        return _LeftOut(*sums, kept.scores, np.concatenate(kept.outside), n_rows)
+            return _LeftOut(*sums, None, np.empty(0, np.intp), n_rows)
+        return _LeftOut(*sums, kept.scores, np.concatenate(kept.uncovered), n_rows)
 
     @staticmethod
     def add(some, more):
         """What both parts of the rows say, one after the other."""
-        scores = outside = None
+        scores = None
         if some.scores is not None:
             scores = np.concatenate([some.scores, more.scores], axis=1)
-            outside = np.concatenate([some.outside, some.n_rows + more.outside])
-        errors, noise = some.errors + more.errors, some.noise + more.noise
-        return _LeftOut(errors, noise, scores, outside, some.n_rows + more.n_rows)
+        uncovered = np.concatenate([some.uncovered, some.n_rows + more.uncovered])
+        sums = (
+            getattr(some, name) + getattr(more, name)
+            for name in ("errors", "noise", "noise_weight")
+        )
+        return _LeftOut(*sums, scores, uncovered, some.n_rows + more.n_rows)
 
 
 class _Kept:
@@ -241,8 +270,8 @@ class _Kept:
 
     def __init__(self, engine, shape, dtype):
         self._engine, self.scores = engine, np.empty(shape, dtype)
-        self.outside = [np.empty(0, np.intp)]
+        self.uncovered = [np.empty(0, np.intp)]
 
-    def add(self, part, scores, is_outside):
+    def add(self, part, scores, is_uncovered):
         self.scores[:, part] = self._engine.to_host(scores).swapaxes(0, 1)
-        self.outside.append(part.start + np.flatnonzero(is_outside))
+        self.uncovered.append(part.start + np.flatnonzero(is_uncovered))

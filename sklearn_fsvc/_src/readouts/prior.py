@@ -1,10 +1,10 @@
-"""Where a softmax readout is drawn to: the ridge's solution, as long as unseen rows want it."""
+"""Where a softmax readout is drawn to: the ridge's solution, scaled by leave-one-out scores."""
 
 import numpy as np
 
 from .calibration import fit_temperature
+from .leave_one_out import SampledLOO
 from .sample import draw
-from .unseen import Unseen
 
 
 def calibrated_ridge(job, layer, samples, statistics, alpha, log_loss):
@@ -20,13 +20,13 @@ def calibrated_ridge(job, layer, samples, statistics, alpha, log_loss):
         The ridge penalty.
     log_loss : LogLoss
     """
-    unseen = Unseen(job, layer, draw(job, samples), statistics)
-    solution, xp = statistics.solve(alpha, also=unseen.take), statistics.xp
-    scores, _ = unseen.found[layer.n_units]
+    loo = SampledLOO(job, layer, draw(job, samples), statistics)
+    solution, xp = statistics.solve(alpha, also=loo.take), statistics.xp
+    scores = loo.left_out().scores
     T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
     lengths, ends = [], np.cumsum(log_loss.sizes)
     for size, end in zip(log_loss.sizes, ends, strict=True):
-        own, sums = (each[:, end - size : end] for each in (scores, unseen.sample.rows.sums))
+        own, sums = (each[:, end - size : end] for each in (scores, loo.sample.rows.sums))
         own = np.diff(own, axis=1) if size == 2 else own
         rows, codes = np.nonzero(sums)
         inverse = 1 / fit_temperature(own[rows], codes, sums[rows, codes])

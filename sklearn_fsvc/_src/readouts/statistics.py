@@ -100,7 +100,7 @@ class RidgeStatistics(Moments):
         is_last : bool
             Whether nobody needs the statistics any more: their memory may be taken.
         also : callable, optional
-            ``also(whiten, half)`` is called while there is a root L of the normal matrix
+            ``also(whiten, half, alpha)`` is called while there is a root L of the normal matrix
             L L'. ``whiten(columns)`` is L^-1 times columns that are contiguous, and may be
             overwritten; `half` is that of ``right``.
 
@@ -132,7 +132,7 @@ class RidgeStatistics(Moments):
         if also is not None:
             root = self.xp.sqrt(scale)
             half = root * (basis.T @ self.right)
-            also(lambda columns: root * (basis.T @ columns), half)
+            also(lambda columns: root * (basis.T @ columns), half, alpha)
         return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
 
     def solve_well(self, alpha, is_last=False, also=None, is_compared=False):
@@ -151,7 +151,7 @@ class RidgeStatistics(Moments):
             self.gram = None
         half = factor.solve_lower(self.xp.array(self.right, factor.dtype, order="F"))
         if also is not None:
-            also(factor.solve_lower, half)
+            also(factor.solve_lower, half, alpha)
         W = factor.solve_lower(half, transposed=True)
         if is_refined:
             W = self._refined(W.astype(np.float64), alpha, factor)
@@ -200,7 +200,7 @@ class RidgeStatistics(Moments):
             return [self.leading(size).solve(alpha, also=also) for size in sizes]
         z = factor.solve_lower(self.xp.array(most.right, order="F"))
         if also is not None:
-            also(factor.solve_lower, z, sizes)
+            also(factor.solve_lower, z, alpha, sizes)
         k = z.shape[1]
         cut = self.xp.zeros((m, len(sizes) * k), order="F")
         for i, size in enumerate(sizes):

@@ -61,7 +61,7 @@ class MixtureRegressor(RegressorMethods, Mixture):
         rows of the squared error, of y in units of its standard deviation, by the rows that the
         weights were found by.
     loo_error_ : float
-        That of all networks together.
+        That of all networks together. With a final network, it is the error without a fold.
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
         Mean and standard deviation of y.
     n_features_in_ : int

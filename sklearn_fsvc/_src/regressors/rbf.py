@@ -139,15 +139,16 @@ default="auto"
 
     Notes
     -----
-    A row outside every triangle has no activation; it is given the y of the nearest centre.
-    The y of the centres of a given `layer` are not known; then the prediction for such a row
-    is the intercept.
+    The prediction for a sample that no unit covers is the intercept. A triangle covers samples up
+    to 2.5066 radii from its centre. Units of other kernels fade: the activations of very distant
+    samples are rounded to 0.
 
     The standard deviation of a prediction is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
-    inverse of the matrix of the ridge equations. ``noise^2`` is the mean over rows of
-    ``w e e_left``, where e is the residual of a row and e_left the one of a readout that was
-    trained without it. So leave-one-out residuals are as large as predicted, on average.
+    inverse of the matrix of the ridge equations. ``noise^2`` is the sum over samples of
+    ``w (1 - s) e^2``, divided by that of ``w (1 - s)^2``, for residuals e and leverages s. So
+    leave-one-out residuals ``e / (1 - s)`` are as large as predicted, on average over samples
+    that count for ``(1 - s)^2``: least those that alone decide their own predictions.
 
     References
     ----------

@@ -55,7 +55,7 @@ class Job:
     def beside(self, n_bytes: int) -> Self:
         """Return the job beside so many bytes of the host, which count where it computes there."""
         # Without a limit of the user's, what is free says by itself how much is left.
-        if self.engine.xp is not np or self.max_memory is None:
+        if not n_bytes or self.engine.xp is not np or self.max_memory is None:
             return self
         check_fits("a copy of y", n_bytes, self.memory_limit, "give fewer rows at a time")
         return self.reserving(n_bytes)

@@ -7,8 +7,8 @@ from hashlib import blake2b
 import numpy as np
 
 from ..engines import Engine
-from ..estimators.answering import answer_outside
 from ..estimators.parts import Parts, Task, parts_of
+from ..estimators.readouts import nearest_outputs
 from ..kernels import kernel_of
 from ..parameters import is_word
 from ..readouts.held_out import (
@@ -20,6 +20,7 @@ from ..readouts.held_out import (
     that_judge,
 )
 from ..readouts.linear import LinearReadout
+from ..readouts.uncovered import score_uncovered
 from ..rows.streaming import Consumer, stream_all, suited
 from .around import with_last_step
 
@@ -70,7 +71,7 @@ class Common:
     engine: Engine
     trials: Trials  # what was tried for the layer
 
-    def with_readout(self, layer, solution, found, parameters, unseen=None):
+    def with_readout(self, layer, solution, found, parameters, loo=None):
         """The network with the first units of a layer and a readout; None if that is not finite.
 
         Parameters
@@ -79,7 +80,7 @@ class Common:
             The penalty, or how it was found.
         parameters : dict
             Those of the candidate.
-        unseen : Unseen, optional
+        loo : SampledLOO, optional
             Scores that calibrate it, where it is asked for probabilities.
         """
         units, task = self.parts.units.leading(solution.W.shape[1]), self.parts.task
@@ -89,9 +90,10 @@ class Common:
             trials.add(units.layer, found)
             found = found.alpha
         readout, dtype, more = self.parts.readout, layer.hidden_dtype, {"alpha_": found}
-        if unseen is not None:
-            of_units = Parts(units, task).targets_of_units
-            more |= task.calibrated(unseen, solution.W.shape[1], of_units)
+        if loo is not None:
+            b = self.engine.to_host(solution.b)
+            nearest = nearest_outputs(units, task, b, found)
+            more |= task.calibrated(loo.left_out(nearest, solution.W.shape[1]), loo.sample)
         try:
             readout = readout.solved(self.engine, solution, task, dtype, **more)
         except ValueError:
@@ -103,15 +105,15 @@ class Common:
         return model
 
 
-def solve(common, group, layers, sums, unseen_of=None):
+def solve(common, group, layers, sums, loo_of=None):
     """The networks that the `Sums` of each layer give, and their problems.
 
     Parameters
     ----------
     common : Common
     sums : iterable of Sums
-    unseen_of : callable, optional
-        ``unseen_of(layer=, statistics=)`` is an `Unseen`, where there are to be probabilities.
+    loo_of : callable, optional
+        ``loo_of(layer=, statistics=)`` is an `SampledLOO`, where there are to be probabilities.
 
     Returns
     -------
@@ -121,9 +123,9 @@ def solve(common, group, layers, sums, unseen_of=None):
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
         members, start = group.of_shape(shape, layer), common.trials.first_alpha(layer)
-        unseen = unseen_of and unseen_of(layer=layer, statistics=of_layer.total)
-        for candidate, solution, found in _solutions(of_layer, members, start, unseen):
-            model = common.with_readout(layer, solution, found, group.members[candidate], unseen)
+        loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
+        for candidate, solution, found in _solutions(of_layer, members, start, loo):
+            model = common.with_readout(layer, solution, found, group.members[candidate], loo)
             if model is None:
                 continue  # its own fit will say why
             networks[candidate] = model
@@ -132,12 +134,12 @@ def solve(common, group, layers, sums, unseen_of=None):
     return networks, problems
 
 
-def _solutions(sums, members, start, unseen):
-    """(candidate, solution, penalty or what was found) of each; `unseen` holds its scores then.
+def _solutions(sums, members, start, loo):
+    """(candidate, solution, penalty or what was found) of each; `loo` holds its scores then.
 
     One factorisation for each penalty that is given; those to be found begin at `start`.
     """
-    also = unseen and unseen.take
+    also = loo and loo.take
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         here = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in here})
@@ -183,7 +185,7 @@ def score(job, group, layers, X, networks):
     found = {}
     for layer, each in zip(layers, readouts, strict=True):
         for readout in each:
-            readout.answer_outside(job, layer, X)
+            readout.score_uncovered(job, layer, X)
             found.update(readout.by_candidate())
     return found
 
@@ -201,11 +203,13 @@ class _Readout:
     """The readouts of the networks of one size, by candidate, side by side."""
 
     def __init__(self, engine, networks, dtype, n_rows):
-        models, self._parts = list(networks.values()), parts_of(next(iter(networks.values())))
+        models = list(networks.values())
         W = np.concatenate([model.readout_coef_ for model in models])
         b = np.concatenate([model.readout_intercept_ for model in models])
         self._size, self._networks = W.shape[1], networks
-        self._readout = LinearReadout(engine, W, b, dtype, self._parts.units.rows is not None)
+        nearest = [parts_of(model).nearest_scores for model in models]
+        self._nearest = None if nearest[0] is None else np.concatenate(nearest, axis=1)
+        self._readout = LinearReadout(engine, W, b, dtype, self._nearest is not None)
         self._scores = np.empty((n_rows, len(b)), max(b.dtype, dtype))
 
     @property
@@ -216,16 +220,14 @@ class _Readout:
         """The rows `part` of H, of all units of the layer."""
         self._scores[part] = self._readout.scores(part, H[:, : self._size])
 
-    def answer_outside(self, job, layer, X):
-        """Rows that no unit answers are answered by the nearest, at every penalty."""
+    def score_uncovered(self, job, layer, X):
+        """Score the rows that no unit covers by the nearest of the units that there are."""
 
-        def answer(rows, targets):
-            self._scores[rows] = np.tile(targets, len(self._networks))
+        def take(rows, scores):
+            self._scores[rows] = scores
 
-        first = layer.part(slice(self._size))
-        outside = self._readout.outside
-        if len(outside):
-            answer_outside(job, first, X, outside, self._parts.targets_of_units, answer)
+        first, rows = layer.part(slice(self._size)), self._readout.uncovered
+        score_uncovered(job, first, X, rows, self._nearest, take)
 
     def by_candidate(self):
         """(candidate, scores) of each network."""

@@ -15,11 +15,11 @@ from ..estimators.network import with_rows
 from ..estimators.parts import Parts, generator, parts_of
 from ..parameters import is_word
 from ..readouts.held_out import FEW, Trials, parts_to_hold_out
+from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
 from ..readouts.sums import Sums
-from ..readouts.unseen import Unseen
 from ..rows.job import Job
 from ..rows.sources import some_rows
 from ..rows.streaming import n_synapses, suited
@@ -137,10 +137,10 @@ class _Pass:
         """
         engine, layers = self.job.engine, self.layers
         common = Common(self.network, self.parts, alone or self.parts.task, engine, self.trials)
-        unseen_of = None
+        loo_of = None
         if self.task.wants_probabilities and common.task.wants_scores:
-            unseen_of = partial(Unseen, self.job, sample=draw(self.job, samples, rows))
-        networks, problems = solve(common, self.group, layers, sums, unseen_of)
+            loo_of = partial(SampledLOO, self.job, sample=draw(self.job, samples, rows))
+        networks, problems = solve(common, self.group, layers, sums, loo_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
         return Fitted(pipeline, networks, problems, fit_time=fit_time)
 

@@ -5,6 +5,7 @@ import numpy as np
 from ...estimators.mixture import Mixture
 from ...estimators.parts import layer_of, parts_of
 from ...layers import hidden_dtype
+from ...readouts.uncovered import least_activity
 from ...rows.streaming import compute_dtype
 from .graph import whole
 from .hidden import add_layer
@@ -28,15 +29,15 @@ def add_scores(graph, model, X, dtype):
     layer = layer_for(model, dtype)
     H, sums = add_layer(graph, layer, X)
     scores = _readout(graph, parts.readout.coef, parts.readout.intercept, H, layer.hidden_dtype)
-    targets = parts.targets_of_units
-    if targets is None:
+    if parts.nearest_scores is None:
         return scores
-    # The nearest centre answers for rows that no unit answers.
-    targets = targets.astype(np.float64)
-    nearest = graph.add("Gather", targets, graph.add("ArgMin", sums, axis=1, keepdims=0))
+    # Rows that no unit covers have the scores of the nearest unit.
+    of_units = parts.nearest_scores.astype(np.float64)
+    nearest = graph.add("Gather", of_units, graph.add("ArgMin", sums, axis=1, keepdims=0))
     activity = graph.add("ReduceSum", H, whole(1), keepdims=1)
-    is_outside = graph.add("Equal", activity, np.zeros(1, layer.hidden_dtype))
-    return graph.add("Where", is_outside, nearest, scores)
+    least = np.full(1, least_activity(layer.hidden_dtype), layer.hidden_dtype)
+    is_uncovered = graph.add("LessOrEqual", activity, least)
+    return graph.add("Where", is_uncovered, nearest, scores)
 
 
 def _mixed(graph, mixture, X, dtype):

@@ -1,0 +1,130 @@
+"""Every default on targets that no feature tells of: errors near those of the best constant.
+
+And what is claimed of them without new rows: leave-one-out errors, probabilities, bands.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import log_loss
+
+from sklearn_fsvc import (
+    MixtureClassifier,
+    MixtureRegressor,
+    PatchClassifier,
+    PatchRegressor,
+    RBFClassifier,
+    RBFRegressor,
+    TanhClassifier,
+    TanhRegressor,
+    make_tabular_pipeline,
+)
+
+CLASSIFIERS = [
+    RBFClassifier(), RBFClassifier(alpha="loo"), RBFClassifier(kernel="triangular"),
+    RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(alpha="loo"),
+    TanhClassifier(readout="softmax"), MixtureClassifier(), make_tabular_pipeline(),
+]  # fmt: skip
+REGRESSORS = [
+    RBFRegressor(), RBFRegressor(alpha="loo"), RBFRegressor(kernel="triangular"),
+    RBFRegressor(uncertainty=True), TanhRegressor(), TanhRegressor(alpha="loo"),
+    MixtureRegressor(), make_tabular_pipeline("regressor"),
+]  # fmt: skip
+
+
+def name(model):
+    return "pipeline" if hasattr(model, "steps") else str(model)
+
+
+def seeded(model, seed=0):
+    params = {name: seed for name in model.get_params() if name.endswith("random_state")}
+    return clone(model).set_params(**params)
+
+
+def noise(n, n_features, seed, n_classes=None):
+    """Rows to fit and 2000 new ones, and targets that are drawn beside them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 2000, n_features))
+    y = rng.normal(size=len(X)) if n_classes is None else rng.integers(n_classes, size=len(X))
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def last(model):
+    return model[-1] if hasattr(model, "steps") else model
+
+
+@pytest.mark.parametrize("n_features", [2, 20])
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_numbers(model, n_features):
+    for n, bound in ((270, 1.3), (600, 1.15)):
+        X, y, X_new, y_new = noise(n, n_features, seed=n)
+        model = seeded(model).fit(X, y)
+        error = np.mean((y_new - model.predict(X_new)) ** 2) / np.var(y_new)
+        assert error < bound
+        network = last(model)
+        claimed = getattr(network, "loo_error_", None)
+        if hasattr(network, "loo_errors_") and claimed is None:
+            claimed = network.loo_errors_.min()
+        if claimed is not None:
+            assert claimed > 0.85
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=name)
+def test_probabilities(model, n_classes):
+    for n, bound in ((300, 0.06), (600, 0.04)):
+        X, y, X_new, y_new = noise(n, 2, n_classes, n_classes)
+        p = seeded(model).fit(X, y).predict_proba(X_new)
+        assert log_loss(y_new, p) < np.log(n_classes) + bound
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_features", [5, 20])
+def test_bands_hold_nine_tenths(n_features, seed):
+    X, y, X_new, y_new = noise(270, n_features, seed)
+    model = RBFRegressor(uncertainty=True, random_state=seed).fit(X, y)
+    mean, deviation = model.predict(X_new, return_std=True)
+    assert 0.85 < np.mean(np.abs(y_new - mean) < 1.645 * deviation) < 0.95
+
+
+def test_a_weak_signal_is_not_lost_to_a_final_network():
+    """Where the best of all classifiers has a log-loss of about 0.67."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2600, 5))
+    f = 0.4 * np.sin(X[:, 0]) + 0.2 * X[:, 1] * X[:, 2]
+    y = rng.random(2600) < 1 / (1 + np.exp(-f))
+    model = MixtureClassifier(random_state=0).fit(X[:600], y[:600])
+    assert log_loss(y[600:], model.predict_proba(X[600:])) < 0.695
+
+
+@pytest.mark.parametrize("model", [PatchClassifier(), PatchRegressor()], ids=str)
+def test_images(model):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((900, 64), np.float32), rng.integers(2, size=900)
+    model = seeded(model.set_params(image_shape=(8, 8))).fit(X[:300], y[:300])
+    if is_classifier(model):
+        assert log_loss(y[300:], model.predict_proba(X[300:])) < np.log(2) + 0.06
+    else:
+        assert np.mean((y[300:] - model.predict(X[300:])) ** 2) < 1.3 * np.var(y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBFRegressor(), RBFRegressor(50, kernel="triangular", radius=0.2), TanhRegressor(),
+        RBFRegressor(50, kernel="triangular", radius=0.2, uncertainty=True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_penalty_that_grows_shrinks_every_prediction_to_the_mean(model):
+    """Those of rows that no unit covers, too."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = 5 + X[:, 0] + rng.normal(size=400)
+    far = np.vstack([X, 10 * X])
+    spread = [
+        np.abs(seeded(model).set_params(alpha=alpha).fit(X, y).predict(far) - y.mean()).max()
+        for alpha in (1.0, 1e3, 1e6, 1e9)
+    ]
+    assert (np.diff(spread) < 0).all()
+    assert spread[-1] < 1e-3
