@@ -29,10 +29,10 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_fsvc import (
-    MixtureClassifier,
-    MixtureRegressor,
     RBFClassifier,
     RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
     TanhRegressor,
     make_tabular_pipeline,
@@ -158,7 +158,7 @@ def _ours(kind, device, **params):
     return make_tabular_pipeline(kind(random_state=0, device=device, **params))
 
 
-def _mixture(kind, device, n_hidden=None):
+def _stacked(kind, device, n_hidden=None):
     """With a number, members of so many units."""
     members = None
     if n_hidden:
@@ -231,9 +231,9 @@ METHODS = {
         "Nystroem + ridge", partial(_nystroem, RidgeClassifier), partial(_nystroem, Ridge),
         _NYSTROEM,
     ),
-    "mixture": Method(
-        "MixtureClassifier", partial(_mixture, MixtureClassifier),
-        partial(_mixture, MixtureRegressor), ours=True,
+    "stacked": Method(
+        "StackedClassifier", partial(_stacked, StackedClassifier),
+        partial(_stacked, StackedRegressor), ours=True,
     ),
     "rbf": _of_ours("RBFClassifier", RBFClassifier, RBFRegressor),
     "rbf-best": _of_ours("RBFClassifier, best", RBFClassifier, RBFRegressor, **BEST),

@@ -3,7 +3,7 @@
 python benchmarks/crosses.py [--tables 8] [--json FILE]
 
 Synthetic tables: two columns of categories, whose pairs of levels each have an effect of their own
-on y, drawn at random, and a number. Behind `make_tabular_pipeline`: the mixture as it is, and
+on y, drawn at random, and a number. Behind `make_tabular_pipeline`: the ensemble as it is, and
 one whose networks learn no weights of the features, each with crosses and without. The error
 that `loo_error_` claims, that of five-fold cross-validation of the whole pipeline, and that of
 5,000 new rows: mean squared errors, their means over tables; and new rows : claimed.
@@ -14,14 +14,14 @@ import pandas as pd
 from sklearn.model_selection import cross_val_predict
 
 from _report import arguments, report
-from sklearn_fsvc import MixtureRegressor, RBFRegressor, TanhRegressor, make_tabular_pipeline
+from sklearn_fsvc import RBFRegressor, StackedRegressor, TanhRegressor, make_tabular_pipeline
 
 # Levels of a column, and rows: 1, 8 and 80 rows a cell.
 SIZES = ((30, 800), (10, 800), (5, 2000))
 NETWORKS = [(cls.__name__, cls(feature_weights=None)) for cls in (RBFRegressor, TanhRegressor)]
-MIXTURES = {
-    "as it is": MixtureRegressor(random_state=0),
-    "no feature weights": MixtureRegressor(NETWORKS, random_state=0),
+ENSEMBLES = {
+    "as it is": StackedRegressor(random_state=0),
+    "no feature weights": StackedRegressor(NETWORKS, random_state=0),
 }
 
 
@@ -32,12 +32,12 @@ def rows(n, effects, rng):
     return pd.DataFrame({"a": a.astype(str), "b": b.astype(str), "number": number}), y
 
 
-def errors(mixture, crosses, n_levels, n_rows, seed):
+def errors(ensemble, crosses, n_levels, n_rows, seed):
     """What is claimed, by cross-validation, and of new rows."""
     rng = np.random.default_rng(seed)
     effects = rng.normal(size=(n_levels, n_levels))
     (X, y), (X_new, y_new) = rows(n_rows, effects, rng), rows(5000, effects, rng)
-    model = make_tabular_pipeline(mixture)
+    model = make_tabular_pipeline(ensemble)
     if not crosses:
         model.set_params(preprocessing__crosses="drop")
     validated = np.square(cross_val_predict(model, X, y, cv=5) - y).mean()
@@ -49,9 +49,9 @@ def errors(mixture, crosses, n_levels, n_rows, seed):
 def main(args):
     for n_levels, n_rows in SIZES:
         table = []
-        for name, mixture in MIXTURES.items():
+        for name, ensemble in ENSEMBLES.items():
             for crosses in (True, False):
-                found = [errors(mixture, crosses, n_levels, n_rows, i) for i in range(args.tables)]
+                found = [errors(ensemble, crosses, n_levels, n_rows, i) for i in range(args.tables)]
                 claimed, validated, new = np.transpose(found)
                 who = f"{name}, {'crosses' if crosses else 'none'}"
                 table += [

@@ -28,7 +28,7 @@ BLOCK = re.compile(
 PEERS = {"RandomForest": "random forest"}
 # Of classifiers, the regressor of the same kind.
 COUNTERPARTS = {
-    "MixtureClassifier": "MixtureRegressor", "RBFClassifier": "RBFRegressor",
+    "StackedClassifier": "StackedRegressor", "RBFClassifier": "RBFRegressor",
     "TanhClassifier": "TanhRegressor", "SVC": "SVR",
 }  # fmt: skip
 # Where networks are fitted; what is older was measured on another processor.
@@ -97,7 +97,7 @@ def rst(head, rows):
 
 def name_of(method, quote):
     """Ours as code, and as it is made."""
-    if not re.match("Mixture|RBF[CR]|Tanh", method):
+    if not re.match("Stacked|RBF[CR]|Tanh", method):
         return PEERS.get(method, method)
     call, rest = re.fullmatch(r"(.*?)(, (?:uint8|float32|\d+ units))?", method).groups("")
     return f"{quote}{call if '(' in call else call + '()'}{quote}{rest}"

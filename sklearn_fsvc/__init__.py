@@ -5,15 +5,25 @@ Public is what `__all__` names, here and in `engines`, `kernels`, `parts`, `imag
 version.
 """
 
-from ._src.classifiers import MixtureClassifier, PatchClassifier, RBFClassifier, TanhClassifier
+from ._src.classifiers import PatchClassifier, RBFClassifier, StackedClassifier, TanhClassifier
 from ._src.pipelines import make_tabular_pipeline
 from ._src.projectors import PatchProjector, RBFProjector, TanhProjector
-from ._src.regressors import MixtureRegressor, PatchRegressor, RBFRegressor, TanhRegressor
+from ._src.regressors import PatchRegressor, RBFRegressor, StackedRegressor, TanhRegressor
 from ._src.search import HiddenSizeSearchCV
 from ._src.version import __version__ as __version__
 
 __all__ = [
-    "HiddenSizeSearchCV", "MixtureClassifier", "MixtureRegressor", "PatchClassifier",
-    "PatchProjector", "PatchRegressor", "RBFClassifier", "RBFProjector", "RBFRegressor",
-    "TanhClassifier", "TanhProjector", "TanhRegressor", "make_tabular_pipeline",
+    "HiddenSizeSearchCV",
+    "PatchClassifier",
+    "PatchProjector",
+    "PatchRegressor",
+    "RBFClassifier",
+    "RBFProjector",
+    "RBFRegressor",
+    "StackedClassifier",
+    "StackedRegressor",
+    "TanhClassifier",
+    "TanhProjector",
+    "TanhRegressor",
+    "make_tabular_pipeline",
 ]  # fmt: skip

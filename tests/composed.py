@@ -5,7 +5,7 @@ from dataclasses import replace
 
 def composed(model, **changes):
     """The model with other values in fields of its parts, as ``task={"most_scored": 100}``."""
-    method = "_mixture_parts" if hasattr(model, "_mixture_parts") else "_parts"
+    method = "_stacked_parts" if hasattr(model, "_stacked_parts") else "_parts"
     make = getattr(type(model), method)
 
     def parts(self):

@@ -31,7 +31,7 @@ CODE = {
     "index.rst": 6,
     "start.rst": 20,
     "tables.rst": 12,
-    "mixtures.rst": 8,
+    "stacking.rst": 8,
     "streams.rst": 10,
     "regression.rst": 14,
     "evaluate.rst": 40,

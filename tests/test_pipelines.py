@@ -19,9 +19,9 @@ from sklearn.preprocessing import QuantileTransformer
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
-    MixtureClassifier,
-    MixtureRegressor,
     RBFClassifier,
+    StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
@@ -44,8 +44,8 @@ def preprocessing(missing=None, **options):
 
 
 def test_a_word_for_the_best():
-    assert type(make_tabular_pipeline()[-1]) is MixtureClassifier
-    assert type(make_tabular_pipeline("regressor")[-1]) is MixtureRegressor
+    assert type(make_tabular_pipeline()[-1]) is StackedClassifier
+    assert type(make_tabular_pipeline("regressor")[-1]) is StackedRegressor
     with pytest.raises(ValueError, match="choose one of 'classifier', 'regressor', or give an"):
         make_tabular_pipeline("best")
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from sklearn_fsvc import (
-    MixtureClassifier,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
+    StackedClassifier,
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
@@ -218,7 +218,7 @@ def test_labels(cls):
         cls(5).fit(X, Y, sample_weight=-np.ones(30))
 
 
-@pytest.mark.parametrize("classifier", [TanhClassifier(5), MixtureClassifier()], ids=str)
+@pytest.mark.parametrize("classifier", [TanhClassifier(5), StackedClassifier()], ids=str)
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=str)
 def test_labels_that_are_missing(classifier, missing):
     y = np.array(["yes", "no", "yes"] * 10, dtype=object)

@@ -9,12 +9,12 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 
 from sklearn_fsvc import (
-    MixtureClassifier,
-    MixtureRegressor,
     PatchClassifier,
     PatchRegressor,
     RBFClassifier,
     RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
     TanhRegressor,
     make_tabular_pipeline,
@@ -23,12 +23,12 @@ from sklearn_fsvc import (
 CLASSIFIERS = [
     RBFClassifier(), RBFClassifier(alpha="loo"), RBFClassifier(kernel="triangular"),
     RBFClassifier(readout="softmax"), TanhClassifier(), TanhClassifier(alpha="loo"),
-    TanhClassifier(readout="softmax"), MixtureClassifier(), make_tabular_pipeline(),
+    TanhClassifier(readout="softmax"), StackedClassifier(), make_tabular_pipeline(),
 ]  # fmt: skip
 REGRESSORS = [
     RBFRegressor(), RBFRegressor(alpha="loo"), RBFRegressor(kernel="triangular"),
     RBFRegressor(uncertainty=True), TanhRegressor(), TanhRegressor(alpha="loo"),
-    MixtureRegressor(), make_tabular_pipeline("regressor"),
+    StackedRegressor(), make_tabular_pipeline("regressor"),
 ]  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_a_weak_signal_is_not_lost_to_a_final_network():
     X = rng.normal(size=(2600, 5))
     f = 0.4 * np.sin(X[:, 0]) + 0.2 * X[:, 1] * X[:, 2]
     y = rng.random(2600) < 1 / (1 + np.exp(-f))
-    model = MixtureClassifier(random_state=0).fit(X[:600], y[:600])
+    model = StackedClassifier(random_state=0).fit(X[:600], y[:600])
     assert log_loss(y[600:], model.predict_proba(X[600:])) < 0.695
 
 

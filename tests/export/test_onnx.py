@@ -18,11 +18,11 @@ import naive
 from export.converted import DIGITS, DTYPES, NARROW, TOLERANCE, WORDS, X_NEW, X, Y, answers, run
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
-    MixtureClassifier,
-    MixtureRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
@@ -82,10 +82,10 @@ def test_classifiers_answer_as_they_do(model, dtype):
 
 @pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
 @pytest.mark.parametrize("final", [None, TanhClassifier(200, alpha=0.1, random_state=0)])
-def test_mixtures_of_classifiers(y, final):
+def test_ensembles_of_classifiers(y, final):
     given = {"alpha": 0.1, "random_state": 0}
     members = [("rbf", RBFClassifier(20, **given)), ("tanh", TanhClassifier(20, **given))]
-    model = MixtureClassifier(members, final_estimator=final).fit(X, y)
+    model = StackedClassifier(members, final_estimator=final).fit(X, y)
     assert len(model.weights_) == 2
     assert (model.final_weight_ > 0) == (final is not None)
     found = answers(model, X_NEW)
@@ -96,11 +96,11 @@ def test_mixtures_of_classifiers(y, final):
 
 
 @pytest.mark.parametrize("final", [None, TanhRegressor(200, alpha=0.1, random_state=0)])
-def test_mixtures_of_regressors(final):
+def test_ensembles_of_regressors(final):
     given = {"alpha": 0.1, "random_state": 0}
     members = [("rbf", RBFRegressor(20, **given)), ("tanh", TanhRegressor(20, **given))]
     y = np.column_stack([Y, 100 + X[:, 20]])
-    model = MixtureRegressor(members, final_estimator=final).fit(X, y)
+    model = StackedRegressor(members, final_estimator=final).fit(X, y)
     assert (model.final_weight_ > 0) == (final is not None)
     np.testing.assert_allclose(answers(model, X_NEW)["variable"], model.predict(X_NEW), rtol=1e-6)
 
@@ -191,8 +191,8 @@ ALL_KINDS = [
     (TanhClassifier(20, alpha=0.1), np.column_stack([DIGITS % 2, DIGITS > 6])),
     (RBFRegressor(20, alpha=0.1, feature_weights=MAP), DIGITS),
     (TanhRegressor(20, alpha=0.1), DIGITS),
-    (MixtureClassifier([("a", TanhClassifier(20)), ("b", RBFClassifier(20))]), WORDS),
-    (MixtureRegressor([("a", TanhRegressor(20)), ("b", RBFRegressor(20))]), DIGITS),
+    (StackedClassifier([("a", TanhClassifier(20)), ("b", RBFClassifier(20))]), WORDS),
+    (StackedRegressor([("a", TanhRegressor(20)), ("b", RBFRegressor(20))]), DIGITS),
 ]
 
 

@@ -11,14 +11,14 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import (
     HiddenSizeSearchCV,
-    MixtureClassifier,
-    MixtureRegressor,
     PatchClassifier,
     PatchProjector,
     PatchRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
     TanhProjector,
     TanhRegressor,
@@ -53,8 +53,8 @@ MAKERS = {
     "table": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), TABLE),
     "table of numbers": (lambda: make_tabular_pipeline(TanhRegressor(10, **FIXED)), TABLE),
     "crosses": (lambda: make_tabular_pipeline(TanhClassifier(10, **FIXED)), RULES),
-    "classifiers": (lambda: MixtureClassifier([("a", TanhClassifier(10, **FIXED))]), X),
-    "regressors": (lambda: MixtureRegressor([("a", TanhRegressor(10, **FIXED))]), X),
+    "classifiers": (lambda: StackedClassifier([("a", TanhClassifier(10, **FIXED))]), X),
+    "regressors": (lambda: StackedRegressor([("a", TanhRegressor(10, **FIXED))]), X),
     "pretrained": (lambda: TanhClassifier(layer=FROZEN, device="cpu"), X),
 } | {
     f"kernel {kernel.name}": (functools.partial(RBFProjector, 10, kernel=kernel, **FIXED), X)

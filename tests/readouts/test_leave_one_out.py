@@ -12,9 +12,9 @@ from sklearn.metrics import log_loss
 import naive
 from readouts.left_out import error_of, hidden_of, rows_of, some_weights, without_each_row
 from sklearn_fsvc import (
-    MixtureClassifier,
     RBFClassifier,
     RBFRegressor,
+    StackedClassifier,
     TanhClassifier,
     TanhRegressor,
 )
@@ -56,18 +56,18 @@ def test_it_is_the_one_of_brute_force(weighted, start):
     assert search_loo_penalty(job, layer_of(clf), sample, statistics, start) == start
 
 
-def test_a_mixture_takes_it_for_its_members(monkeypatch):
+def test_an_ensemble_takes_it_for_its_members(monkeypatch):
     """Where held-out rows, of half of the units, say something else; not where rows are many."""
     X, y = make_classification(300, 8, n_informative=6, flip_y=0.2, random_state=7)
     single = TanhClassifier(60, feature_weights=None, random_state=0)
-    mixture = MixtureClassifier([("tanh", single)], final_estimator=None, random_state=0).fit(X, y)
-    member = mixture.estimators_[0]
+    ensemble = StackedClassifier([("tanh", single)], final_estimator=None, random_state=0).fit(X, y)
+    member = ensemble.estimators_[0]
     best = best_by_brute_force(hidden_of(member, X), y)
     assert member.alpha_ == pytest.approx(best)
     alone = clone(single).fit(X, y).alpha_
     assert alone != pytest.approx(best)
     monkeypatch.setattr(module, "_MOST_LEFT_OUT", 299)
-    assert clone(mixture).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)
+    assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,8 +1,8 @@
 """The classifiers."""
 
-from .mixture import MixtureClassifier
 from .patches import PatchClassifier
 from .rbf import RBFClassifier
+from .stacked import StackedClassifier
 from .tanh import TanhClassifier
 
-__all__ = ["MixtureClassifier", "PatchClassifier", "RBFClassifier", "TanhClassifier"]
+__all__ = ["PatchClassifier", "RBFClassifier", "StackedClassifier", "TanhClassifier"]

@@ -10,9 +10,9 @@ parts, `_parts`::
     network      how parts are fitted, and how they answer: each once
       answering    tiles of H to scores, and scores to what a method says
       online       rows that come and go: partial_fit, forget, merge
-    mixture      several networks, whose scores are added up: how they are fitted, how they answer
-      members      which networks, and how each is fitted and judged
-      mixing       the weights of networks, by their scores
+    stacking     stacked ensembles of networks: how they are fitted, how they predict
+      members           which networks, and how each is fitted and validated
+      ensemble_weights  the weights of networks, by their leave-one-out scores
     classifier, regressor, transformer
                  the public methods, and what they promise
       explaining   which training rows decided a prediction

@@ -16,7 +16,7 @@ _NOT_CALIBRATED = (
 
 
 class ClassifierMethods(ClassifierMixin):
-    """What a fitted classifier can be asked, be it a network or a mixture of them."""
+    """What a fitted classifier can be asked, be it a network or an ensemble of them."""
 
     def _has_probabilities(self):
         """Whether it has; AttributeError, which says why, where it has not."""

@@ -1,4 +1,4 @@
-"""The networks of a mixture: which they are, and how each is fitted and judged."""
+"""The networks of a stacked ensemble: which they are, and how each is fitted and judged."""
 
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -26,15 +26,15 @@ from ..units.automatic import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
 from .parts import Part, parts_of
 from .readouts import nearest_outputs
 
-# What all members have, and the mixture sets where a member leaves it as it is by default.
+# What all members have, and the ensemble sets where a member leaves it as it is by default.
 _SHARED = ("device", "max_memory", "verbose")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Members(Part):
-    """Which networks are mixed."""
+    """Which networks are combined."""
 
-    # Parameters of `MixtureClassifier`.
+    # Parameters of `StackedClassifier`.
     estimators: Any
     final_estimator: Any
     random_state: Any
@@ -80,7 +80,7 @@ class Members(Part):
         return self.given_final is None and all(each.input_tags.sparse for each in tags)
 
     def check(self, task):
-        """Raise for networks that cannot be mixed for a task."""
+        """Raise for networks that cannot be combined for a task."""
         check_level("verbose", self.verbose)
         try:
             pairs = self.given
@@ -94,7 +94,7 @@ class Members(Part):
             self._check(f"estimators has {name}={each!r}", each, task)
         final = self.given_final
         if final is not None:
-            self._check(f"the mixture has final_estimator={final!r}", final, task)
+            self._check(f"the ensemble has final_estimator={final!r}", final, task)
 
     def _check(self, what, network, task):
         parts = parts_of(network)
@@ -104,7 +104,7 @@ class Members(Part):
                 "task; for others use StackingClassifier or StackingRegressor of scikit-learn."
             )
         if getattr(network, "class_weight", None) is not None:
-            raise ValueError(f"{what}; give class_weight to the mixture, for all members.")
+            raise ValueError(f"{what}; give class_weight to the ensemble, for all members.")
         if not parts.readout.is_ridge:
             raise ValueError(
                 f'{what}, whose readout has no leave-one-out scores; use readout="ridge".'

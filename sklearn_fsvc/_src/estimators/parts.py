@@ -100,7 +100,7 @@ class Units(Part, ABC):
     given : estimator, array or None
         The parameter `layer`: a layer that is there already.
     shared : dict or None
-        What members of a mixture have found for one another: metric -> feature weights.
+        What members of an ensemble have found for one another: metric -> feature weights.
     precision : {8, 15, "auto", "float"}
         To how many bits activations are rounded. What "auto" comes to is for the readout to say.
     first_alpha : float

@@ -34,7 +34,7 @@ from .parts import Readout, generator
 # tables of smooth regression found 6 times the noise, and lost 0.5 points.
 _FAR = 10
 # Rows up to which leave-one-out errors tell more than rows that are held out, which are few then.
-# At 12,000 rows of eight tables they chose no better, and took a fifth of a mixture's time.
+# At 12,000 rows of eight tables they chose no better, and took a fifth of a ensemble's time.
 _MOST_LEFT_OUT = 6000
 # Multiplications of H with itself from which bytes gain more than it takes to try them.
 _LARGE = 2**36

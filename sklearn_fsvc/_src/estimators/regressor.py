@@ -18,7 +18,7 @@ from .turns import of_one_state
 
 
 class RegressorMethods(MultiOutputMixin, RegressorMixin):
-    """What a fitted regressor can be asked, be it a network or a mixture of them."""
+    """What a fitted regressor can be asked, be it a network or an ensemble of them."""
 
     def score(self, X, y=None, sample_weight=None):
         """Return R^2 of the predictions, the mean over outputs, as scikit-learn's regressors do.

@@ -19,8 +19,8 @@ from scipy.linalg import solve
 
 from ..callbacks import UNHEARD
 from ..rows.streaming import Consumer, stream
+from .ensemble_weights import squared_errors
 from .held_out import search
-from .mixing import squared_errors
 from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
 from .uncovered import score_uncovered

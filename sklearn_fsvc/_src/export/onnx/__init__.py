@@ -12,9 +12,9 @@ except ImportError as error:
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ...classifiers import MixtureClassifier, PatchClassifier, RBFClassifier, TanhClassifier
+from ...classifiers import PatchClassifier, RBFClassifier, StackedClassifier, TanhClassifier
 from ...projectors import PatchProjector, RBFProjector, TanhProjector
-from ...regressors import MixtureRegressor, PatchRegressor, RBFRegressor, TanhRegressor
+from ...regressors import PatchRegressor, RBFRegressor, StackedRegressor, TanhRegressor
 from ...search import HiddenSizeSearchCV
 from ...tables import TableTransformer
 from . import converters
@@ -29,13 +29,13 @@ def register():
     within pipelines. It does not matter how often it is called.
     """
     kinds = {
-        (MixtureClassifier, RBFClassifier, TanhClassifier): {
+        (StackedClassifier, RBFClassifier, TanhClassifier): {
             "shape_fct": converters.shape_classifier,
             "convert_fct": converters.convert_classifier,
             "parser": converters.parse_classifier,
             "options": converters.CLASSIFIER_OPTIONS,
         },
-        (MixtureRegressor, RBFRegressor, TanhRegressor): {
+        (StackedRegressor, RBFRegressor, TanhRegressor): {
             "shape_fct": converters.shape_regressor,
             "convert_fct": converters.convert_regressor,
         },

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ...estimators.mixture import Mixture
 from ...estimators.parts import layer_of, parts_of
+from ...estimators.stacking import StackedEnsemble
 from ...layers import hidden_dtype
 from ...readouts.uncovered import least_activity
 from ...rows.streaming import compute_dtype
@@ -20,10 +20,10 @@ def layer_for(model, dtype):
 def add_scores(graph, model, X, dtype):
     """Return the name of the scores (rows, n_scores), float64, of rows X, as of a `Question`.
 
-    The model, a `Network` or `Mixture`, is fitted; `dtype` is that of X as it takes them.
+    The model, a `Network` or `StackedEnsemble`, is fitted; `dtype` is that of X as it takes them.
     """
     model = model._as_it_stands()
-    if isinstance(model, Mixture):
+    if isinstance(model, StackedEnsemble):
         return _mixed(graph, model, X, dtype)
     parts = parts_of(model)
     layer = layer_for(model, dtype)
@@ -40,17 +40,17 @@ def add_scores(graph, model, X, dtype):
     return graph.add("Where", is_uncovered, nearest, scores)
 
 
-def _mixed(graph, mixture, X, dtype):
+def _mixed(graph, ensemble, X, dtype):
     """The sum of the scores of all networks, with their weights."""
-    total = mixture.intercept_
-    for weight, member in zip(mixture.weights_, mixture.estimators_, strict=True):
+    total = ensemble.intercept_
+    for weight, member in zip(ensemble.weights_, ensemble.estimators_, strict=True):
         total = graph.add("Add", total, _times(graph, weight, add_scores(graph, member, X, dtype)))
-    final, share = mixture.final_estimator_, mixture.final_weight_
+    final, share = ensemble.final_estimator_, ensemble.final_weight_
     if final is None:
         return total
-    parts, seen = mixture._mixture_parts(), hidden_dtype(dtype)
-    origin = parts.mixing.as_features(parts.task, np.zeros((1, len(mixture.intercept_))))
-    unit = parts.mixing.as_features(parts.task, np.ones((1, len(mixture.intercept_)))) - origin
+    parts, seen = ensemble._stacked_parts(), hidden_dtype(dtype)
+    origin = parts.weighting.as_features(parts.task, np.zeros((1, len(ensemble.intercept_))))
+    unit = parts.weighting.as_features(parts.task, np.ones((1, len(ensemble.intercept_)))) - origin
     beside = graph.add("Add", graph.add("Mul", total, unit), origin)
     wide = graph.add("Concat", graph.cast(X, seen), graph.cast(beside, seen), axis=1)
     corrected = _times(graph, share, add_scores(graph, final, wide, seen))
@@ -62,8 +62,8 @@ def _times(graph, weight, scores):
 
 
 def task_of(model):
-    """The task of a fitted network or mixture."""
-    parts = model._mixture_parts() if isinstance(model, Mixture) else parts_of(model)
+    """The task of a fitted network or ensemble."""
+    parts = model._stacked_parts() if isinstance(model, StackedEnsemble) else parts_of(model)
     return parts.task
 
 

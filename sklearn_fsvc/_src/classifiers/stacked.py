@@ -1,15 +1,15 @@
-"""MixtureClassifier: several networks, weighted by what each says of rows without themselves."""
+"""StackedClassifier: several networks, weighted by what each says of rows without themselves."""
 
 from ..estimators.classes import Classes
 from ..estimators.classifier import ClassifierMethods
+from ..estimators.ensemble_weights import ClassWeighting
 from ..estimators.members import Members
-from ..estimators.mixing import ClassMixing
-from ..estimators.mixture import Mixture, MixtureParts
+from ..estimators.stacking import StackedEnsemble, StackedParts
 from .rbf import RBFClassifier
 from .tanh import TanhClassifier
 
 
-class MixtureClassifier(ClassifierMethods, Mixture):
+class StackedClassifier(ClassifierMethods, StackedEnsemble):
     """Classifier that adds up the scores of several networks: stacking, without folds.
 
     Each network is fitted once, to all rows. A ridge readout knows in closed form which scores a
@@ -27,13 +27,13 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         ``TanhClassifier(2000, feature_weights="map")``, which has no part where X has more than 500
         features.
     final_estimator : estimator, "auto" or None, default="auto"
-        One more network of the same kind, which sees the scores of the mixture beside the features,
-        of rows of an array, and corrects them. "auto" is ``TanhClassifier(2000)`` with the penalty
+        One more network of the same kind, which gets the scores of the ensemble as features beside
+        those of X, an array, and corrects them. "auto" is ``TanhClassifier(2000)`` with the penalty
         that the member "tanh" has found, where `estimators` is None and X is an array of 50 rows or
         more with at most 500 features, not of bytes; else there is none.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
-        members and for the weights of the mixture.
+        members and for the weights of the ensemble.
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
         `random_state` of its own keeps it.
@@ -59,7 +59,7 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     final_estimator_ : estimator or None
         The final network, where it gains enough. Its features are those of X and the scores.
     final_weight_ : float
-        Its weight between 0 and 1, where the mixture has the rest.
+        Its weight between 0 and 1, where the ensemble has the rest.
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` but those that are "drop": the mean over
         rows of ``|y - score|^2``, by the rows that the weights were found by.
@@ -77,7 +77,7 @@ class MixtureClassifier(ClassifierMethods, Mixture):
 
     See Also
     --------
-    MixtureRegressor : The same for numbers.
+    StackedRegressor : The same for numbers.
     RBFClassifier : A single network.
     sklearn.ensemble.StackingClassifier : For any estimators, with a fit for each fold.
 
@@ -86,10 +86,11 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     Weights are found by 8192 different rows at random, at most, by 1024 where there is no final
     network, and fewer where there are many classes. Rows that are equal are left out together.
 
-    The final network is trained on these rows, whose scores are those without themselves, as new
-    rows will have: of stacking with ``passthrough=True``. So it learns where the mixture is wrong,
-    at the price of one small network. Its weight is the one with the least squared error. There is
-    none where these rows lack a class.
+    The final network is trained on these samples with cross-validated scores, as in stacking with
+    ``passthrough=True``: each is scored without its fold, in closed form. So it learns where the
+    ensemble is wrong, at the cost of one small network. Its weight is the one with the least
+    squared error on samples without their fold. It is dropped if it does not lower that error by
+    more than its standard error, and where these samples lack a class.
 
     A member with ``alpha="auto"`` finds a penalty as it does alone. Up to 6000 rows it goes on
     downhill to the one with the least leave-one-out error of 512 of these rows, which is surer.
@@ -110,10 +111,10 @@ class MixtureClassifier(ClassifierMethods, Mixture):
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.model_selection import train_test_split
-    >>> from sklearn_fsvc import MixtureClassifier, make_tabular_pipeline
+    >>> from sklearn_fsvc import StackedClassifier, make_tabular_pipeline
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    >>> model = make_tabular_pipeline(MixtureClassifier(random_state=0)).fit(X_train, y_train)
+    >>> model = make_tabular_pipeline(StackedClassifier(random_state=0)).fit(X_train, y_train)
     >>> bool(model.score(X_test, y_test) > 0.95)
     True
 
@@ -121,8 +122,8 @@ class MixtureClassifier(ClassifierMethods, Mixture):
 
     >>> from sklearn_fsvc import RBFClassifier, TanhClassifier
     >>> pair = [("rbf", RBFClassifier(200)), ("tanh", TanhClassifier(300))]
-    >>> mixture = MixtureClassifier(pair, random_state=0).set_params(tanh__n_hidden=200)
-    >>> mixture.fit(X_train, y_train).predict_proba(X_test).shape
+    >>> ensemble = StackedClassifier(pair, random_state=0).set_params(tanh__n_hidden=200)
+    >>> ensemble.fit(X_train, y_train).predict_proba(X_test).shape
     (143, 2)
     """
 
@@ -141,5 +142,5 @@ class MixtureClassifier(ClassifierMethods, Mixture):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def _mixture_parts(self):
-        return MixtureParts(Classes.of(self), Members.of(self), ClassMixing.of(self))
+    def _stacked_parts(self):
+        return StackedParts(Classes.of(self), Members.of(self), ClassWeighting.of(self))

@@ -1,4 +1,4 @@
-"""Weights of members of a mixture, 0 or more, by their scores of rows that they have not seen."""
+"""Weights of members of an ensemble, 0 or more, by their scores of rows that they have not seen."""
 
 import numpy as np
 from scipy.optimize import minimize, nnls
@@ -10,7 +10,7 @@ _LEAST = 0.05
 _MOST = 1e4
 
 
-def by_squared_error(scores, Y, weight):
+def weigh_by_squared_error(scores, Y, weight):
     """The weights with the least squared error of the sum of scores: non-negative least squares.
 
     Parameters
@@ -42,14 +42,15 @@ def by_squared_error(scores, Y, weight):
     return weights
 
 
-def by_log_loss(scores, Y, sizes, weight):
+def weigh_by_log_loss(scores, Y, sizes, weight):
     """The weights, which add up to 1, with the least log-loss of a softmax of the sum of scores.
 
     Scores of a ridge are too small for rows that it is sure of. Squared errors count that, and
     prefer members that say more; the log-loss scales each member by itself.
 
-    Arrays are as of `by_squared_error`: each output is a class, and Y says how much of each row is
-    of it. Classes of the columns of y follow one another, of which `sizes` says how many each has.
+    Arrays are as of `weigh_by_squared_error`: each output is a class, and Y says how much of each
+    row is of it. Classes of the columns of y follow one another, of which `sizes` says how many
+    each has.
     """
     ends, share = np.cumsum(sizes), (weight / weight.sum())[:, None]
     columns = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]

@@ -1,20 +1,20 @@
-"""MixtureRegressor: several networks, weighted by what each says of rows without themselves."""
+"""StackedRegressor: several networks, weighted by what each says of rows without themselves."""
 
+from ..estimators.ensemble_weights import NumericWeighting
 from ..estimators.lazy import lazy_on_dask
 from ..estimators.members import Members
-from ..estimators.mixing import NumberMixing
-from ..estimators.mixture import Mixture, MixtureParts
 from ..estimators.numbers import Numbers
 from ..estimators.regressor import RegressorMethods
+from ..estimators.stacking import StackedEnsemble, StackedParts
 from ..estimators.turns import of_one_state
 from .rbf import RBFRegressor
 from .tanh import TanhRegressor
 
 
-class MixtureRegressor(RegressorMethods, Mixture):
+class StackedRegressor(RegressorMethods, StackedEnsemble):
     """Regressor that adds up the predictions of several networks: stacking, without folds.
 
-    As `MixtureClassifier`, for numbers: each network is fitted once, and weights of 0 or more
+    As `StackedClassifier`, for numbers: each network is fitted once, and weights of 0 or more
     are found by least squares of y on what each says of rows without themselves, all outputs
     together, each in units of its standard deviation.
 
@@ -27,8 +27,8 @@ class MixtureRegressor(RegressorMethods, Mixture):
         ``"map"``, ``TanhRegressor(2000, feature_weights="map")``, which has no part where X has
         more than 500 features.
     final_estimator : estimator, "auto" or None, default="auto"
-        One more network, which sees the predictions of the mixture beside the features, as of
-        `MixtureClassifier`; "auto" is ``TanhRegressor(2000)`` with the penalty of "tanh".
+        One more network, which sees the predictions of the ensemble beside the features, as of
+        `StackedClassifier`; "auto" is ``TanhRegressor(2000)`` with the penalty of "tanh".
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
         `random_state` of its own keeps it.
@@ -54,7 +54,7 @@ class MixtureRegressor(RegressorMethods, Mixture):
         What is added to the members: the mean of y, times 1 less the sum of the weights.
     final_estimator_ : estimator or None
     final_weight_ : float
-        The final network, and its weight, as of `MixtureClassifier`. Its features are those of X
+        The final network, and its weight, as of `StackedClassifier`. Its features are those of X
         and predictions less the mean of y, in units of its standard deviation.
     loo_errors_ : ndarray of shape (n_estimators,)
         Leave-one-out error of each of `estimators` but those that are "drop": the mean over
@@ -70,16 +70,16 @@ class MixtureRegressor(RegressorMethods, Mixture):
 
     See Also
     --------
-    MixtureClassifier : The same for classes, with what is to know of both.
+    StackedClassifier : The same for classes, with what is to know of both.
     RBFRegressor : A single network; ``uncertainty=True`` adds standard deviations.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_fsvc import MixtureRegressor
+    >>> from sklearn_fsvc import StackedRegressor
     >>> X = np.random.default_rng(0).normal(size=(400, 4))
     >>> y = np.abs(X[:, 0]) + np.tanh(X @ [0, 1, 1, -1])
-    >>> model = MixtureRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> model = StackedRegressor(random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.9)
     True
     >>> bool((model.weights_ > 0).all())
@@ -100,9 +100,9 @@ class MixtureRegressor(RegressorMethods, Mixture):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def _mixture_parts(self):
-        return MixtureParts(
-            Numbers.of(self, uncertainty=False), Members.of(self), NumberMixing.of(self)
+    def _stacked_parts(self):
+        return StackedParts(
+            Numbers.of(self, uncertainty=False), Members.of(self), NumericWeighting.of(self)
         )
 
     @of_one_state

@@ -1,9 +1,9 @@
-"""Weights of a mixture where members have little to say."""
+"""Weights of an ensemble where members have little to say."""
 
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.readouts.mixing import by_log_loss, by_squared_error
+from sklearn_fsvc._src.readouts.ensemble_weights import weigh_by_log_loss, weigh_by_squared_error
 
 
 @pytest.fixture
@@ -16,34 +16,34 @@ def three(rng):
 def test_a_small_weight_is_none(three):
     """And the others are those of the others alone."""
     scores, Y, weight = three
-    found = by_squared_error(scores, Y, weight)
+    found = weigh_by_squared_error(scores, Y, weight)
     assert found[2] == 0
-    np.testing.assert_allclose(found[:2], by_squared_error(scores[:2], Y, weight))
-    assert (by_squared_error(scores, Y + 0.3 * scores[2], weight) > 0.2).all()
+    np.testing.assert_allclose(found[:2], weigh_by_squared_error(scores[:2], Y, weight))
+    assert (weigh_by_squared_error(scores, Y + 0.3 * scores[2], weight) > 0.2).all()
 
 
 def test_equal_members(three):
     """The equations have no single solution; the sum is as good as one of them."""
     scores, Y, weight = three
-    found = by_squared_error(scores[[0, 0, 1]], Y, weight)
-    expected = by_squared_error(scores[:2], Y, weight)
+    found = weigh_by_squared_error(scores[[0, 0, 1]], Y, weight)
+    expected = weigh_by_squared_error(scores[:2], Y, weight)
     np.testing.assert_allclose([found[:2].sum(), found[2]], expected, rtol=1e-6)
 
 
 def test_where_no_sum_helps_the_best_is_alone(three):
     _, Y, weight = three
     opposite = np.stack([-Y, -0.5 * Y])
-    np.testing.assert_array_equal(by_squared_error(opposite, Y, weight), [0, 1])
+    np.testing.assert_array_equal(weigh_by_squared_error(opposite, Y, weight), [0, 1])
     labels = (Y > 0).astype(float)
     labels[:, 1] = 1 - labels[:, 0]
-    found = by_log_loss(np.stack([-labels, -labels]), labels, [2], weight)
+    found = weigh_by_log_loss(np.stack([-labels, -labels]), labels, [2], weight)
     np.testing.assert_array_equal(found, [0.5, 0.5])
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200])
 def test_scores_of_nothing_give_the_first_all(rng, size):
     """As of a constant y, whose mean is taken off, or of numbers whose squares are 0."""
-    weights = by_squared_error(
+    weights = weigh_by_squared_error(
         np.full((2, 30, 1), size), np.full((30, 1), size), rng.uniform(size=30)
     )
     np.testing.assert_array_equal(weights, [1, 0])
@@ -52,5 +52,5 @@ def test_scores_of_nothing_give_the_first_all(rng, size):
 def test_members_that_are_always_right(rng):
     """No weights are the best, and those that are found add up to 1."""
     labels = np.eye(3)[rng.integers(0, 3, 50)]
-    found = by_log_loss(np.stack([labels, labels]), labels, [3], np.ones(50))
+    found = weigh_by_log_loss(np.stack([labels, labels]), labels, [3], np.ones(50))
     assert found.sum() == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""A mixture of networks: each is fitted once, and their scores are added up with weights.
+"""A stacked ensemble of networks: each is fitted once, and their scores are added up with weights.
 
 The weights, of 0 or more, are found by the scores that each network gives to rows without
 themselves: of stacking (D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996,
@@ -8,7 +8,8 @@ One more network may see rows with such scores beside their features, as a final
 scikit-learn's stacking with ``passthrough=True``. It corrects what the sum gets wrong. Its scores
 come from folds, as they do there: also in closed form, from blocks of the hat matrix.
 
-`Mixture` is what users ask; `MixtureParts` says how it is fitted, `MixtureQuestion` how it answers.
+`StackedEnsemble` is the base of the public classes; `StackedParts` fits, and `StackedPrediction`
+predicts.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -31,22 +32,22 @@ from ..rows.sources import Source
 from ..rows.streaming import n_synapses, row_blocks, take_rows
 from ..rows.validation import check_rows, to_host
 from .answering import Answers, as_list
+from .ensemble_weights import EnsembleWeighting, decision_scores, folds_of
 from .members import Members, TrainingSet
-from .mixing import Mixing, answers_of, folds_of
 from .network import clean, keep, score_of
 from .parts import Task
 from .state import Versioned
 from .turns import changed, copy_of, of_one_state
 
 
-class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABCMeta):
+class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metaclass=ABCMeta):
     """Networks whose scores are added up, with weights of 0 or more."""
 
     _kinds = None  # classes of the RBF and the tanh networks that there are by default
 
     @abstractmethod
-    def _mixture_parts(self):
-        """The `MixtureParts` that its parameters name, with what they have found."""
+    def _stacked_parts(self):
+        """The `StackedParts` that its parameters name, with what they have found."""
 
     @classmethod
     def default_estimators(cls):
@@ -126,14 +127,14 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABC
         ------
         TypeError, ValueError
             For members that are no networks of this package for the same task, or have no ridge
-            readout, and for input that cannot be used; the mixture is left as it was.
+            readout, and for input that cannot be used; the ensemble is left as it was.
         """
         changed(self, lambda model: model._fit(X, y, sample_weight))
         return self
 
     @with_callbacks  # within `changed`, which would forget who is to be told
     def _fit(self, X, y, sample_weight):
-        parts = self._mixture_parts()
+        parts = self._stacked_parts()
         parts.check()
         self._validate_names([name for name, _ in parts.members.given])
         heard = self._begin_fit(X, y, sample_weight)
@@ -147,13 +148,13 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABC
         return copy_of(self)
 
     def _asked(self, X):
-        """The `MixtureQuestion` that rows are."""
+        """The `StackedPrediction` that rows are."""
         if "weights_" not in vars(self):
             check_is_fitted(self)  # which takes long
         X, *_ = open_all(X, self.device, self.max_memory)
         with get_engine(self.device, n_synapses(X, None)) as engine:
             X = check_rows(self, engine, X, reset=False)
-        return MixtureQuestion(self._mixture_parts(), X)
+        return StackedPrediction(self._stacked_parts(), X)
 
     def _answer(self, X, method, out=None):
         """What a method says of rows."""
@@ -161,7 +162,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABC
 
     def _nothing(self, method, dtype, **options):
         """What a method says of no rows, for Dask."""
-        return MixtureQuestion(self._mixture_parts()).nothing(method)
+        return StackedPrediction(self._stacked_parts()).nothing(method)
 
     @of_one_state
     def contributions(self, X, output=0):
@@ -189,7 +190,7 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABC
         return self._asked(X).contributions(output)
 
     def _score(self, X, y, sample_weight):
-        return score_of(self, self._mixture_parts().task, X, y, sample_weight)
+        return score_of(self, self._stacked_parts().task, X, y, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -198,12 +199,12 @@ class Mixture(Documented, Versioned, Observable, _BaseComposition, metaclass=ABC
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureParts:
-    """What a mixture is put together from."""
+class StackedParts:
+    """What a stacked ensemble is composed of."""
 
     task: Task
     members: Members
-    mixing: Mixing
+    weighting: EnsembleWeighting
 
     def check(self):
         """Raise for a parameter that cannot be used."""
@@ -213,10 +214,10 @@ class MixtureParts:
     @property
     def found(self):
         """All fitted attributes."""
-        return self.task.found | self.members.found | self.mixing.found
+        return self.task.found | self.members.found | self.weighting.found
 
     def fit(self, X, y, sample_weight, heard):
-        """Return the parts with networks that are fitted to clean rows, and mixed.
+        """Return the parts with networks that are fitted to clean rows, and weights.
 
         `heard` is the task of the fit that callbacks hear of.
         """
@@ -226,22 +227,22 @@ class MixtureParts:
         self.members.leave_memory(pairs, final, rows)
         shared = {}
         left_out = [rows.fit(member, heard.part(name), shared) for name, member in pairs]
-        mixed = self.mixing.mixed(task, left_out, rows.sample)
-        if final is not None and mixed.has_all_outputs:
+        ensemble = self.weighting.weigh(task, left_out, rows.sample)
+        if final is not None and ensemble.has_all_outputs:
             self.members.give_penalty(final, pairs)
-            mixed = self._corrected(task, mixed, final, rows, heard.part("final"))
-        used = dict(pairs[k] for k in mixed.used)
-        members = self.members.knowing(named_estimators_=used, final_estimator_=mixed.final)
-        return MixtureParts(task, members, self.mixing.knowing_mixed(task, mixed))
+            ensemble = self._with_final_network(task, ensemble, final, rows, heard.part("final"))
+        used = dict(pairs[k] for k in ensemble.used)
+        members = self.members.knowing(named_estimators_=used, final_estimator_=ensemble.final)
+        return StackedParts(task, members, self.weighting.with_ensemble(task, ensemble))
 
     def _training_set(self, samples, y, n_members, has_final):
-        n_rows = self.mixing.n_rows(n_members, samples.targets.n_outputs, has_final)
+        n_rows = self.weighting.n_rows(n_members, samples.targets.n_outputs, has_final)
         with self.members.job(samples.X) as job:
             sample = draw(job, samples, n_rows=n_rows)
         return TrainingSet(samples, y, sample, folds_of(sample) if has_final else None)
 
-    def _corrected(self, task, mixed, final, rows, heard):
-        """What is mixed with a final network, which is fitted to the rows of the sample.
+    def _with_final_network(self, task, ensemble, final, rows, heard):
+        """The ensemble with a final network, which is fitted to the rows of the sample.
 
         Beside the features it gets the scores of readouts that were trained without a row's fold.
         Scores without the row alone would tell its target: they are those of all rows less what the
@@ -250,7 +251,8 @@ class MixtureParts:
         with self.members.job(rows.samples.X) as job:
             numbers, at = rows_in(job, rows.samples, rows.sample)
             X = np.asarray(to_host(take_rows(rows.samples.X, numbers)))
-            X = self.mixing.widened(task, X, answers_of(task, mixed.fold_scores)[at])
+            scores = decision_scores(task, ensemble.fold_scores)
+            X = self.weighting.append_scores(task, X, scores[at])
             samples = rows.samples.with_rows(X, numbers)
             sample = draw(job, samples, n_rows=len(numbers))
         # Rows are equal if they were before, and are now in another order.
@@ -260,14 +262,14 @@ class MixtureParts:
         folds[places] = rows.folds[judged[there]]
         left_out = TrainingSet(samples, rows.y[numbers], sample, folds).fit(final, heard, {})
         scores = left_out.fold_scores[places]
-        return mixed.with_final(final, judged[there], scores, self.mixing.min_gain)
+        return ensemble.with_final(final, judged[there], scores, self.weighting.min_gain)
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureQuestion:
-    """Clean rows that are to be answered, and the parts of a fitted mixture that answer them."""
+class StackedPrediction:
+    """Clean rows that are to be answered, and the parts of a fitted ensemble that answer them."""
 
-    parts: MixtureParts
+    parts: StackedParts
     X: Any = None
     at_a_time: int = 2**21  # numbers of X and scores
 
@@ -311,7 +313,7 @@ class MixtureQuestion:
         return (1 - self._found["final_weight_"]) * self._found["intercept_"]
 
     def _says(self, method, scores):
-        return self.parts.task.says(method, scores, self.parts.mixing)
+        return self.parts.task.says(method, scores, self.parts.weighting)
 
     def _blocks(self):
         """(slice, rows) of all rows. A file is read once, for all members."""
@@ -334,7 +336,7 @@ class MixtureQuestion:
             yield (1 - share) * own
         if found["final_estimator_"] is not None:
             X = np.asarray(to_host(take_rows(X, slice(None))))
-            X = self.parts.mixing.widened(self.parts.task, X, total + found["intercept_"])
+            X = self.parts.weighting.append_scores(self.parts.task, X, total + found["intercept_"])
             yield share * _said(found["final_estimator_"], X)
 
 

@@ -1,4 +1,4 @@
-"""How the scores of networks are mixed: the weights of the networks, and what goes with them."""
+"""The weights of the networks of a stacked ensemble, and what is computed with them."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..layers import hidden_dtype
-from ..readouts.mixing import by_log_loss, by_squared_error, squared_errors
+from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 from .parts import Part
 
 # Scores of all members by which weights are found.
@@ -19,8 +19,8 @@ _FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS = 400, 2, 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Mixing(Part, ABC):
-    """How scores of networks, for one kind of task, become those of their mixture."""
+class EnsembleWeighting(Part, ABC):
+    """How the scores of networks, for classification or regression, are combined."""
 
     n_judges: int = 2**10  # rows by which weights are found, at most: a few numbers need no more
     n_trained_on: int = 2**13  # rows that a final network is trained on, which are judges, too
@@ -41,7 +41,7 @@ class Mixing(Part, ABC):
         """Return scores (n_rows, n_scores), as answers have them, as features of a network."""
 
     def calibrated(self, task, scores, sums):
-        """Return fitted attributes made of scores (n_rows, n_outputs) of the mixture.
+        """Return fitted attributes made of scores (n_rows, n_outputs) of the ensemble.
 
         `sums` are the targets times the weights of the rows.
         """
@@ -52,40 +52,42 @@ class Mixing(Part, ABC):
         most = self.n_trained_on if has_final else self.n_judges
         return min(most, max(1, _SCORES // (n_members * n_outputs)))
 
-    def mixed(self, task, left_out, sample):
-        """Return networks `Mixed` by the `LeftOut` scores of each for a sample."""
+    def weigh(self, task, left_out, sample):
+        """Return the `WeightedEnsemble`, by the `LeftOut` scores of each network for a sample."""
         Y, weight, each = sample.mean, sample.rows.weight, np.stack([e.scores for e in left_out])
         weights = self.weights(task, each, Y, weight)
         errors, of_folds = squared_errors(each, Y, weight), None
         if left_out[0].fold_scores is not None:
             of_folds = np.tensordot(weights, np.stack([e.fold_scores for e in left_out]), 1)
-        return Mixed(weights, errors, Y, weight, np.tensordot(weights, each, 1), of_folds)
+        return WeightedEnsemble(
+            weights, errors, Y, weight, np.tensordot(weights, each, 1), of_folds
+        )
 
-    def widened(self, task, X, scores):
+    def append_scores(self, task, X, scores):
         """Return rows with scores, as of `as_features`, beside their features."""
         dtype = hidden_dtype(X.dtype)
         return np.hstack([X.astype(dtype, copy=False), self.as_features(task, scores)], dtype=dtype)
 
-    def knowing_mixed(self, task, mixed):
-        """Return the part that knows what was found as networks were `Mixed`."""
-        weights, Y, weight = mixed.weights, mixed.Y, mixed.weight
+    def with_ensemble(self, task, ensemble):
+        """Return the part that knows what was found for a `WeightedEnsemble`."""
+        weights, Y, weight = ensemble.weights, ensemble.Y, ensemble.weight
         # What scores of 0 stand for: the mean of y, which a sum has once.
-        origin = answers_of(task, np.zeros((1, Y.shape[1])))[0]
-        (error,) = squared_errors([mixed.scores], Y, weight)
+        origin = decision_scores(task, np.zeros((1, Y.shape[1])))[0]
+        (error,) = squared_errors([ensemble.scores], Y, weight)
         return self.knowing(
-            weights_=weights[mixed.used], intercept_=(1 - weights.sum()) * origin,
-            final_weight_=mixed.share, loo_errors_=mixed.errors, loo_error_=float(error),
-            **self.calibrated(task, mixed.scores, Y * weight[:, None]),
+            weights_=weights[ensemble.used], intercept_=(1 - weights.sum()) * origin,
+            final_weight_=ensemble.share, loo_errors_=ensemble.errors, loo_error_=float(error),
+            **self.calibrated(task, ensemble.scores, Y * weight[:, None]),
         )  # fmt: skip
 
 
-class ClassMixing(Mixing):
+class ClassWeighting(EnsembleWeighting):
     """Scores of classes: the least log-loss."""
 
-    attributes = (*Mixing.attributes, "temperature_")
+    attributes = (*EnsembleWeighting.attributes, "temperature_")
 
     def weights(self, task, scores, Y, weight):
-        return by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)
+        return weigh_by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)
 
     def as_features(self, task, scores):
         return scores
@@ -95,19 +97,19 @@ class ClassMixing(Mixing):
         return {"temperature_": labels.temperatures_of(labels.scores_of(scores), sums)}
 
 
-class NumberMixing(Mixing):
+class NumericWeighting(EnsembleWeighting):
     """Numbers: the least squared error."""
 
     def weights(self, task, scores, Y, weight):
-        return by_squared_error(scores, Y, weight)
+        return weigh_by_squared_error(scores, Y, weight)
 
     def as_features(self, task, scores):
         return (scores - task.mean) / task.scale
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed:
-    """Networks, mixed by their scores of rows that they have not seen."""
+class WeightedEnsemble:
+    """Networks with weights that were found by their leave-one-out scores."""
 
     weights: np.ndarray  # (n_members,)
     errors: np.ndarray  # (n_members,): mean squared errors of the members
@@ -129,13 +131,13 @@ class Mixed:
         return bool(np.ptp(self.Y, axis=0).all())
 
     def with_final(self, final, rows, scores, min_gain):
-        """Return what is mixed with a final network, by its scores of some rows, if they gain.
+        """Return the ensemble with a final network, by its scores of some rows, if they gain.
 
         Both are scores without a row's fold, and their squared errors are compared, of classes,
         too. A final network that gains no more than chance might is left out.
         """
         Y, weight, before = self.Y[rows], self.weight[rows], self.fold_scores[rows]
-        share, own = by_squared_error(np.stack([before, scores]), Y, weight)[::-1]
+        share, own = weigh_by_squared_error(np.stack([before, scores]), Y, weight)[::-1]
         share = float(share / (share + own))
         scores = (1 - share) * before + share * scores
         gain = np.square(Y - before).sum(axis=1) - np.square(Y - scores).sum(axis=1)
@@ -158,7 +160,7 @@ def exceeds(values, weight, n_errors):
     return bool(mean > n_errors * np.sqrt(share**2 @ (values - mean) ** 2))
 
 
-def answers_of(task, scores):
+def decision_scores(task, scores):
     """Scores (n_rows, n_outputs) that were learned, as answers have them."""
     found, origin = task.outputs(scores.T, np.zeros(scores.shape[1]), np.float64)
     return found.T + origin

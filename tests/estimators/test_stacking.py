@@ -1,4 +1,4 @@
-"""Mixtures: their weights by naive leave-one-out, and their answers by those of the members."""
+"""Ensembles: their weights by naive leave-one-out, and their answers by those of the members."""
 
 import pickle
 import warnings
@@ -19,11 +19,11 @@ import naive
 from allocated import MIB, peak
 from composed import composed
 from sklearn_fsvc import (
-    MixtureClassifier,
-    MixtureRegressor,
     RBFClassifier,
     RBFProjector,
     RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
     TanhClassifier,
     TanhRegressor,
 )
@@ -51,16 +51,16 @@ def pair(rbf, tanh, n=25):
 
 
 def classifier(**params):
-    return MixtureClassifier(pair(RBFClassifier, TanhClassifier), random_state=0, **params)
+    return StackedClassifier(pair(RBFClassifier, TanhClassifier), random_state=0, **params)
 
 
 def regressor(**params):
-    return MixtureRegressor(pair(RBFRegressor, TanhRegressor), random_state=0, **params)
+    return StackedRegressor(pair(RBFRegressor, TanhRegressor), random_state=0, **params)
 
 
 def of_tanh(**params):
     members = [(f"tanh{n}", TanhClassifier(n, scale=0.5, **GIVEN)) for n in (20, 30)]
-    return MixtureClassifier(members, **params)
+    return StackedClassifier(members, **params)
 
 
 def some_rows(n):
@@ -83,13 +83,13 @@ def many_rows():
     return some_rows(300)
 
 
-def weak(mixture):
+def weak(ensemble):
     kinds = (
         (RBFRegressor, TanhRegressor)
-        if mixture is MixtureRegressor
+        if ensemble is StackedRegressor
         else (RBFClassifier, TanhClassifier)
     )
-    return mixture(pair(*kinds, 8), random_state=0)
+    return ensemble(pair(*kinds, 8), random_state=0)
 
 
 def of_kind(kind, X, y):
@@ -114,8 +114,8 @@ def left_out(member, X, y, Y, weight, folds=None):
     return scores
 
 
-def all_left_out(mixture, X, y, Y, weight):
-    return np.stack([left_out(clone(m), X, y, Y, weight) for _, m in mixture.estimators])
+def all_left_out(ensemble, X, y, Y, weight):
+    return np.stack([left_out(clone(m), X, y, Y, weight) for _, m in ensemble.estimators])
 
 
 def two_folds(X):
@@ -198,8 +198,8 @@ def test_a_member_without_use_is_dropped(rows):
 
 
 def with_final(model, n=40, **params):
-    """A mixture that is corrected by a small final network, if that gains enough."""
-    kind = TanhRegressor if isinstance(model, MixtureRegressor) else TanhClassifier
+    """An ensemble that is corrected by a small final network, if that gains enough."""
+    kind = TanhRegressor if isinstance(model, StackedRegressor) else TanhClassifier
     return model.set_params(final_estimator=kind(n, scale=0.5, **GIVEN | params))
 
 
@@ -208,7 +208,7 @@ def test_final_network_of_a_regressor(many_rows, rng, is_weighted):
     """It is trained on rows and their scores without their fold, and judged without it."""
     X, _, y = many_rows
     weight = rng.uniform(0.5, 2, len(X)) if is_weighted else np.ones(len(X))
-    model = with_final(weak(MixtureRegressor)).fit(X, y, weight if is_weighted else None)
+    model = with_final(weak(StackedRegressor)).fit(X, y, weight if is_weighted else None)
     mean = np.average(y, weights=weight)
     Y = ((y - mean) / np.sqrt(np.average((y - mean) ** 2, weights=weight)))[:, None]
     folds = two_folds(X)
@@ -238,7 +238,7 @@ def test_final_network_of_a_regressor(many_rows, rng, is_weighted):
 def test_final_network_of_a_classifier(many_rows, kind):
     X, y, _ = many_rows
     y = of_kind(kind, X, y)
-    model = with_final(weak(MixtureClassifier), alpha=0.1).fit(X, y)
+    model = with_final(weak(StackedClassifier), alpha=0.1).fit(X, y)
     share, final = model.final_weight_, model.final_estimator_
     assert 0 < share <= 1
 
@@ -264,7 +264,7 @@ def test_when_there_is_a_final_network(rows, rng):
     """By default for a table, of the default members; else where it is given."""
     X, _, y = rows
     table = np.float32(X), y
-    parts, found = MixtureRegressor()._mixture_parts(), {}
+    parts, found = StackedRegressor()._stacked_parts(), {}
     for name, data in {
         "table": table, "bytes": (rng.integers(0, 255, X.shape, np.uint8), y),
         "wide": (rng.normal(size=(len(X), 501)), y), "few": (X[:40], y[:40]),
@@ -294,7 +294,7 @@ def test_members_that_choose_by_leave_one_out(rows):
 def test_few_rows_judge_many(rows):
     X, y, _ = rows
     whole = classifier().fit(X, y)
-    model = composed(whole, mixing={"n_judges": 60}).fit(X, y)
+    model = composed(whole, weighting={"n_judges": 60}).fit(X, y)
     assert (model.weights_ != whole.weights_).all()
     np.testing.assert_array_equal(model.weights_, clone(model).fit(X, y).weights_)
 
@@ -311,7 +311,7 @@ def test_rows_of_weight_0_are_absent(rows):
 
 def test_without_arguments(rows):
     X, y, numbers = rows
-    for model, target in ((MixtureClassifier(), y), (MixtureRegressor(), numbers)):
+    for model, target in ((StackedClassifier(), y), (StackedRegressor(), numbers)):
         model.set_params(random_state=0).fit(X, target)
         assert model.score(X, target) > 0.6
         names = [name for name, _ in model.default_estimators()]
@@ -325,7 +325,7 @@ def test_what_is_shared(rows):
     members = pair(RBFRegressor, TanhRegressor)
     members[0][1].set_params(device="blas", random_state=None)
     members[1][1].set_params(max_memory="1GB")
-    model = MixtureRegressor(members, random_state=3, device="jit", max_memory="2GB").fit(X, y)
+    model = StackedRegressor(members, random_state=3, device="jit", max_memory="2GB").fit(X, y)
     rbf, tanh = model.named_estimators_.values()
     assert (rbf.device, tanh.device, tanh.max_memory) == ("blas", "jit", "1GB")
     assert 1.8e9 < rbf.max_memory < 2e9
@@ -413,7 +413,7 @@ def test_few_rows_at_a_time(rows):
 def test_memory_is_kept(rng):
     X, y = rng.normal(size=(20_000, 20)).astype(np.float32), rng.integers(0, 4, 20_000)
     members = pair(RBFClassifier, TanhClassifier, 400)
-    unlimited = MixtureClassifier(members, device="jit", random_state=0)
+    unlimited = StackedClassifier(members, device="jit", random_state=0)
     model = clone(unlimited).set_params(max_memory=3 * MIB)
     model.fit(X[:1000], y[:1000]).predict(X[:1000])
     limit = 3 * MIB + 32 * len(X)  # of y, and of what is predicted
@@ -454,7 +454,7 @@ def test_sparse_rows(rows):
         ([("rbf", RBFRegressor())], TypeError, "for the same task"),
         ([("rbf", RBFProjector())], TypeError, "for the same task"),
         ([("rbf", RBFClassifier(readout="softmax"))], ValueError, 'use readout="ridge"'),
-        ([("a", TanhClassifier(class_weight="balanced"))], ValueError, "to the mixture"),
+        ([("a", TanhClassifier(class_weight="balanced"))], ValueError, "to the ensemble"),
         ([("a", TanhClassifier()), ("a", TanhClassifier())], ValueError, "not unique"),
         ([("device", TanhClassifier())], ValueError, "conflict"),
     ],
@@ -475,7 +475,7 @@ def test_refused(rows, members, error, message):
 
 def test_saved(many_rows):
     X, _, y = many_rows
-    for model in (regressor().fit(X, y), with_final(weak(MixtureRegressor)).fit(X, y)):
+    for model in (regressor().fit(X, y), with_final(weak(StackedRegressor)).fit(X, y)):
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert model.final_weight_ > 0
@@ -490,13 +490,13 @@ def test_callbacks_hear_of_members(rows):
     model = classifier().set_callbacks(recorder).fit(X, y)
     assert recorder.tasks.count("end fit") == 3
     names = {context.estimator_name for context in recorder.contexts}
-    assert names == {"MixtureClassifier", "RBFClassifier", "TanhClassifier"}
+    assert names == {"StackedClassifier", "RBFClassifier", "TanhClassifier"}
     assert pickle.loads(pickle.dumps(model)).predict(X).shape == y.shape
 
 
 @parametrize_with_checks(
     [classifier(), regressor(), of_tanh(), with_final(classifier())],
-    expected_failed_checks=lambda m: CENTRES if isinstance(m, MixtureRegressor) else {},
+    expected_failed_checks=lambda m: CENTRES if isinstance(m, StackedRegressor) else {},
 )
 def test_sklearn(estimator, check):
     with warnings.catch_warnings():
@@ -507,7 +507,7 @@ def test_sklearn(estimator, check):
         check(estimator)
 
 
-@pytest.mark.parametrize("cls", [MixtureClassifier, MixtureRegressor])
+@pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
 def test_wide_tables_have_no_map(cls, rng):
     """More features than a map has: the other members do without it."""
     X, y = rng.normal(size=(60, 501)), np.arange(60) % 2
@@ -522,7 +522,7 @@ def test_the_final_network_has_the_penalty_of_its_like(many_rows):
     """One of its own would be too small where y is noise: scores tell of the neighbours' y."""
     X, _, y = many_rows
 
-    class OfTwo(MixtureRegressor):
+    class OfTwo(StackedRegressor):
         @classmethod
         def default_estimators(cls):
             members = pair(RBFRegressor, TanhRegressor, 12)
@@ -532,7 +532,7 @@ def test_the_final_network_has_the_penalty_of_its_like(many_rows):
     rbf, tanh = model.estimators_
     assert model.final_estimator_.alpha == tanh.alpha_ != rbf.alpha_
     final = model.default_final_estimator()
-    model._mixture_parts().members.give_penalty(final, [("rbf", rbf)])
+    model._stacked_parts().members.give_penalty(final, [("rbf", rbf)])
     assert final.alpha == "auto"
 
 
@@ -540,7 +540,7 @@ def test_a_class_that_the_sample_lacks(rng):
     """A final network would not know it."""
     X = rng.normal(size=(300, 3))
     y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
-    model = MixtureClassifier(random_state=0)
-    model = composed(model, mixing={"n_trained_on": 60}).fit(X, y)
+    model = StackedClassifier(random_state=0)
+    model = composed(model, weighting={"n_trained_on": 60}).fit(X, y)
     assert model.final_estimator_ is None
     assert model.predict_proba(X).shape == (300, 3)
