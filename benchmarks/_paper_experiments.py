@@ -24,7 +24,7 @@ from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.host import processor
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.rows.streaming import basic_layer, take_rows
-from sklearn_fsvc._src.rows.tiling import BasicLayer, format_bytes
+from sklearn_fsvc._src.rows.tiling import TileShape, format_bytes
 from sklearn_fsvc._src.tuning import example
 
 _BLOCKS = (4, 8, 16, 32, 64)
@@ -36,13 +36,13 @@ _DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int16", "int32", "
 def _blocks(run, results, formula):
     kind = f"{formula} float32"
     sizes = _SIZES[1:4] if run.quick else (*_SIZES, 262_144 if run.is_gpu else 65_536)
-    knobs = run.engine.knobs(example(kind, 1, 1)[1])
-    name = next((k for k in ("tile", "tile_rows") if k in knobs), None)
+    tunables = run.engine.tunables(example(kind, 1, 1)[1])
+    name = next((k for k in ("tile", "tile_rows") if k in tunables), None)
     methods = [ours(run.engine)]
     if name:
         methods = [
             ours(run.engine, f"{run.engine.name}, {_label(name, value)}", **{name: value})
-            for value in sorted(knobs[name])
+            for value in sorted(tunables[name])
         ]
     if run.is_gpu:
         methods = [paper_kernel(run.engine, B) for B in _BLOCKS] + methods
@@ -211,7 +211,7 @@ def figure4(run, results):
     add(method="paper @jit, from some rows", stage="layer", seconds=loop, speed_up=1.0)
     for name, basic in (
         ("basic layers of the M measured", basic_layer(run.engine, layer)),
-        ("basic layers of M = 4096", BasicLayer.of(4096, 1, m)),
+        ("basic layers of M = 4096", TileShape.of(4096, 1, m)),
     ):
         across, down = -(-m // basic.units), -(-N // basic.rows)
         add(method=name, stage="all", value=f"{across} x {down} of {basic.units} x {basic.rows}")

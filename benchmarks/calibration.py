@@ -19,20 +19,20 @@ from sklearn.metrics import log_loss
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.classes import Classes
+from sklearn_fsvc._src.estimators.classes import ClassTarget
 
 NEW = 5000
 
 
 def seconds(model, X, y, is_calibrated=True):
     """Of a fit by the clock, and of all its cores."""
-    Classes.wants_scores = is_calibrated
+    ClassTarget.wants_scores = is_calibrated
     try:
         start = time.perf_counter(), time.process_time()
         model.fit(X, y)
         return time.perf_counter() - start[0], time.process_time() - start[1]
     finally:
-        Classes.wants_scores = True
+        ClassTarget.wants_scores = True
 
 
 def compare(make, n, args):

@@ -17,7 +17,7 @@ from _report import arguments, report
 from sklearn_fsvc import PatchClassifier, PatchProjector, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.engines.patches import parts, place_of
+from sklearn_fsvc._src.engines.patches import evaluator_of, parts
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.timing import medians
@@ -61,7 +61,7 @@ def features(args, X):
 
 
 def _ours(engine, layer, images, out):
-    place = place_of(engine, layer, 2**33)
+    place = evaluator_of(engine, layer, 2**33)
     prepared = place.prepare(layer)
 
     def work():

@@ -17,7 +17,7 @@ from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.kernels import TRIANGULAR
 from sklearn_fsvc._src.timing import medians
-from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, least_novel, novel_rows
+from sklearn_fsvc._src.units.novelty import NoveltyRule, OrderedRows, min_centers, novel_rows
 from sklearn_fsvc._src.units.radius import GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
 
 CENTERS = 4096
@@ -85,7 +85,7 @@ def searched(shown):
     growth = GROWTH if shown.groups is None else GROWTH_BY_GROUP
     radius, *_ = search_radius(
         lambda radius: novel_rows(shown, rule_at(radius), CENTERS),
-        0.9 * start, CENTERS, len(shown), growth, least_novel(shown, 1.0),
+        0.9 * start, CENTERS, len(shown), growth, min_centers(shown, 1.0),
     )  # fmt: skip
     return radius
 
@@ -122,7 +122,7 @@ def main(args):
             X = engine.upload_if_fits(X, engine.memory()[0] // 8)
             classes = np.unique(y, return_inverse=True)[1]
             for how, groups in (("among all rows", None), ("in each class", classes)):
-                shown = Presentation(engine, X, order, groups)
+                shown = OrderedRows(engine, X, order, groups)
                 n_rows = BLOCK["cuda" if engine.name.startswith("cuda") else "cpu"]
                 title = f"selection: {name}, {how}, device {args.device}"
                 report(args, title, compare(engine, shown, n_rows))

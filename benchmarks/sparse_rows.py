@@ -30,7 +30,7 @@ def made(n_rows, n_features, density, dtype):
 
 def of_tile(engine, layer, density, args):
     """Seconds of a row: sparse, and dense."""
-    X, place = made(TILES[density], FEATURES, density, layer.units.dtype), engine.sparse_place()
+    X, place = made(TILES[density], FEATURES, density, layer.units.dtype), engine.sparse_evaluator()
     H = engine.xp.empty((X.shape[0], layer.n_units), layer.hidden_dtype)
     as_sparse, as_dense = place.prepare(layer), engine.prepare(layer)
     ways = {

@@ -3,17 +3,37 @@
 How to add units or a readout: CONTRIBUTING.md.
 """
 
-from ._src.estimators.classes import Classes
+from ._src.estimators.classes import ClassTarget
 from ._src.estimators.classifier import NetworkClassifier
-from ._src.estimators.numbers import Numbers
-from ._src.estimators.parts import Part, Parts, Readout, Sharing, Task, Training, Units
+from ._src.estimators.numbers import NumericTarget
+from ._src.estimators.parts import (
+    Part,
+    Parts,
+    Readout,
+    ReadoutTraining,
+    Sharing,
+    TargetSpec,
+    Units,
+)
 from ._src.estimators.readouts import Linear, Ridge
 from ._src.estimators.regressor import NetworkRegressor
 from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
 
 __all__ = [
-    "Classes", "Linear", "LinearLayer", "NetworkClassifier", "NetworkRegressor",
-    "NetworkTransformer", "Numbers", "Part", "Parts", "Readout", "Ridge", "Sharing", "Task",
-    "Training", "Units",
-]  # fmt: skip
+    "ClassTarget",
+    "Linear",
+    "LinearLayer",
+    "NetworkClassifier",
+    "NetworkRegressor",
+    "NetworkTransformer",
+    "NumericTarget",
+    "Part",
+    "Parts",
+    "Readout",
+    "ReadoutTraining",
+    "Ridge",
+    "Sharing",
+    "TargetSpec",
+    "Units",
+]

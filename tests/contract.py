@@ -187,7 +187,7 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21), part=256):
 
 def check_sparse_rows(engine, dtype, shapes=(*SHAPES, (500, 300, 33))):
     """Rows in CSR are the same rows: in several tiles, with rows and tiles that are all zero."""
-    rng, place = np.random.default_rng(3), engine.sparse_place()
+    rng, place = np.random.default_rng(3), engine.sparse_evaluator()
     if place is None:
         return
     for rows, m, n in shapes:
@@ -261,12 +261,12 @@ def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
     Of the blocks, which are compiled each for itself, every kind of sum has one `in_turn`.
     """
     for X, layer in layers(shape, dtype):
-        knobs = engine.knobs(layer)
-        assert engine.settings(layer) == {name: values[0] for name, values in knobs.items()}
-        for M, asymmetry in product(knobs["M"], knobs["asymmetry"]):
+        tunables = engine.tunables(layer)
+        assert engine.settings(layer) == {name: values[0] for name, values in tunables.items()}
+        for M, asymmetry in product(tunables["M"], tunables["asymmetry"]):
             assert M // asymmetry % 256 == 0
         expected = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
-        for name, (_, *others) in knobs.items():
+        for name, (_, *others) in tunables.items():
             if in_turn and name == "block":
                 turn = ACCUMULATIONS.index(layer.accumulation) % len(others)
                 others = others[turn : turn + 1]

@@ -4,7 +4,7 @@ import numpy as np
 
 import naive
 from contract import TOLERANCE
-from sklearn_fsvc._src.engines.patches import PatchPlace
+from sklearn_fsvc._src.engines.patches import PatchEvaluator
 from sklearn_fsvc._src.images import PatchGrid
 from sklearn_fsvc._src.layers import PatchLayer, RBFLayer
 from sklearn_fsvc.parts import LinearLayer
@@ -40,7 +40,7 @@ def made(grid, way, dtype, is_whitened=True, floor=0.3, m=7, seed=0):
 
 def evaluated(engine, layer, X, memory_limit=2**30):
     out = engine.xp.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
-    place = PatchPlace(engine, memory_limit)
+    place = PatchEvaluator(engine, memory_limit)
     return engine.to_host(place.hidden(place.prepare(layer), engine.to_device(X), out))
 
 

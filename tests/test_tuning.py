@@ -25,12 +25,12 @@ def layer_of(kind):
     return example(kind, 1, 1)[1]
 
 
-def knobs(kind=KIND):
-    return get_engine("jit").knobs(layer_of(kind))
+def tunables(kind=KIND):
+    return get_engine("jit").tunables(layer_of(kind))
 
 
 def defaults(kind=KIND):
-    return {name: values[0] for name, values in knobs(kind).items()}
+    return {name: values[0] for name, values in tunables(kind).items()}
 
 
 def saved():
@@ -89,7 +89,7 @@ def test_a_choice_for_every_knob_is_found_and_kept(device, kinds):
     with get_engine(device) as engine:
         assert profiles.read(engine.identity()) == {k: found[k].settings for k in kinds}
         for kind in kinds:
-            choices = engine.knobs(layer_of(kind))
+            choices = engine.tunables(layer_of(kind))
             assert list(found[kind].settings) == list(choices)
             assert all(found[kind].settings[name] in choices[name] for name in choices)
             assert engine.settings(layer_of(kind)) == found[kind].settings
@@ -132,7 +132,7 @@ def test_without_save_nothing_is_written(fake):
 
 @pytest.mark.parametrize("name", ["M", "asymmetry", "block", "tile_rows", "tile_units", "step"])
 def test_the_fastest_value_is_found(fake, name):
-    for value in knobs()[name][1:]:
+    for value in tunables()[name][1:]:
         fake(quick(**{name: value}))
         found = tune_kind(save=False)
         assert found.settings == {**defaults(), name: value}
@@ -146,7 +146,7 @@ def test_the_threads_that_are_fastest_are_found(fake, monkeypatch):
 
 
 def test_a_knob_is_measured_with_those_found_before(fake):
-    last = knobs()["block"][-1]
+    last = tunables()["block"][-1]
     seen = fake(lambda s: 1 - 0.2 * (s["M"] == 4096) * (1 + (s["block"] == last)))
     assert tune_kind(save=False).settings == {**defaults(), "M": 4096, "block": last}
     assert {s["M"] for s, *_ in seen if s["block"] != defaults()["block"]} == {4096}
@@ -166,7 +166,7 @@ def test_winners_that_lose_together_are_not_kept(fake):
         cost = 1.1 if len(measured) > n_before else 0.5
         return cost if settings["M"] == 1024 else 1
 
-    n_before = sum(map(len, knobs().values()))
+    n_before = sum(map(len, tunables().values()))
     fake(slower_at_the_end)
     found = tune_kind(save=False)
     assert found.settings == defaults()
@@ -194,14 +194,14 @@ def test_a_basic_layer_is_measured(fake):
 
 @pytest.fixture
 def with_statistics(monkeypatch):
-    """An engine with few knobs, one of them the precision of statistics."""
+    """An engine with few tunables, one of them the precision of statistics."""
     few = {"M": (256,), "asymmetry": (1,), "statistics": ("float64", "float32")}
-    real = JitEngine.knobs
+    real = JitEngine.tunables
 
-    def knobs(self, layer):
+    def tunables(self, layer):
         return {name: values[:1] for name, values in real(self, layer).items()} | few
 
-    monkeypatch.setattr(JitEngine, "knobs", knobs)
+    monkeypatch.setattr(JitEngine, "tunables", tunables)
 
 
 @pytest.mark.parametrize(("cost", "best"), [(0.6, "float64"), (0.4, "float32")])

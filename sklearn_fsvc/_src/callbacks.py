@@ -34,7 +34,7 @@ class Observable(CallbackSupportMixin):
     def _begin_fit(self, X, y, sample_weight):
         """The `FitTask` of a fit; one that nobody hears of where there is no callback."""
         if not hasattr(self, "_skl_callbacks"):
-            return UNHEARD
+            return NO_CALLBACKS
         task = FitTask(self, self._init_callback_context(max_subtasks=None))
         return task.begin(X=X, y=y, metadata=_metadata(sample_weight))
 
@@ -47,7 +47,7 @@ def _metadata(sample_weight):
     return None if sample_weight is None else {"sample_weight": sample_weight}
 
 
-def hearing(context, estimator):
+def propagate_callbacks(context, estimator):
     """Context in which callbacks hear of the fit of another estimator, if anybody hears of this."""
     return context.propagate_callback_context(estimator) if context else nullcontext()
 
@@ -92,4 +92,4 @@ class FitTask:
 
 
 # A task where there are no callbacks.
-UNHEARD = FitTask()
+NO_CALLBACKS = FitTask()

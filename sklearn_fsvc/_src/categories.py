@@ -5,8 +5,8 @@ from datetime import date
 
 from sklearn.preprocessing import OneHotEncoder
 
-from .cautions import warn
 from .columns import is_nested
+from .user_warnings import warn
 
 # Levels of a category that get a column each, of those the rarest share the last.
 MOST_LEVELS = 100

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import check_array
 
-from .cautions import warn
 from .columns import rounded, why_infinite, why_no_levels, why_no_table
+from .user_warnings import warn
 
 
 class TableTransformer(ColumnTransformer):

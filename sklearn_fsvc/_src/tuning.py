@@ -129,7 +129,7 @@ def _tune_kind(engine, kind, n_features, repeats):
     engine.tuned, layer = {}, example(kind, 1, 1, max(n_features))[1]
     default = engine.settings(layer)
     settings = dict(default)
-    for name, values in engine.knobs(layer).items():
+    for name, values in engine.tunables(layer).items():
         is_statistics = name == "statistics"
         if is_statistics and layer.steps:
             continue  # sums of integers are exact
@@ -220,7 +220,7 @@ def _line(engine, kind, tuned):
     changed = {
         name: value
         for name, value in tuned.settings.items()
-        if value != engine.knobs(example(kind, 1, 1)[1])[name][0]
+        if value != engine.tunables(example(kind, 1, 1)[1])[name][0]
     }
     what = ", ".join(f"{name} {value}" for name, value in changed.items()) or "the defaults"
     gain = tuned.default / tuned.best

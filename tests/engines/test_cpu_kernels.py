@@ -90,7 +90,7 @@ USE = """
 import numpy as np, contract, naive
 from sklearn_fsvc._src.engines import jit
 engine = jit.JitEngine()
-blocks = engine.knobs(next(contract.layers((9, 5, 4), np.float32))[1])["block"]
+blocks = engine.tunables(next(contract.layers((9, 5, 4), np.float32))[1])["block"]
 for accumulation, dtype, block in {kernels}:
     for X, layer in contract.layers((9, 5, 4), np.dtype(dtype)):
         if layer.accumulation == accumulation:

@@ -117,7 +117,7 @@ def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, req
         request.getfixturevalue("slow_gpu")
     else:
         monkeypatch.setattr(transfer, "start_copy", late_copy)
-    monkeypatch.setattr(CudaEngine, "knobs", lambda *_: {"M": (4096,), "asymmetry": (1,)})
+    monkeypatch.setattr(CudaEngine, "tunables", lambda *_: {"M": (4096,), "asymmetry": (1,)})
     # A BLAS rounds another number of rows in another way.
     np.testing.assert_allclose(projector.transform(X), expected, atol=1e-5)
     assert expected.nbytes > 10 * 4 * 2048**2

@@ -24,7 +24,7 @@ def numbers(shape, dtype, seed):
 def hidden(engine, layer, X, is_sparse=False):
     if not is_sparse:
         return engine.hidden(engine.prepare(layer), X)
-    place = engine.sparse_place()
+    place = engine.sparse_evaluator()
     out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
     return place.hidden(place.prepare(layer), csr_array(X), out)
 

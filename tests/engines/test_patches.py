@@ -8,7 +8,7 @@ import pytest
 
 import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
-from sklearn_fsvc._src.engines.patches import PatchPlace, normalise, parts, pieces
+from sklearn_fsvc._src.engines.patches import PatchEvaluator, normalise, parts, pieces
 from sklearn_fsvc._src.images import PatchGrid
 from sklearn_fsvc._src.layers import RESPONSES, PatchLayer
 from sklearn_fsvc._src.rows.job import Job
@@ -89,7 +89,7 @@ def test_rows_flow_through_the_engine(engine, rng):
 def test_little_memory_is_for_few_images(engine):
     layer, _ = made(GRIDS[2], WAYS[0], np.float32)
     engine.patch_bytes = 2**28
-    much, little = (PatchPlace(engine, limit).prepared_bytes(layer) for limit in (2**30, 2**20))
+    much, little = (PatchEvaluator(engine, limit).prepared_bytes(layer) for limit in (2**30, 2**20))
     units = engine.prepared_bytes(layer.inner)
     assert 2**27 < much <= 2**28 * engine.patch_threads + units + 2**23
     assert little < much - 2**27

@@ -88,7 +88,7 @@ def plain_engine():
         def identity(self):
             return host_identity(self.name, "none")
 
-        def knobs(self, layer):
+        def tunables(self, layer):
             return {"M": (1024, 512), "asymmetry": (1, 2)}
 
         def prepare(self, layer):

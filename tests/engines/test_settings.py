@@ -28,7 +28,7 @@ def settings_of(kind=KIND):
 def tune_by_hand(kinds=(KIND,), **values):
     """A profile of the jit engine with these values, and a block that is not the default."""
     engine = get_engine("jit")
-    blocks = {kind: engine.knobs(layer_of(kind))["block"] for kind in kinds}
+    blocks = {kind: engine.tunables(layer_of(kind))["block"] for kind in kinds}
     settings = {kind: {"block": blocks[kind][-1], **values} for kind in kinds}
     profiles.write(engine.identity(), settings)
     return settings
@@ -77,7 +77,7 @@ EQUAL = [("M", 2048.0), ("asymmetry", True), ("tile_rows", 128.0), ("block", [4.
 @pytest.mark.filterwarnings("ignore:.* is ignored")
 def test_a_value_of_another_type_reaches_no_kernel(name, value):
     tune_by_hand(**{name: value})
-    choices = get_engine("jit").knobs(layer_of(KIND))[name]
+    choices = get_engine("jit").tunables(layer_of(KIND))[name]
     assert repr(settings_of()[name]) in map(repr, choices)
 
 

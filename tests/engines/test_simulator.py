@@ -18,7 +18,7 @@ from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import example
-from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, novel_rows
+from sklearn_fsvc._src.units.novelty import NoveltyRule, OrderedRows, novel_rows
 from sklearn_fsvc.engines import get_engine
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
@@ -145,11 +145,11 @@ def test_activity(engine, dtype, few_kernels):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_settings(engine, dtype, few_kernels, monkeypatch):
-    """Other tiles; the other knobs are none of a kernel's."""
-    knobs = engine.knobs
+    """Other tiles; the other tunables are none of a kernel's."""
+    tunables = engine.tunables
     monkeypatch.setattr(
-        engine, "knobs",
-        lambda layer: {k: v if k == "tile" else v[:1] for k, v in knobs(layer).items()},
+        engine, "tunables",
+        lambda layer: {k: v if k == "tile" else v[:1] for k, v in tunables(layer).items()},
     )  # fmt: skip
     contract.check_settings(engine, dtype, shape=(17, 3, 9))
 
@@ -177,8 +177,8 @@ def test_large_uint8_distances_are_exact(engine):
 def test_novelty_is_that_of_the_host(engine, rng):
     X = rng.random((60, 3))
     rule = NoveltyRule("manhattan", "triangular", 0.5, 1.7)
-    found, _ = novel_rows(Presentation(engine, X, np.arange(60)), rule)
-    expected, _ = novel_rows(Presentation(get_engine("jit"), X, np.arange(60)), rule)
+    found, _ = novel_rows(OrderedRows(engine, X, np.arange(60)), rule)
+    expected, _ = novel_rows(OrderedRows(get_engine("jit"), X, np.arange(60)), rule)
     np.testing.assert_array_equal(found, expected)
     assert 10 < len(found) < 60
 

@@ -14,12 +14,12 @@ from sklearn.utils import check_random_state
 
 from sklearn_fsvc.kernels import Function
 from sklearn_fsvc.parts import (
-    Classes,
+    ClassTarget,
     LinearLayer,
     NetworkClassifier,
     NetworkRegressor,
     NetworkTransformer,
-    Numbers,
+    NumericTarget,
     Parts,
     Ridge,
     Sharing,
@@ -52,14 +52,14 @@ class Fourier(Units):
         if not self.radius > 0:
             raise ValueError(f"radius={self.radius!r} must be above 0.")
 
-    def fit(self, job, samples, trials):
+    def fit(self, job, samples, history):
         n_features = samples.X.shape[1]
         dtype = np.result_type(samples.X.dtype, np.float32)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=2)
         directions, phases = map(np.random.default_rng, seeds)
         W = directions.normal(size=(self.n_units, n_features)) / self.radius
         b = phases.uniform(0, 2 * np.pi, self.n_units)
-        return self.knowing(components_=W.astype(dtype), hidden_intercept_=b.astype(dtype))
+        return self.with_fitted(components_=W.astype(dtype), hidden_intercept_=b.astype(dtype))
 
     @cached_property
     def layer(self):
@@ -86,7 +86,7 @@ class FourierClassifier(NetworkClassifier):
         self.max_memory, self.verbose = max_memory, verbose
 
     def _parts(self):
-        return Parts(Fourier.of(self), Classes.of(self), Ridge.of(self))
+        return Parts(Fourier.of(self), ClassTarget.of(self), Ridge.of(self))
 
 
 class FourierRegressor(NetworkRegressor):
@@ -104,7 +104,7 @@ class FourierRegressor(NetworkRegressor):
         self.device, self.max_memory, self.verbose = device, max_memory, verbose
 
     def _parts(self):
-        return Parts(Fourier.of(self), Numbers.of(self), Ridge.of(self))
+        return Parts(Fourier.of(self), NumericTarget.of(self), Ridge.of(self))
 
 
 class FourierProjector(NetworkTransformer):

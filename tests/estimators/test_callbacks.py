@@ -22,7 +22,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.callbacks import UNHEARD, FitTask
+from sklearn_fsvc._src.callbacks import NO_CALLBACKS, FitTask
 from sklearn_fsvc._src.rows.progress import Pass
 
 callback = pytest.importorskip("sklearn.callback")
@@ -128,14 +128,14 @@ def test_scores_of_a_fit(wine):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_nothing_stays(estimator, wine):
     """Of callbacks, in a fitted model's file; nor of a fit in any other attribute."""
-    plain, heard = clone(estimator).set_params(random_state=0), clone(estimator)
-    heard.set_params(random_state=0).set_callbacks(Recorder())
-    assert len(pickle.loads(pickle.dumps(heard))._skl_callbacks) == 1  # on its way to a worker
+    plain, fit_task = clone(estimator).set_params(random_state=0), clone(estimator)
+    fit_task.set_params(random_state=0).set_callbacks(Recorder())
+    assert len(pickle.loads(pickle.dumps(fit_task))._skl_callbacks) == 1  # on its way to a worker
     plain.fit(*wine)
-    heard.fit(*wine)
-    assert set(vars(heard)) - set(vars(plain)) == {"_skl_callbacks"}
-    assert set(vars(pickle.loads(pickle.dumps(heard)))) == set(vars(copy(plain)))
-    assert b"Recorder" not in pickle.dumps(heard)
+    fit_task.fit(*wine)
+    assert set(vars(fit_task)) - set(vars(plain)) == {"_skl_callbacks"}
+    assert set(vars(pickle.loads(pickle.dumps(fit_task)))) == set(vars(copy(plain)))
+    assert b"Recorder" not in pickle.dumps(fit_task)
 
 
 def test_an_error_ends_what_was_set_up(wine):
@@ -172,4 +172,4 @@ def test_parts_that_threads_begin_have_numbers_of_their_own():
 
 def test_nobody_hears():
     """Without callbacks no context is made, of which scikit-learn would keep one for each tile."""
-    assert UNHEARD.part("pass", 10).begin().part("tile") is UNHEARD
+    assert NO_CALLBACKS.part("pass", 10).begin().part("tile") is NO_CALLBACKS

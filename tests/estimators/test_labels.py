@@ -77,7 +77,7 @@ def test_each_output_is_a_classifier_of_its_own(device, classifier, X, y, weight
     np.testing.assert_array_equal(clf.predict(X), alone.predict(X))
     assert clf.predict(X).dtype.kind == Y.dtype.kind
     scores = clf.decision_function(X)
-    assert isinstance(scores, np.ndarray) == (y is labels) == clf.is_indicator_
+    assert isinstance(scores, np.ndarray) == (y is labels) == clf.multilabel_
     for k, each in enumerate(alone.estimators_):
         np.testing.assert_allclose(
             columns(scores, k), each.decision_function(X), rtol=0, atol=1e-9
@@ -204,7 +204,7 @@ def test_y_may_come_as_a_list_a_frame_or_sparse(ridge, X):
         expected = clone(ridge).fit(X, Y)
         for form in forms:
             clf = clone(ridge).fit(X, form(Y))
-            assert clf.is_indicator_ == (make is labels)
+            assert clf.multilabel_ == (make is labels)
             np.testing.assert_array_equal(clf.predict(X), expected.predict(X))
             assert clf.score(X, form(Y)) == expected.score(X, Y)
 

@@ -9,10 +9,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.estimators.network import Network, with_rows
 from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
-from sklearn_fsvc._src.readouts.held_out import Trials
+from sklearn_fsvc._src.readouts.held_out import SearchHistory
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.parts import Readout, Task, Training, Units
+from sklearn_fsvc.parts import Readout, ReadoutTraining, TargetSpec, Units
 
 X, Y = load_iris(return_X_y=True)
 LENT = FrozenEstimator(RBFClassifier(9, random_state=0).fit(X, Y))
@@ -36,7 +36,7 @@ def test_a_face_without_parts_cannot_be_made():
 
 
 @pytest.mark.parametrize(
-    ("contract", "missing"), [(Units, "fit"), (Task, "says"), (Readout, "train")]
+    ("contract", "missing"), [(Units, "fit"), (TargetSpec, "format_output"), (Readout, "train")]
 )
 def test_a_part_that_leaves_its_contract_open_cannot_be_made(contract, missing):
     class Empty(contract):
@@ -73,12 +73,12 @@ def test_what_fits_a_part_returns_another(model):
     """The first one knows as little as before, and the estimator has no attribute of either."""
     parts = parts_of(model)
     with get_engine("jit") as engine:
-        job, trials = Job(engine), Trials(parts.units.first_alpha)
+        job, history = Job(engine), SearchHistory(parts.units.first_alpha)
         task, samples = parts.task.read(X, Y, None)
         samples = parts.units.present(samples)
-        units = parts.units.fit(job, samples, trials)
+        units = parts.units.fit(job, samples, history)
         known = with_rows(units, task, samples)
-        readout = parts.readout.train(Training(job, samples, known, task, trials))
+        readout = parts.readout.train(ReadoutTraining(job, samples, known, task, history))
     assert (parts.task.found, parts.units.found, parts.readout.found) == ({}, {}, {})
     assert not any(name.endswith("_") for name in vars(model))
     fitted = model.fit(X, Y)

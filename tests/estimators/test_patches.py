@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import naive
 from sklearn_fsvc import PatchClassifier, PatchProjector, PatchRegressor
 from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.rows.streaming import suited
+from sklearn_fsvc._src.rows.streaming import cast_layer
 
 RNG = np.random.default_rng(0)
 COLOURS = RNG.integers(0, 256, (60, 6 * 5 * 3), np.uint8)
@@ -31,7 +31,7 @@ def test_transform_is_the_formula(device, digits, kernel, dtype):
     p = PatchProjector(9, kernel=kernel, random_state=0, device=device).fit(X)
     H = p.transform(X[:20])
     assert H.dtype == (np.float64 if dtype == np.float64 else np.float32)
-    expected = naive.patches(suited(layer_of(p), X), X[:20])
+    expected = naive.patches(cast_layer(layer_of(p), X), X[:20])
     np.testing.assert_allclose(H, expected, atol=3e-4 if H.dtype == np.float32 else 1e-10)
 
 
@@ -40,7 +40,7 @@ def test_colours_strides_and_rectangles(device):
     p = PatchProjector(7, metric="manhattan", kernel="laplacian", **how, device=device).fit(COLOURS)
     assert p.patches_.shape == (7, 2, 3, 3)
     assert p.pool_ == (3, 1)
-    expected = naive.patches(suited(layer_of(p), COLOURS), COLOURS)
+    expected = naive.patches(cast_layer(layer_of(p), COLOURS), COLOURS)
     np.testing.assert_allclose(p.transform(COLOURS), expected, atol=1e-4)
 
 

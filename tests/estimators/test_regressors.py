@@ -332,7 +332,7 @@ def test_little_memory_makes_small_tiles_and_changes_nothing(regressor):
     regressor.set_params(max_memory="1MiB").fit(X, outputs(X))
     tight = regressor.predict(X, return_std=True)
     np.testing.assert_allclose(tight, free, rtol=0, atol=1e-9)
-    with regressor._asked(X, "predict") as question:
+    with regressor._open_prediction(X, "predict") as question:
         question.scores(lambda rows, scores: sizes.append(len(scores)))
     assert sum(sizes) == 6000
     assert len(sizes) > 1

@@ -27,7 +27,7 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.callbacks import UNHEARD
+from sklearn_fsvc._src.callbacks import NO_CALLBACKS
 from sklearn_fsvc._src.estimators.members import TrainingSet
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.sample import draw
@@ -35,7 +35,7 @@ from sklearn_fsvc._src.rows.blocks import open_all
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc.engines import get_engine
-from sklearn_fsvc.parts import Numbers
+from sklearn_fsvc.parts import NumericTarget
 from sourced import Tap
 
 GIVEN = {"random_state": 0, "alpha": 0.5, "feature_weights": None}
@@ -294,7 +294,7 @@ def test_members_that_choose_by_leave_one_out(rows):
 def test_few_rows_judge_many(rows):
     X, y, _ = rows
     whole = classifier().fit(X, y)
-    model = composed(whole, weighting={"n_judges": 60}).fit(X, y)
+    model = composed(whole, weighting={"max_weight_samples": 60}).fit(X, y)
     assert (model.weights_ != whole.weights_).all()
     np.testing.assert_array_equal(model.weights_, clone(model).fit(X, y).weights_)
 
@@ -339,7 +339,7 @@ def test_weights_are_learned_once(rng):
     """For all members that measure alike, tanh ones too; a linear map is of one of them alone."""
     X = rng.normal(size=(120, 6))
     y = np.abs(X[:, 0]) + X[:, 1]
-    _, samples = Numbers.of(TanhRegressor(), uncertainty=False).read(X, y, None)
+    _, samples = NumericTarget.of(TanhRegressor(), uncertainty=False).read(X, y, None)
     rows = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
     fitted, shared, learned = {}, {}, []
     for name, member in {
@@ -349,7 +349,7 @@ def test_weights_are_learned_once(rng):
         "none": RBFRegressor(20, feature_weights=None),
     }.items():  # fmt: skip
         known = set(shared)
-        rows.fit(member.set_params(random_state=0), UNHEARD, shared)
+        rows.fit(member.set_params(random_state=0), NO_CALLBACKS, shared)
         learned += [(name, metric) for metric in set(shared) - known]
         fitted[name] = member
     assert learned == [("first", "manhattan"), ("euclidean", "euclidean")]
@@ -403,7 +403,7 @@ def test_sources(rows, tmp_path):
 
 def test_few_rows_at_a_time(rows):
     X, y, _ = rows
-    question = classifier().fit(X, y)._asked(X)
+    question = classifier().fit(X, y)._open_prediction(X)
     few = replace(question, at_a_time=100)
     for method in ("predict", "predict_proba"):
         np.testing.assert_allclose(few.answers(method), question.answers(method), atol=1e-12)

@@ -248,7 +248,7 @@ def test_the_order_of_merging_makes_no_difference(model):
     backwards = parts[3].merge([*parts[2::-1], model])
     coefs = [each.solve().readout_coef_ for each in (forwards, backwards)]
     np.testing.assert_allclose(*coefs, atol=1e-10)
-    assert forwards._learning.stream.total.n == 60 + N
+    assert forwards._incremental_state.stream.total.n == 60 + N
 
 
 @pytest.mark.parametrize("method", ["forget", "merge"])

@@ -88,8 +88,8 @@ OPERATIONS = st.tuples(
 
 def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
-    learning = model._learning
-    model._learning = replace(learning, stream=replace(learning.stream, most_rows=most))
+    learning = model._incremental_state
+    model._incremental_state = replace(learning, stream=replace(learning.stream, most_rows=most))
 
 
 @each_case
@@ -335,7 +335,7 @@ def test_few_rows_wait(gathered):
     small = clone(model).set_params(max_memory=60_000)
     for _ in range(10):
         small.partial_fit(X[:60], CLASSES[:60], classes=list("abc"))
-        assert small._learning.stream.n_bytes < 60_000 // 8
+        assert small._incremental_state.stream.n_bytes < 60_000 // 8
     assert sum(n for n, _ in gathered) > 300
     assert max(gathered) <= (180, "d")
 
@@ -355,10 +355,14 @@ def test_copies_live_by_themselves(tanh, tmp_path):
 def test_rows_that_wait_travel(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
     travelled = pickle.loads(pickle.dumps(tanh))
-    assert sum(len(each.samples) for each in travelled._learning.stream.waiting) == N + 30
+    assert sum(len(each.samples) for each in travelled._incremental_state.stream.waiting) == N + 30
     solved = pickle.loads(pickle.dumps(tanh.solve()))
-    assert not solved._learning.stream.waiting
-    assert travelled.solve()._learning.stream.total.n == solved._learning.stream.total.n == N + 30
+    assert not solved._incremental_state.stream.waiting
+    assert (
+        travelled.solve()._incremental_state.stream.total.n
+        == solved._incremental_state.stream.total.n
+        == N + 30
+    )
 
 
 @each_case
@@ -393,9 +397,9 @@ def test_classes_of_an_indicator_may_be_named():
     case = CASES["labels"]
     for classes in ([0, 1], [[0, 1], [0, 1]], None):
         model = clone(case.model).partial_fit(X, case.y, classes=classes)
-        assert model.is_indicator_
+        assert model.multilabel_
     model = clone(case.model).partial_fit(X, case.y, classes=[[0, 1], [0, 1, 2]])
-    assert not model.is_indicator_
+    assert not model.multilabel_
 
 
 def test_metadata_is_routed():

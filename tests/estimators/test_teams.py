@@ -18,7 +18,7 @@ from sklearn_fsvc import (
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.team import Team
 from sklearn_fsvc._src.estimators import rbf
-from sklearn_fsvc._src.units.living import Living
+from sklearn_fsvc._src.units.active_candidates import ActiveCandidates
 from sourced import Shelf, Tap
 from teams import Half
 
@@ -165,13 +165,13 @@ def test_a_large_selection_is_shared(rows, monkeypatch):
     """And gives the centres of one engine, as does a small one."""
     monkeypatch.setattr(Half, "group_bytes", 0)  # of groups that are not settled at once
     X, y = rows
-    seen, begin = set(), Living.__init__
+    seen, begin = set(), ActiveCandidates.__init__
 
     def noted(self, shown, *args):
         seen.add(shown.engine.index)
         begin(self, shown, *args)
 
-    monkeypatch.setattr(Living, "__init__", noted)
+    monkeypatch.setattr(ActiveCandidates, "__init__", noted)
     for least, members in ((2**32, {0}), (0, {0, 1})):
         monkeypatch.setattr("sklearn_fsvc._src.units.novelty._SHARED", least)
         for selection in ("global", "per_class"):

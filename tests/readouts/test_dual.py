@@ -6,7 +6,7 @@ from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer, rounded
 from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits
-from sklearn_fsvc._src.readouts.held_out import Trials, train_held_out
+from sklearn_fsvc._src.readouts.held_out import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, rows_in
@@ -48,8 +48,8 @@ def test_the_dual_has_the_solution_of_the_statistics(samples, layer, alpha):
 
 
 def test_the_penalty_is_that_of_the_statistics(samples, layer):
-    job, trials = Job(JIT), Trials(0.1)
-    expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), trials)
+    job, history = Job(JIT), SearchHistory(0.1)
+    expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), history)
     found = search_few(gather_rows(job, layer, samples), np.random.default_rng(0), 0.1)
     assert (found.alpha, found.n_units) == (expected.alpha, expected.n_units)
     assert found.tried == pytest.approx(expected.tried)

@@ -9,14 +9,14 @@ from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import packed_symmetric
 from sklearn_fsvc._src.readouts.held_out import (
-    Found,
-    Trials,
+    PenaltySearchResult,
+    SearchHistory,
+    folds_for,
     folds_of,
     hold_out,
     parts_to_hold_out,
     search_penalty,
     squared_error,
-    that_judge,
     train_held_out,
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
@@ -81,8 +81,8 @@ def test_of_few_rows_all_parts_are_held_out(n, sizes):
     np.testing.assert_array_equal(parts[0], hold_out(rows, np.random.default_rng(0))[1])
     if n <= 1000:
         np.testing.assert_array_equal(np.sort(np.concatenate(parts)), rows)
-    assert len(that_judge(parts, 1000)) == len(parts)
-    assert len(that_judge(parts, 1001)) == 1
+    assert len(folds_for(parts, 1000)) == len(parts)
+    assert len(folds_for(parts, 1001)) == 1
 
 
 def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
@@ -109,7 +109,7 @@ def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
     )
     with get_engine("jit") as engine:
         found, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)
         )
     assert seen == precisions
     exact = precisions[-1] is None
@@ -134,7 +134,7 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
     samples = samples_of(X, y)
     with get_engine("jit") as engine:
         (statistics,) = gather(Job(engine), [layer], samples, dtype=np.float32)
-        statistics.finer = partial(gather, Job(engine), [layer], samples, dtype=float)
+        statistics.float64_fallback = partial(gather, Job(engine), [layer], samples, dtype=float)
         assert statistics.copy().solve_well(1e-5) is None
         solution = statistics.solve(1e-5, is_last)
     W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
@@ -150,10 +150,10 @@ def test_a_penalty_that_rounding_keeps_from_falling_is_searched_in_float64(alike
     monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
     penalties = {}
     with get_engine("jit") as engine:
-        for is_cut in (Found.is_cut, False):
-            monkeypatch.setattr(Found, "is_cut", is_cut)
+        for is_cut in (PenaltySearchResult.is_cut, False):
+            monkeypatch.setattr(PenaltySearchResult, "is_cut", is_cut)
             found, statistics = train_held_out(
-                Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+                Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)
             )
             penalties[statistics.is_coarse] = found.alpha
     assert penalties[False] < penalties[True]
@@ -175,7 +175,7 @@ def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._NARROW", 10)
     with get_engine("jit") as engine:
         _, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), Trials(1.0)
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)
         )
     assert set(seen) == {np.dtype(np.float64 if far else np.float32)}
     error = np.abs(statistics.mean - naive.hidden(layer, X).mean(axis=0)).max()
@@ -190,7 +190,7 @@ def test_folds_are_averaged_by_their_rows(data):
         (everything,) = gather(job, [layer], samples, dtype=float)
         of_held = [gather(job, [layer], samples, part, float)[0] for part in rows]
         folds = folds_of(everything, of_held, 30)
-        found = search_penalty(folds, 0.3, hopeless=0)
+        found = search_penalty(folds, 0.3, skip_above=0)
     H, Y = naive.hidden(layer, X)[:, :30], np.eye(3)[y]
     errors, weights = [], []
     for part in rows:
@@ -243,42 +243,43 @@ def test_what_is_hopeless_is_tried_once(data):
     with get_engine("jit") as engine:
         job, samples = Job(engine), samples_of(X, y)
         (of_kept,), (of_held,) = (gather(job, [layer], samples, rows) for rows in (kept, held))
-    (first,) = search_penalty([(of_kept, of_held)], 0.1, hopeless=0.0).tried.values()
-    assert len(search_penalty([(of_kept, of_held)], 0.1, hopeless=1.01 * first).tried) > 1
-    assert len(search_penalty([(of_kept, of_held)], 0.1, hopeless=0.99 * first).tried) == 1
+    (first,) = search_penalty([(of_kept, of_held)], 0.1, skip_above=0.0).tried.values()
+    assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=1.01 * first).tried) > 1
+    assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=0.99 * first).tried) == 1
 
 
 def test_a_whole_layer_begins_no_lower():
-    trials, layer = Trials(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
-    assert trials.first_alpha(layer) == 0.1
+    history, layer = SearchHistory(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
+    assert history.first_alpha(layer) == 0.1
     for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
-        trials.rows.append({"error": error, "alpha": alpha})
-        assert (trials.best_alpha(layer), trials.first_alpha(layer)) == (alpha, begun)
+        history.rows.append({"error": error, "alpha": alpha})
+        assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, begun)
 
 
 def test_a_layer_begins_with_the_penalty_of_networks_like_it():
     """Of another kernel or width they want another one, even where they are better."""
-    trials, layer = Trials(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
+    history, layer = SearchHistory(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
     for kernel, radius, error, alpha in (
         ("laplacian", 3.0, 0.1, 1.0), ("triangular", 3.0, 0.3, 2.0), ("triangular", 2.0, 0.5, 3.0),
         ("triangular", 2.0, 0.4, 4.0), ("triangular", 2.0, 0.6, 5.0),
     ):  # fmt: skip
-        trials.add(
-            replace(layer, kernel=kernel, radius=radius), Found(alpha, error, 1, {alpha: error})
+        history.add(
+            replace(layer, kernel=kernel, radius=radius),
+            PenaltySearchResult(alpha, error, 1, {alpha: error}),
         )
-        assert trials.best_alpha(layer) == min(alpha, 4.0)
+        assert history.best_alpha(layer) == min(alpha, 4.0)
 
 
 @pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
 def test_half_of_the_units_judge(data, n_units, judged):
     X, y, layer, _ = data
-    samples, trials, layer = samples_of(X[:240], y), Trials(0.1), layer.part(slice(n_units))
+    samples, history, layer = samples_of(X[:240], y), SearchHistory(0.1), layer.part(slice(n_units))
     with get_engine("jit") as engine:
         found, statistics = train_held_out(
-            Job(engine), layer, samples, np.random.default_rng(0), trials
+            Job(engine), layer, samples, np.random.default_rng(0), history
         )
     assert found.n_units == judged
-    assert {row["n_units"] for row in trials.rows} == {judged}
+    assert {row["n_units"] for row in history.rows} == {judged}
     assert len(statistics.h) == n_units
 
 
@@ -299,7 +300,7 @@ def test_ill_conditioned_penalties_are_passed_over(engine, data):
     X, y, _, _ = data
     same = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
     job, samples = Job(engine), samples_of(X, y)
-    found, _ = train_held_out(job, same, samples, np.random.default_rng(0), Trials(0.1))
+    found, _ = train_held_out(job, same, samples, np.random.default_rng(0), SearchHistory(0.1))
     assert np.isfinite(found.error)
 
 
@@ -307,16 +308,16 @@ def test_ill_conditioned_penalties_are_passed_over(engine, data):
 def test_all_rows_are_in_the_statistics_in_the_end(engine, data, is_weighted):
     X, y, layer, weight = data
     weight = weight if is_weighted else None
-    trials = Trials(0.1)
+    history = SearchHistory(0.1)
     found, statistics = train_held_out(
-        Job(engine), layer, samples_of(X, y, weight), np.random.default_rng(0), trials
+        Job(engine), layer, samples_of(X, y, weight), np.random.default_rng(0), history
     )
     solution = statistics.solve(found.alpha)
     W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha, weight)
     np.testing.assert_allclose(engine.to_host(solution.W), W, atol=1e-8)
     np.testing.assert_allclose(engine.to_host(solution.b), b, atol=1e-8)
-    assert [row["alpha"] for row in trials.rows] == list(found.tried)
-    assert trials.best_alpha(layer) == found.alpha
+    assert [row["alpha"] for row in history.rows] == list(found.tried)
+    assert history.best_alpha(layer) == found.alpha
 
 
 def test_rows_of_weight_zero_are_neither_kept_nor_held(engine, data):
@@ -324,7 +325,11 @@ def test_rows_of_weight_zero_are_neither_kept_nor_held(engine, data):
     wrong = np.where(weight == 0, 0, y)  # labels that nobody may look at
     found = [
         train_held_out(
-            Job(engine), layer, samples_of(X, labels, weight), np.random.default_rng(0), Trials(0.1)
+            Job(engine),
+            layer,
+            samples_of(X, labels, weight),
+            np.random.default_rng(0),
+            SearchHistory(0.1),
         )[0]
         for labels in (y, wrong)
     ]

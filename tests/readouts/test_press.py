@@ -20,8 +20,8 @@ from sklearn_fsvc._src.estimators import labels
 from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts import press as module
-from sklearn_fsvc._src.readouts.left_out import PressScorer
 from sklearn_fsvc._src.readouts.press import choose_penalty, press
+from sklearn_fsvc._src.readouts.press_scorer import PressScorer
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.rows.hashes import exact_hashes
 from sklearn_fsvc._src.rows.job import Job
@@ -106,7 +106,7 @@ def test_some_rows_are_scored_as_they_are_among_all(alphas, radius, rng):
     np.testing.assert_array_equal(of_some.uncovered, np.intersect1d(of_all.uncovered, rows))
 
 
-class Numbers:
+class NumericTarget:
     """Targets that are no classes: several numbers for each row."""
 
     are_whole = False
@@ -123,7 +123,9 @@ def test_targets_may_be_any_numbers(network, rng):
     Y, weight = rng.normal(size=(60, 2)), some_weights()
     layer = layer_of(network.fit(X, y))
     with get_engine("jit") as engine:
-        chosen = choose_penalty(Job(engine), layer, Samples(X, Numbers(Y), weight), ALPHAS, True)
+        chosen = choose_penalty(
+            Job(engine), layer, Samples(X, NumericTarget(Y), weight), ALPHAS, True
+        )
     H = naive.hidden(layer, X)
     expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
     errors = [error_of(scores, Y, weight) for scores in expected]

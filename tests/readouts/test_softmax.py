@@ -15,12 +15,12 @@ from readouts.left_out import without_each_row
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.team import Team
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.estimators.targets import ClassTargets, SeveralTargets
+from sklearn_fsvc._src.estimators.targets import ClassTargets, MultiOutputTargets
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import newton, softmax, softmax_penalty
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.log_loss import LogLoss
-from sklearn_fsvc._src.readouts.newton import Coordinates, History, Kept, Model
+from sklearn_fsvc._src.readouts.newton import CachedRows, Coordinates, History, Model
 from sklearn_fsvc._src.readouts.softmax import sampled, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
 from sklearn_fsvc._src.readouts.solution import warn_of
@@ -148,7 +148,7 @@ def test_several_outputs_have_a_log_loss_each(are_labels, few_are_kept):
     """Of labels one logistic each; else of as many classes as each has."""
     X, first = table(2 if are_labels else 3)
     ys = [first, (X[:, 0] > 0.3).astype(int), (X[:, 1] + X[:, 2] ** 2 > 1).astype(int)]
-    targets = SeveralTargets(tuple(ClassTargets(y, y.max() + 1) for y in ys), are_labels)
+    targets = MultiOutputTargets(tuple(ClassTargets(y, y.max() + 1) for y in ys), are_labels)
     layer, alpha = tanh_layer(), 0.5
     with get_engine("jit") as engine:
         found = train_softmax(Job(engine), layer, Samples(X, targets), alpha, tol=2e-5)
@@ -191,7 +191,7 @@ def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted, mon
     for slow in (-1, np.inf):
         monkeypatch.setattr(softmax, "_SLOW", slow)
         with get_engine("jit") as engine:
-            training = softmax.Training(Job(engine), tanh_layer(), samples)
+            training = softmax.SoftmaxTraining(Job(engine), tanh_layer(), samples)
             training.run(1e-3, 1e-6, 20)
         n_steps[slow] = training._n_steps
     assert n_steps[-1] <= 1 < n_steps[np.inf]
@@ -200,14 +200,16 @@ def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted, mon
 def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
     monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
     losses, passes, X_y = [], [], table(4)
-    step, tally = softmax.Training._best_step, softmax.tally
+    step, compute_losses = softmax.SoftmaxTraining._best_step, softmax.compute_losses
 
     def watched(self, T, D, loss, is_enough):
         losses.append(loss)
         return step(self, T, D, loss, is_enough)
 
-    monkeypatch.setattr(softmax.Training, "_best_step", watched)
-    monkeypatch.setattr(softmax, "tally", lambda *args: passes.append(1) or tally(*args))
+    monkeypatch.setattr(softmax.SoftmaxTraining, "_best_step", watched)
+    monkeypatch.setattr(
+        softmax, "compute_losses", lambda *args: passes.append(1) or compute_losses(*args)
+    )
     with get_engine("jit") as engine:
         found = train_softmax(Job(engine), tanh_layer(), samples_of(*X_y), 0.1)
     assert (np.diff([*losses, found.loss]) < 0).all()
@@ -240,7 +242,7 @@ def test_the_model_is_lowest_where_it_leads(monkeypatch, rng):
     statistics.update(H.copy(), np.zeros((N, 0)))
     coordinates = Coordinates(statistics, 1.0)
     weight, T = rng.uniform(0.5, 2, N), rng.normal(size=(M + 1, 3))
-    kept = Kept(algebra, np.arange(N), H, weight)
+    kept = CachedRows(algebra, np.arange(N), H, weight)
     model = Model(coordinates, log_loss, kept, T, alpha, others)
     H1 = np.hstack([H, np.ones((N, 1))])
     at_start = H1.T @ (weight[:, None] * softmax_of(H1 @ T, axis=1))
@@ -438,7 +440,7 @@ def test_the_only_row_of_one_of_two_classes_is_always_trained_on(are_labels):
     y[7] = 1
     targets = ClassTargets(y, 2)
     if are_labels:
-        targets = SeveralTargets((targets, ClassTargets(np.zeros(N, int), 2)), are_labels=True)
+        targets = MultiOutputTargets((targets, ClassTargets(np.zeros(N, int), 2)), are_labels=True)
     with get_engine("jit") as engine:
         found, point = search_softmax_penalty(
             Job(engine), tanh_layer(), Samples(X, targets), np.random.default_rng(0)

@@ -22,13 +22,13 @@ def test_rows_that_are_anticipated(rng):
     """A quarter of the memory is for them, group by group; each part of them is one pass."""
     X, groups, order = rng.random((100, 4)), np.arange(100) % 2, rng.permutation(100)
     tap, job = Tap(X), Job(get_engine("jit"), 4 * 50 * 32)
-    source, left = job.anticipating(open_rows(tap, None)[0], order, groups)
+    source, left = job.prefetching(open_rows(tap, None)[0], order, groups)
     assert left.memory_limit == 3 * 50 * 32
     for group in (0, 1):
         rows = order[groups[order] == group]
         for part in (rows[:20], rows[20:]):
             np.testing.assert_array_equal(take_rows(source, part), X[part])
     assert tap.calls == 1 + 2
-    array, same = job.anticipating(X, order)
+    array, same = job.prefetching(X, order)
     assert array is X
     assert same is job

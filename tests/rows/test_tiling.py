@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_fsvc._src.rows.tiling import BasicLayer, format_bytes, parse_memory, rows_per_tile
+from sklearn_fsvc._src.rows.tiling import TileShape, format_bytes, parse_memory, rows_per_tile
 
 sizes = st.integers(1, 10**12)
 small = st.integers(1, 60)
@@ -69,7 +69,7 @@ def test_format_keeps_four_digits(n):
 
 def test_the_layer_of_the_paper():
     """Dogaru & Dogaru 2017: 8000 units and 10,000 samples by M = 4096."""
-    basic = BasicLayer.of(4096, asymmetry=1, n_units=8000)
+    basic = TileShape.of(4096, asymmetry=1, n_units=8000)
     parts = list(basic.parts(10_000, 8000))
     assert parts[0] == (slice(0, 4096), slice(0, 4096))
     assert parts[-1] == (slice(8192, 10_000), slice(4096, 8000))
@@ -80,20 +80,20 @@ def test_the_layer_of_the_paper():
     ("asymmetry", "rows", "units"), [(1, 2048, 2048), (2, 4096, 1024), (4, 8192, 512)]
 )
 def test_asymmetry_takes_units_and_gives_rows(asymmetry, rows, units):
-    assert BasicLayer.of(2048, asymmetry, n_units=8000) == BasicLayer(rows, units)
+    assert TileShape.of(2048, asymmetry, n_units=8000) == TileShape(rows, units)
 
 
 @given(M=small, asymmetry=small, n_units=sizes)
 def test_a_basic_layer_has_M_squared_outputs_whatever_the_units(M, asymmetry, n_units):
     asymmetry = min(M, asymmetry)
-    basic = BasicLayer.of(M, asymmetry, n_units)
+    basic = TileShape.of(M, asymmetry, n_units)
     assert basic.units == min(n_units, M // asymmetry)
     assert basic.rows * basic.units <= M**2 < (basic.rows + 1) * basic.units
 
 
 @given(rows=small, units=small, n_rows=small, n_units=small)
 def test_basic_layers_cover_every_output_once(rows, units, n_rows, n_units):
-    basic, H = BasicLayer(rows, units), np.zeros((n_rows, n_units), int)
+    basic, H = TileShape(rows, units), np.zeros((n_rows, n_units), int)
     parts = list(basic.parts(n_rows, n_units))
     for part in parts:
         assert 0 < H[part].shape[0] <= rows

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.estimators.network import Network
-from sklearn_fsvc._src.search.around import last_step
+from sklearn_fsvc._src.search.wrappers import last_step
 
 # All that can be searched is.
 TANH_AUTO = TanhClassifier(random_state=0)

@@ -112,7 +112,7 @@ def test_two_numbers_that_are_no_labels(network):
     """scikit-learn's type_of_target calls them an indicator."""
     X, y = load_outputs("labels")
     ours = compare(network, SIZES, (X, 1 + y[:, :2]))
-    assert not ours.best_estimator_.is_indicator_
+    assert not ours.best_estimator_.multilabel_
     assert ours.best_score_ > 0.5
 
 

@@ -18,7 +18,7 @@ from search.comparing import (
     weighted_accuracy,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.search import look_up
+from sklearn_fsvc._src.search import cached_estimator
 
 
 def test_without_refit(wine):
@@ -116,13 +116,13 @@ def test_copies_of_a_search(wine, way):
 def test_copies_of_what_scikit_learn_meets(wine, way):
     """scikit-learn 1.8 copies all of it for the routing, but must not copy the rows."""
     X, y = wine
-    findings = look_up.Findings(X, TANH, [{}])
+    findings = cached_estimator.SharedFits(X, TANH, [{}])
     candidate, scorer, splitter = (
         COPIES[way](original)
         for original in (
-            look_up.Candidate(findings),
-            look_up.UserScorer(of_the_rows),
-            look_up.UserSplitter(KFold(2), findings),
+            cached_estimator.CachedEstimator(findings),
+            cached_estimator.UserScorer(of_the_rows),
+            cached_estimator.UserSplitter(KFold(2), findings),
         )
     )
     assert repr(candidate) == repr(TANH)

@@ -11,7 +11,7 @@ from allocated import MIB, peak
 from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
-from sklearn_fsvc._src.readouts.held_out import Trials
+from sklearn_fsvc._src.readouts.held_out import SearchHistory
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units import choice, feature_weights
@@ -43,24 +43,24 @@ def request(**how):
 
 
 def chosen(samples, space, engine=JIT, seed=0, max_memory=None, **how):
-    trials = Trials(0.1)
+    history = SearchHistory(0.1)
     job, random = Job(engine, max_memory), np.random.default_rng(seed)
-    found = choose(job, samples, request(**how), space, random, trials)
-    return *found, trials
+    found = choose(job, samples, request(**how), space, random, history)
+    return *found, history
 
 
 def test_what_is_given_is_not_tried():
-    kernel, radius, weights, trials = chosen(made(), SearchSpace((LAPLACIAN,), 3.0, False))
-    assert (kernel, radius, weights, trials.rows) == (LAPLACIAN, 3.0, None, [])
+    kernel, radius, weights, history = chosen(made(), SearchSpace((LAPLACIAN,), 3.0, False))
+    assert (kernel, radius, weights, history.rows) == (LAPLACIAN, 3.0, None, [])
 
 
 def test_the_least_error_is_taken(engine):
     kernels = TRIANGULAR, LAPLACIAN
-    kernel, radius, weights, trials = chosen(made(), SearchSpace(kernels, None, False), engine)
-    best = min(trials.rows, key=lambda row: row["error"])
+    kernel, radius, weights, history = chosen(made(), SearchSpace(kernels, None, False), engine)
+    best = min(history.rows, key=lambda row: row["error"])
     assert (kernel.name, radius) == (best["kernel"], best["radius"])
     assert weights is None
-    tried = {(row["kernel"], row["radius"]) for row in trials.rows}
+    tried = {(row["kernel"], row["radius"]) for row in history.rows}
     # Each kernel at its first width, and the better one at its others, too.
     assert len(tried) == len(kernel.widths) + 1
 
@@ -70,18 +70,18 @@ def test_widths_go_on_downhill(bends, is_narrow):
     """Beyond those that are tried at first: here none of them is the best one."""
     X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
     samples = samples_of(X, (np.sin(2 * np.pi * bends * X[:, 0]) > 0).astype(int))
-    _, radius, _, trials = chosen(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
-    first = list(dict.fromkeys(row["radius"] for row in trials.rows))[:3]
+    _, radius, _, history = chosen(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
+    first = list(dict.fromkeys(row["radius"] for row in history.rows))[:3]
     assert (radius < min(first)) == is_narrow
-    (at_best,) = {min(trials.rows, key=lambda row: row["error"])["radius"]}
+    (at_best,) = {min(history.rows, key=lambda row: row["error"])["radius"]}
     assert radius == at_best
 
 
 def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
     def n_penalties(factor):
-        monkeypatch.setattr(choice, "_HOPELESS", factor)
-        *_, trials = chosen(made(), SearchSpace((LAPLACIAN,), None, False))
-        radii = [row["radius"] for row in trials.rows]
+        monkeypatch.setattr(choice, "_SKIP_FACTOR", factor)
+        *_, history = chosen(made(), SearchSpace((LAPLACIAN,), None, False))
+        radii = [row["radius"] for row in history.rows]
         return [radii.count(radius) for radius in dict.fromkeys(radii)]
 
     assert n_penalties(0.5)[1:] == [1, 1]
@@ -90,10 +90,10 @@ def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
 
 def test_widths_are_parts_of_the_median_distance():
     samples = made()
-    *_, trials = chosen(samples, SearchSpace((LAPLACIAN,), None, False))
+    *_, history = chosen(samples, SearchSpace((LAPLACIAN,), None, False))
     d = naive.distances(samples.X, samples.X, "manhattan")
     median = np.median(d[np.triu_indices(600, 1)])
-    radii = sorted({row["radius"] for row in trials.rows})
+    radii = sorted({row["radius"] for row in history.rows})
     np.testing.assert_allclose(radii, 0.7 * median * np.array([0.5, 1, 2]), rtol=0.05)
 
 
@@ -101,18 +101,18 @@ def test_errors_are_those_of_rows_that_nobody_has_seen():
     """Labels by chance: no network is better than the shares of the classes."""
     X = np.random.default_rng(0).normal(size=(600, 3))
     samples = samples_of(X, np.random.default_rng(1).integers(0, 2, 600))
-    *_, trials = chosen(samples, SearchSpace((LAPLACIAN,), None, True))
-    assert min(row["error"] for row in trials.rows) > 0.48
+    *_, history = chosen(samples, SearchSpace((LAPLACIAN,), None, True))
+    assert min(row["error"] for row in history.rows) > 0.48
 
 
 @pytest.mark.parametrize("selection", ["random", "global", "per_class"])
 def test_learned_weights_are_taken_where_they_help(selection):
     samples = made(n_useless=10)
-    *_, weights, trials = chosen(
+    *_, weights, history = chosen(
         samples, SearchSpace((LAPLACIAN,), None, True), selection=selection
     )
     assert weights.argsort()[-2:].tolist() in ([0, 1], [1, 0])
-    assert {row["weighted"] for row in trials.rows} == {False, True}
+    assert {row["weighted"] for row in history.rows} == {False, True}
 
 
 def test_learned_weights_are_left_where_they_harm(monkeypatch):
@@ -163,14 +163,14 @@ def test_more_units_than_the_small_network_change_no_choice(selection):
 
 
 def test_few_units_are_judged_as_few():
-    *_, trials = chosen(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
-    assert {row["n_units"] for row in trials.rows} == {5}
+    *_, history = chosen(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
+    assert {row["n_units"] for row in history.rows} == {5}
 
 
 @pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
 def test_more_rows_are_judged_by_more_units(n, n_units):
-    *_, trials = chosen(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
-    assert {row["n_units"] for row in trials.rows} == {n_units}
+    *_, history = chosen(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
+    assert {row["n_units"] for row in history.rows} == {n_units}
 
 
 def test_every_device_chooses_the_same(engine):

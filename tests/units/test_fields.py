@@ -7,7 +7,7 @@ import naive
 from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.units.tanh import WEIGHTS
-from sklearn_fsvc._src.units.weights.fields import Fields, sides_of
+from sklearn_fsvc._src.units.weights.receptive_fields import Fields, sides_of
 from units.drawn import FROM_ROWS, layer
 
 

@@ -8,9 +8,9 @@ import naive
 from sklearn_fsvc._src.rows.samples import Samples
 from sklearn_fsvc._src.units.novelty import (
     NoveltyRule,
-    Presentation,
+    OrderedRows,
     first_novel_rows,
-    least_novel,
+    min_centers,
     novel_rows,
 )
 from sklearn_fsvc._src.units.rbf import presentation_order
@@ -30,7 +30,7 @@ kernels = st.sampled_from(["triangular", "gaussian"])
 
 def shown(X, order=None, groups=None, engine=JIT, **how):
     order = np.arange(len(X)) if order is None else order
-    return Presentation(engine, X, order, groups, **how)
+    return OrderedRows(engine, X, order, groups, **how)
 
 
 def jit(**sizes):
@@ -104,7 +104,7 @@ def test_a_huge_radius_selects_the_least(rng, overlap, n):
     X = rng.random((50, 3))
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e9, overlap))
     np.testing.assert_array_equal(found, np.arange(n))
-    assert least_novel(shown(X), overlap) == n
+    assert min_centers(shown(X), overlap) == n
 
 
 @settings(max_examples=50, deadline=None)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from sklearn_fsvc._src.units.novelty import NoveltyRule, Presentation, novel_rows
+from sklearn_fsvc._src.units.novelty import NoveltyRule, OrderedRows, novel_rows
 from sklearn_fsvc._src.units.radius import search_radius, typical_distance
 from sklearn_fsvc.engines import get_engine
 
@@ -12,7 +12,7 @@ JIT = get_engine("jit")
 
 
 def shown(X):
-    return Presentation(JIT, X, np.arange(len(X)), None)
+    return OrderedRows(JIT, X, np.arange(len(X)), None)
 
 
 @settings(max_examples=40, deadline=None)

@@ -8,8 +8,8 @@ from sklearn_fsvc import TanhProjector, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.units.tanh import WEIGHTS
 from sklearn_fsvc._src.units.weights import scale
-from sklearn_fsvc._src.units.weights.fields import Fields
-from sklearn_fsvc._src.units.weights.scale import Sample
+from sklearn_fsvc._src.units.weights.receptive_fields import Fields
+from sklearn_fsvc._src.units.weights.scale import ScaleSample
 from units.drawn import IMAGES, layer
 
 
@@ -54,7 +54,9 @@ def test_fields_see_fewer_directions(rng):
     """Half of the image is of one pixel's values: fields there see one direction."""
     X = rng.normal(size=(800, 8, 8))
     X[:, :, :4] = X[:, :1, :1]
-    sample = Sample.draw(HOST, X.reshape(800, 64), np.arange(800), None, np.random.RandomState(0))
+    sample = ScaleSample.draw(
+        HOST, X.reshape(800, 64), np.arange(800), None, np.random.RandomState(0)
+    )
     pixels = np.arange(64).reshape(8, 8)
     assert sample.dimension(pixels[2:5, 1:3].ravel()) == pytest.approx(1)
     assert sample.dimension(pixels[1:6, 4:8].ravel()) == pytest.approx(20, rel=0.05)
@@ -66,7 +68,7 @@ def test_fields_see_fewer_directions(rng):
 
 def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
     X = rng.normal(size=(20, 50))
-    sample = Sample.draw(HOST, X, np.arange(20), None, np.random.RandomState(0))
+    sample = ScaleSample.draw(HOST, X, np.arange(20), None, np.random.RandomState(0))
     variances = np.linalg.eigvalsh(np.cov(X, rowvar=False, ddof=0))
     assert sample.dimension() == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
 
@@ -74,8 +76,8 @@ def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
 def test_the_sample_has_weights(data, rng):
     X, _ = data
     times = rng.integers(0, 4, 90)
-    weighted = Sample.draw(HOST, X, np.flatnonzero(times), times.astype(float), None)
-    again = Sample.draw(HOST, np.repeat(X, times, axis=0), np.arange(times.sum()), None, None)
+    weighted = ScaleSample.draw(HOST, X, np.flatnonzero(times), times.astype(float), None)
+    again = ScaleSample.draw(HOST, np.repeat(X, times, axis=0), np.arange(times.sum()), None, None)
     np.testing.assert_allclose(weighted.mean, again.mean)
     assert weighted.total == again.total
     assert weighted.spread == pytest.approx(again.spread)
@@ -97,17 +99,19 @@ def test_units_are_scaled_some_at_a_time(data, monkeypatch, received):
 def test_a_sample_is_at_most_a_thousand_rows_and_less_of_wide_ones(monkeypatch):
     random_state = np.random.RandomState(0)
     tall = np.zeros((1500, 2))
-    assert len(Sample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 1000
+    assert len(ScaleSample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 1000
     wide = np.broadcast_to(np.float32(1), (500, 2**17))
-    assert len(Sample.draw(HOST, wide, np.arange(500), None, random_state).block) == 32
+    assert len(ScaleSample.draw(HOST, wide, np.arange(500), None, random_state).block) == 32
     monkeypatch.setattr(scale, "_NUMBERS", 1)
-    assert len(Sample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 2
+    assert len(ScaleSample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 2
 
 
 def test_a_sample_is_of_random_rows_that_have_a_weight():
     weight = np.arange(4000.0) % 3
     number = np.arange(4000.0)[:, None]
-    sample = Sample.draw(HOST, number, np.flatnonzero(weight), weight, np.random.RandomState(0))
+    sample = ScaleSample.draw(
+        HOST, number, np.flatnonzero(weight), weight, np.random.RandomState(0)
+    )
     found = np.rint(sample.block + sample.mean)[:, 0].astype(int)
     assert len(np.unique(found)) == 1000
     assert np.ptp(found) > 3500
@@ -119,7 +123,7 @@ def test_a_sample_is_of_random_rows_that_have_a_weight():
 @pytest.mark.parametrize("total", [1e-300, 0.5, 1.0])
 def test_weights_of_rows_count_as_one_row_at_least(data, total):
     weight = np.full(90, total / 90)
-    sample = Sample.draw(HOST, data[0], np.arange(90), weight, None)
+    sample = ScaleSample.draw(HOST, data[0], np.arange(90), weight, None)
     assert sample.deviation() == pytest.approx(0.39)
 
 
@@ -152,5 +156,5 @@ def test_most_rows_may_coincide(rng):
     """Then none is far: what varies at all is what the units should see."""
     X = np.zeros((300, 4))
     X[:100] = rng.normal(size=(100, 4))
-    sample = Sample.draw(HOST, X, np.arange(300), None, np.random.RandomState(0))
+    sample = ScaleSample.draw(HOST, X, np.arange(300), None, np.random.RandomState(0))
     assert sample.spread == pytest.approx(np.sqrt(X.var(axis=0).mean()))

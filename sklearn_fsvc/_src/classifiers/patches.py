@@ -1,6 +1,6 @@
 """PatchClassifier: parameters and fitted attributes."""
 
-from ..estimators.classes import Classes
+from ..estimators.classes import ClassTarget
 from ..estimators.classifier import NetworkClassifier
 from ..estimators.parts import Parts
 from ..estimators.patches import Patches
@@ -89,7 +89,7 @@ class PatchClassifier(NetworkClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or list of ndarray
-    is_indicator_ : bool
+    multilabel_ : bool
         As of `RBFClassifier`.
     components_, patches_, image_shape_, pool_, radius_, threshold_, floor_, whitening_, shift_
         As of `PatchProjector`.
@@ -164,4 +164,4 @@ class PatchClassifier(NetworkClassifier):
 
     def _parts(self):
         readout = readout_of(self, OF_ANY_UNITS)
-        return Parts(Patches.of(self), Classes.of(self), readout)
+        return Parts(Patches.of(self), ClassTarget.of(self), readout)

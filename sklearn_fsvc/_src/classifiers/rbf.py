@@ -2,7 +2,7 @@
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.classes import Classes
+from ..estimators.classes import ClassTarget
 from ..estimators.classifier import NetworkClassifier
 from ..estimators.explaining import Explaining
 from ..estimators.online import Solved
@@ -128,7 +128,7 @@ default="auto"
     ----------
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         Of several outputs, those of each; of an indicator y, the numbers of its columns.
-    is_indicator_ : bool
+    multilabel_ : bool
         Whether y was 0 and 1 for each of several labels.
     centers_ : ndarray of shape (n_units, n_features)
         Training rows, as they came, in the order of presentation.
@@ -260,8 +260,8 @@ default="auto"
 
     def _parts(self):
         readout = readout_of(self)
-        units = RBF.of(self, has_readout=True, may_try=readout.fits_units)
-        return Parts(units, Classes.of(self), readout)
+        units = RBF.of(self, has_readout=True, allow_search=readout.fits_units)
+        return Parts(units, ClassTarget.of(self), readout)
 
     n_iter_ = Solved()
 

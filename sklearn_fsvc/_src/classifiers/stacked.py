@@ -1,6 +1,6 @@
 """StackedClassifier: several networks, weighted by what each says of rows without themselves."""
 
-from ..estimators.classes import Classes
+from ..estimators.classes import ClassTarget
 from ..estimators.classifier import ClassifierMethods
 from ..estimators.ensemble_weights import ClassWeighting
 from ..estimators.members import Members
@@ -69,7 +69,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         Probabilities are a softmax of decision values divided by it.
     classes_ : ndarray of shape (n_classes,), or list of ndarray
         Of several outputs, those of each; of an indicator y, the numbers of its columns.
-    is_indicator_ : bool
+    multilabel_ : bool
         Whether y was 0 and 1 for each of several labels.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -143,4 +143,4 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         self.verbose = verbose
 
     def _stacked_parts(self):
-        return StackedParts(Classes.of(self), Members.of(self), ClassWeighting.of(self))
+        return StackedParts(ClassTarget.of(self), Members.of(self), ClassWeighting.of(self))

@@ -1,6 +1,6 @@
 """TanhClassifier: parameters and fitted attributes."""
 
-from ..estimators.classes import Classes
+from ..estimators.classes import ClassTarget
 from ..estimators.classifier import NetworkClassifier
 from ..estimators.parts import Parts
 from ..estimators.readouts import OF_ANY_UNITS, readout_of
@@ -91,7 +91,7 @@ class TanhClassifier(NetworkClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or list of ndarray
-    is_indicator_ : bool
+    multilabel_ : bool
         As of `RBFClassifier`.
     components_ : ndarray of shape (n_hidden, n_features)
         Weights of the hidden units.
@@ -186,4 +186,4 @@ class TanhClassifier(NetworkClassifier):
 
     def _parts(self):
         readout = readout_of(self, OF_ANY_UNITS)
-        return Parts(Tanh.of(self, has_readout=True), Classes.of(self), readout)
+        return Parts(Tanh.of(self, has_readout=True), ClassTarget.of(self), readout)

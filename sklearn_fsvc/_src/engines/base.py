@@ -141,10 +141,10 @@ class Engine(ABC):
         """Return what a measurement here depends on: {"engine", "device", "compiler", ...}."""
 
     @abstractmethod
-    def knobs(self, layer: Any) -> Mapping[str, Sequence[Any]]:
+    def tunables(self, layer: Any) -> Mapping[str, Sequence[Any]]:
         """Return, by name, the values that each setting may have, the default first.
 
-        Every engine has `M` and `asymmetry`, from which `tiling.BasicLayer` is made; `M`
+        Every engine has `M` and `asymmetry`, from which `tiling.TileShape` is made; `M`
         over `asymmetry` is a multiple of 256. No setting changes H.
         """
 
@@ -153,12 +153,12 @@ class Engine(ABC):
 
         Those of the same layer in floats where none were measured of rounded outputs.
         """
-        knobs, settings, tuned = self.knobs(layer), {}, None
+        tunables, settings, tuned = self.tunables(layer), {}, None
         if self.tuned:
             tuned = self.tuned.get(layer.kind) or self.tuned.get(layer.kind_of_floats)
         if not tuned:
-            return {name: values[0] for name, values in knobs.items()}
-        for name, values in knobs.items():
+            return {name: values[0] for name, values in tunables.items()}
+        for name, values in tunables.items():
             settings[name] = tuned.get(name, values[0])
             if settings[name] not in values:
                 why = f"for {layer.kind}, {name}={settings[name]!r} is none of {values}"
@@ -212,7 +212,7 @@ class Engine(ABC):
         """Return whether neither the tile nor a setting changes a bit of H: no BLAS multiplies."""
         return False
 
-    def sparse_place(self) -> Any:
+    def sparse_evaluator(self) -> Any:
         """Return what takes a ``csr_array`` for layers of products; None: rows come dense."""
         return None
 

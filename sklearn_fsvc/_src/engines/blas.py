@@ -27,7 +27,7 @@ _FINISH = 2**15
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PreparedProducts:
     layer: object
     unit_norms: np.ndarray | None = None
     wide_units: np.ndarray | None = None  # in float64, for Manhattan distances
@@ -51,7 +51,7 @@ class ProductEngine(HostEngine):
         wide = 8 * layer.units.size if layer.accumulation == "manhattan" else 0
         return layer.nbytes + wide + layer.n_units * 8 + n_threads() * per_thread
 
-    def knobs(self, layer):
+    def tunables(self, layer):
         # The library cuts its products itself.
         return {"M": (4096, 1024, 2048), "asymmetry": (1, 2, 4)}
 
@@ -62,10 +62,10 @@ class ProductEngine(HostEngine):
     def prepare(self, layer):
         units = layer.units
         if layer.accumulation == "sqeuclidean":
-            return _Prepared(layer, unit_norms=np.einsum("ij,ij->i", units, units))
+            return _PreparedProducts(layer, unit_norms=np.einsum("ij,ij->i", units, units))
         if layer.accumulation == "manhattan":
-            return _Prepared(layer, wide_units=units.astype(np.float64, copy=False))
-        return _Prepared(layer)
+            return _PreparedProducts(layer, wide_units=units.astype(np.float64, copy=False))
+        return _PreparedProducts(layer)
 
     def hidden(self, prepared, X, out=None, units=None):
         layer, norms = prepared.layer, prepared.unit_norms
@@ -84,7 +84,7 @@ class ProductEngine(HostEngine):
         self._by_rows(lambda rows: self._activate(layer, norms, X[rows], H[rows]), H)
         return out
 
-    def sparse_place(self):
+    def sparse_evaluator(self):
         return SparsePlace(self.functions)
 
     def _by_rows(self, function, out):

@@ -35,7 +35,7 @@ _MOST_LANES, _FEW_BYTES = 64, 2**13
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PreparedLoops:
     layer: object
     panels: np.ndarray  # (n_panels, items, lanes)
     kernel: object
@@ -89,7 +89,7 @@ class JitEngine(HostEngine):
     def identity(self):
         return host_identity(self.name, _compiler())
 
-    def knobs(self, layer):
+    def tunables(self, layer):
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
         return _knobs(is_short, layer.n_features, n_cores(), thread_choices())
 
@@ -126,7 +126,7 @@ class JitEngine(HostEngine):
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         n_rows = settings["block"][0]
         n_slots = 1 if panels.shape[1] <= settings["step"] else -(-tile[0] // n_rows)
-        return _Prepared(
+        return _PreparedLoops(
             layer, panels, kernel, tile, (n_slots, n_rows, panels.shape[2]), settings["threads"],
             row_sums, unit_sums, epilogue, rest,
         )  # fmt: skip
@@ -157,7 +157,7 @@ class JitEngine(HostEngine):
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
         return out
 
-    def sparse_place(self):
+    def sparse_evaluator(self):
         return SparsePlace(np)
 
     @property

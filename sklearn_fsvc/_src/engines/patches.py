@@ -18,19 +18,19 @@ IMAGES = 1024
 _PART = 4
 
 
-def place_of(engine, layer, memory_limit):
+def evaluator_of(engine, layer, memory_limit):
     """Where a layer is evaluated: the engine, or for a layer of patches what stands before it."""
-    return PatchPlace(engine, memory_limit) if isinstance(layer, PatchLayer) else engine
+    return PatchEvaluator(engine, memory_limit) if isinstance(layer, PatchLayer) else engine
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PreparedPatches:
     layer: PatchLayer
     whitening: Any
     inner: Any
 
 
-class PatchPlace:
+class PatchEvaluator:
     """The part of `Engine` that layers of patches need, in the words of the engine.
 
     Images that take too much of `memory_limit`, in bytes, are evaluated piece by piece.
@@ -44,7 +44,7 @@ class PatchPlace:
     def prepare(self, layer):
         whitening, inner = parts(layer)
         prepare = self._engine.prepare
-        return _Prepared(layer, whitening and prepare(whitening), prepare(inner))
+        return _PreparedPatches(layer, whitening and prepare(whitening), prepare(inner))
 
     def prepared_bytes(self, layer):
         engine, of_image = self._engine, self._image_bytes(layer)

@@ -8,7 +8,7 @@ import math
 from functools import cache
 from importlib.metadata import entry_points
 
-from ..cautions import warn
+from ..user_warnings import warn
 from .base import Engine
 from .team import Team
 from .workers import dask_worker, worker_number

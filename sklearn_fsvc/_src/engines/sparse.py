@@ -20,7 +20,7 @@ def _outputs():
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PreparedSparse:
     layer: Any
     by_feature: np.ndarray  # (n_features, n_units): what a number of X meets lies together
 
@@ -36,7 +36,7 @@ class SparsePlace:
         self._functions = functions
 
     def prepare(self, layer):
-        return _Prepared(layer, np.ascontiguousarray(layer.units.T))
+        return _PreparedSparse(layer, np.ascontiguousarray(layer.units.T))
 
     def prepared_bytes(self, layer):
         product = max(_outputs(), layer.n_units) * layer.units.itemsize

@@ -3,12 +3,12 @@
 A face, such as `RBFClassifier`, is its parameters, its docstring, and one method that names its
 parts, `_parts`::
 
-    parts        the contracts: units, task, readout
+    parts        the contracts: units, targets, readout
       rbf, tanh, patches    units: where the hidden layer comes from
-      classes, numbers      the task: what y becomes, what scores become, the score
+      classes, numbers      targets: what y becomes, what scores become, the score
       readouts              from H to scores: ridge, LMS, none that is trained
-    network      how parts are fitted, and how they answer: each once
-      answering    tiles of H to scores, and scores to what a method says
+    network      how parts are fitted, and how they predict: each once
+      prediction   tiles of H to scores, and scores to the output of a method
       online       rows that come and go: partial_fit, forget, merge
     stacking     stacked ensembles of networks: how they are fitted, how they predict
       members           which networks, and how each is fitted and validated
@@ -17,9 +17,9 @@ parts, `_parts`::
                  the public methods, and what they promise
       explaining   which training rows decided a prediction
       lazy         arrays of Dask
-    turns        one model in several threads: who changes it, and what others see
+    locking      atomic updates and snapshots of a model in several threads
     state        which version saved a model
-    given        a layer, or weights, that are there already
-    targets, labels, tails
-                 what rows should be answered with, in numbers
+    layer_parameter  a layer, or weights, that are given
+    targets, labels, heavy_tails
+                 y as numbers for a readout, and back
 """

@@ -14,12 +14,12 @@ from ..parameters import is_word
 from ..rows.out import check_holds, check_out
 from ..rows.samples import Samples
 from .labels import Labels
-from .parts import Task, generator
+from .parts import TargetSpec, generator
 from .targets import row_weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Classes(Task):
+class ClassTarget(TargetSpec):
     """Classes of one or several outputs.
 
     Attributes
@@ -34,12 +34,12 @@ class Classes(Task):
     class_weight: Any
     most_scored: int = 2**21
     least_scored: int = 2**12
-    attributes = ("classes_", "is_indicator_")
+    attributes = ("classes_", "multilabel_")
 
     @cached_property
     def labels(self):
         """What y is made of."""
-        return Labels(self.found["classes_"], self.found["is_indicator_"])
+        return Labels(self.found["classes_"], self.found["multilabel_"])
 
     wants_scores = True
 
@@ -47,7 +47,7 @@ class Classes(Task):
         return None
 
     def _of(self, labels):
-        return self.knowing(classes_=labels.classes, is_indicator_=labels.is_indicator)
+        return self.with_fitted(classes_=labels.classes, multilabel_=labels.is_multilabel)
 
     def read(self, X, y, sample_weight):
         try:
@@ -58,7 +58,7 @@ class Classes(Task):
             raise
         task = self._of(labels)
         samples = task._of_codes(X, codes, sample_weight)
-        if not labels.is_indicator:
+        if not labels.is_multilabel:
             _check_classes(labels, codes, samples.weight)
         return task, samples
 
@@ -101,7 +101,7 @@ class Classes(Task):
                 f"{self.labels.classes!r}; give the same classes to partial_fit."
             )
 
-    def alone(self, samples, rows):
+    def restricted_to(self, samples, rows):
         return self
 
     def outputs(self, W, b, dtype):
@@ -109,12 +109,12 @@ class Classes(Task):
         scores_of = self.labels.scores_of
         return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
 
-    def says(self, method, scores, readout):
+    def format_output(self, method, scores, readout):
         labels = self.labels
         if method == "predict":
             return labels.decode(labels.codes_of(scores))
         if method == "decision_function":
-            return labels.told(scores)
+            return labels.format_decision(scores)
         are_logs = method == "predict_log_proba"
         return labels.probabilities(scores, readout.found["temperature_"], are_logs)
 

@@ -5,9 +5,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..availability import available_if
 from .lazy import lazy_on_dask
+from .locking import on_snapshot
 from .network import Network
 from .online import Online
-from .turns import of_one_state
 
 _NOT_CALIBRATED = (
     "This {} has found no temperature_, and so has no predict_proba and predict_log_proba: it was "
@@ -22,7 +22,7 @@ class ClassifierMethods(ClassifierMixin):
         """Whether it has; AttributeError, which says why, where it has not."""
         return True
 
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def decision_function(self, X):
         """Compute the scores of the classes.
@@ -40,7 +40,7 @@ class ClassifierMethods(ClassifierMixin):
         """
         return self._answer(X, "decision_function")
 
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def predict(self, X, out=None):
         """Predict the class of each row: the one with the largest score, of equal ones the first.
@@ -76,7 +76,7 @@ class ClassifierMethods(ClassifierMixin):
         return self._score(X, y, sample_weight)
 
     @available_if(lambda model: model._has_probabilities())
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def predict_proba(self, X):
         """Predict the probabilities of the classes.
@@ -101,7 +101,7 @@ class ClassifierMethods(ClassifierMixin):
         return self._answer(X, "predict_proba")
 
     @available_if(lambda model: model._has_probabilities())
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def predict_log_proba(self, X):
         """Predict the logarithms of the probabilities, see `predict_proba`.
@@ -126,7 +126,7 @@ class ClassifierMethods(ClassifierMixin):
 
 
 class NetworkClassifier(ClassifierMethods, Online, Network):
-    """A network whose task is `Classes`."""
+    """A network whose task is `ClassTarget`."""
 
     def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
@@ -230,7 +230,7 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
                 'no predict_proba and predict_log_proba; use readout="ridge" or "softmax".'
             )
         kept = vars(self)
-        is_lost = "_learning" in kept and kept["_learning"].stream.sample is None
+        is_lost = "_incremental_state" in kept and kept["_incremental_state"].stream.sample is None
         if is_lost or ("readout_coef_" in kept and "temperature_" not in kept):
             raise AttributeError(_NOT_CALIBRATED.format(type(self).__name__))
         return True

@@ -22,8 +22,10 @@ _FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS = 400, 2, 10
 class EnsembleWeighting(Part, ABC):
     """How the scores of networks, for classification or regression, are combined."""
 
-    n_judges: int = 2**10  # rows by which weights are found, at most: a few numbers need no more
-    n_trained_on: int = 2**13  # rows that a final network is trained on, which are judges, too
+    max_weight_samples: int = (
+        2**10
+    )  # rows by which weights are found, at most: a few numbers need no more
+    n_trained_on: int = 2**13  # the same where a final network is trained on them
     min_gain: float = 1.0  # standard errors by which a final network must lower the squared error
     attributes: ClassVar = (
         "weights_", "intercept_", "final_weight_", "loo_errors_", "loo_error_",
@@ -49,7 +51,7 @@ class EnsembleWeighting(Part, ABC):
 
     def n_rows(self, n_members, n_outputs, has_final):
         """Return by how many rows weights are found, at most."""
-        most = self.n_trained_on if has_final else self.n_judges
+        most = self.n_trained_on if has_final else self.max_weight_samples
         return min(most, max(1, _SCORES // (n_members * n_outputs)))
 
     def weigh(self, task, left_out, sample):
@@ -74,7 +76,7 @@ class EnsembleWeighting(Part, ABC):
         # What scores of 0 stand for: the mean of y, which a sum has once.
         origin = decision_scores(task, np.zeros((1, Y.shape[1])))[0]
         (error,) = squared_errors([ensemble.scores], Y, weight)
-        return self.knowing(
+        return self.with_fitted(
             weights_=weights[ensemble.used], intercept_=(1 - weights.sum()) * origin,
             final_weight_=ensemble.share, loo_errors_=ensemble.errors, loo_error_=float(error),
             **self.calibrated(task, ensemble.scores, Y * weight[:, None]),

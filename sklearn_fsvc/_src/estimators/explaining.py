@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..parameters import check_count
 from ..readouts.uncovered import find_nearest_units
 from ..rows.streaming import Consumer, stream
-from .turns import of_one_state
+from .locking import on_snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Explanation:
 class Explaining:
     """A mixin: a network of units that stand on training rows, with a readout."""
 
-    @of_one_state
+    @on_snapshot
     def explain(self, X, n=5, output=0):
         """Name the training rows that decided each prediction.
 
@@ -127,7 +127,7 @@ class Explaining:
                 f"output={output!r}: y has {n_columns} column(s); give one of their numbers, "
                 "from 0."
             )
-        with self._asked(X, "explain") as question:
+        with self._open_prediction(X, "explain") as question:
             return _Explainer(question, n, output).explanation()
 
 
@@ -140,7 +140,9 @@ class _Explainer:
         readout, engine = self._parts.readout, self._job.engine
         W, dtype = readout.coef, self._layer.hidden_dtype
         self._intercept = readout.intercept
-        self._readout = readout.at_work(engine, dtype, self._parts.nearest_scores is not None)
+        self._readout = readout.make_predictor(
+            engine, dtype, self._parts.nearest_scores is not None
+        )
         # In units of their own: coefficients of any size are multiplied in the dtype of H.
         self._unit = np.abs(W).max(axis=1).astype(np.float64)
         self._unit[self._unit == 0] = 1.0

@@ -8,7 +8,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..readouts.calibration import fit_temperature, log_probabilities, probabilities
-from .targets import ClassTargets, SeveralTargets
+from .targets import ClassTargets, MultiOutputTargets
 
 # Whole numbers in so small a range are counted, not sorted.
 _CLOSE = 2**16
@@ -28,7 +28,7 @@ class Labels:
     # numbers of the labels.
     classes: object
     # Whether y is 0 and 1 for each of several labels, which are outputs then.
-    is_indicator: bool = False
+    is_multilabel: bool = False
 
     @classmethod
     def of(cls, y):
@@ -58,7 +58,7 @@ class Labels:
         n_columns = y.shape[1] if y.ndim == 2 else 1
         if n_columns > 1 and type_of_target(y) == "multilabel-indicator":
             labels, _ = cls.of(y)
-            if labels.is_indicator and _are_of_indicator(classes, n_columns):
+            if labels.is_multilabel and _are_of_indicator(classes, n_columns):
                 return labels
         if classes is None:
             raise ValueError(
@@ -114,19 +114,19 @@ class Labels:
     @property
     def is_single(self):
         """Whether y has one label for each row."""
-        return isinstance(self.classes, np.ndarray) and not self.is_indicator
+        return isinstance(self.classes, np.ndarray) and not self.is_multilabel
 
     @property
     def each(self):
         """The classes of each output."""
-        if self.is_indicator:
+        if self.is_multilabel:
             return [np.arange(2)] * len(self.classes)
         return [self.classes] if self.is_single else self.classes
 
     def targets(self, codes):
         """What a readout needs to know of rows with these codes."""
         parts = [ClassTargets(c, len(k)) for c, k in zip(codes.T, self.each, strict=True)]
-        return parts[0] if self.is_single else SeveralTargets(tuple(parts), self.is_indicator)
+        return parts[0] if self.is_single else MultiOutputTargets(tuple(parts), self.is_multilabel)
 
     def scores_of(self, outputs, axis=1):
         """Scores of the outputs of a readout, of which there is one for each class."""
@@ -149,7 +149,7 @@ class Labels:
         return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
 
     def decided(self, scores, output):
-        """How one of the outputs is answered: as `Task.decided` says."""
+        """How one of the outputs is answered: as `TargetSpec.decided` says."""
         parts = self.split(scores)
         codes = self.codes_of(scores)[:, output].astype(np.intp)
         start, is_one = sum(p.shape[1] for p in parts[:output]), parts[output].shape[1] == 1
@@ -162,9 +162,9 @@ class Labels:
         columns = [k[c.astype(np.intp)] for k, c in zip(self.each, codes.T, strict=True)]
         return columns[0] if self.is_single else np.column_stack(columns)
 
-    def told(self, scores):
+    def format_decision(self, scores):
         """Decision values in scikit-learn's shapes."""
-        if self.is_indicator:
+        if self.is_multilabel:
             return scores
         parts = [p[:, 0] if p.shape[1] == 1 else p for p in self.split(scores)]
         return parts[0] if self.is_single else parts
@@ -194,7 +194,7 @@ class Labels:
         pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)
         said = log_probabilities if are_logs else probabilities
         found = [said(temperature, part) for temperature, part in pairs]
-        if self.is_indicator:
+        if self.is_multilabel:
             return np.column_stack([each[:, 1] for each in found])
         return found[0] if self.is_single else found
 

@@ -14,7 +14,7 @@ from ..rows.validation import to_host
 def lazy_on_dask(method):
     """A method that answers rows, and of collections of Dask says what answers they will have.
 
-    The estimator says by ``_nothing(name, dtype)`` what the method gives for no rows.
+    The estimator says by ``_empty_output(name, dtype)`` what the method gives for no rows.
     """
 
     @wraps(method)
@@ -38,7 +38,7 @@ def _lazy(model, name, X, options):
     check_is_fitted(model)
     array, names = as_array(X)
     validate_data(model, array if names is None else names, skip_check_array=True, reset=False)
-    empty = model._nothing(name, array.dtype, **options)
+    empty = model._empty_output(name, array.dtype, **options)
     bare = copy(model)
     vars(bare).pop("feature_names_in_", None)  # blocks have none
     node = delayed(bare, pure=False, traverse=False)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 
-from ..callbacks import hearing
+from ..callbacks import propagate_callbacks
 from ..engines import get_engine
 from ..engines.host import host_memory
 from ..parameters import check_level, is_word
@@ -20,7 +20,7 @@ from ..readouts.sample import Sample
 from ..rows.job import Job
 from ..rows.samples import Samples
 from ..rows.sources import InMemory, Source
-from ..rows.streaming import n_synapses, suited
+from ..rows.streaming import cast_layer, n_synapses
 from ..rows.tiling import parse_memory
 from ..units.automatic import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
 from .parts import Part, parts_of
@@ -185,15 +185,15 @@ class TrainingSet:
     sample: Sample  # some of the rows
     folds: Any = None  # of the rows of the sample; None for none
 
-    def fit(self, network, heard, shared):
+    def fit(self, network, fit_task, shared):
         """Fit a network; return its leave-one-out scores of the sample, a `LeftOut`.
 
         What networks have `shared` is not found again, and what this one finds is added. Callbacks
-        hear of it as of the task `heard`.
+        hear of it as of the task `fit_task`.
         """
         given = {"sample": self.sample, "shared": shared, "folds": self.folds}
         vars(network).update(given)
-        with hearing(heard.context, network):
+        with propagate_callbacks(fit_task.context, network):
             network.fit(self.samples.X, self.y, self.samples.weight)
         for name in given:
             delattr(network, name)
@@ -204,7 +204,7 @@ class TrainingSet:
         """The same of a network that is fitted, and keeps no sums: one more pass over the rows."""
         parts, X = parts_of(network), self.samples.X
         samples = parts.task.samples(X, self.y, self.samples.weight)
-        layer = suited(parts.units.layer, X)
+        layer = cast_layer(parts.units.layer, X)
         with get_engine(network.device, n_synapses(X, layer.n_units)) as engine:
             what = f"{type(network).__name__} left out"
             job = Job(engine, network.max_memory, network.verbose, what)

@@ -13,21 +13,21 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from ..callbacks import Observable, with_callbacks
 from ..documentation import Documented
 from ..engines import get_engine
-from ..engines.news import told
+from ..engines.compile_notice import on_compile
 from ..parameters import check_level
-from ..readouts.held_out import Trials
+from ..readouts.held_out import SearchHistory
 from ..rows.blocks import is_dask, open_all
 from ..rows.job import Job
 from ..rows.samples import Samples
 from ..rows.sources import Source
 from ..rows.sources.base import as_taken
-from ..rows.streaming import n_synapses, suited
+from ..rows.streaming import cast_layer, n_synapses
 from ..rows.validation import check_rows, is_elsewhere, to_host, validated
-from .answering import Question
-from .parts import Parts, Training
+from .locking import atomic_update, copy_of
+from .parts import Parts, ReadoutTraining
+from .prediction import PredictionRun
 from .state import Versioned
 from .targets import class_targets
-from .turns import changed, copy_of
 
 # Set by scikit-learn as it looks at X.
 _OF_INPUT = {"n_features_in_", "feature_names_in_"}
@@ -41,11 +41,11 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         """The `Parts` that its parameters name, with what they have found."""
 
     def _fit(self, X, y=None, sample_weight=None):
-        changed(self, lambda model: model._fit_told(X, y, sample_weight))
+        atomic_update(self, lambda model: model._fit_with_callbacks(X, y, sample_weight))
         return self
 
-    @with_callbacks  # within `changed`, which would forget who is to be told
-    def _fit_told(self, X, y, sample_weight):
+    @with_callbacks  # within `atomic_update`, which would forget who is to be told
+    def _fit_with_callbacks(self, X, y, sample_weight):
         parts = self._checked_parts()
         task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
@@ -58,16 +58,16 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         """Choose units for the rows, and train a readout of them."""
         parts, samples = self._read(parts, job.engine, X, y, sample_weight)
         task = parts.task
-        if task is not None or parts.units.meets_rows_again:
+        if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
-        job = job.beside(samples.target_bytes)
-        trials = Trials(parts.units.first_alpha)
-        units, readout = parts.units.fit(job, samples, trials), None
+        job = job.reserve_host(samples.target_bytes)
+        history = SearchHistory(parts.units.first_alpha)
+        units, readout = parts.units.fit(job, samples, history), None
         if task is not None:
             units = with_rows(units, task, samples)
-            readout = parts.readout.train(Training(job, samples, units, task, trials))
+            readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
         self._keep(
-            Parts(units, task, readout), search_results_=trials.table, device_=job.engine.name
+            Parts(units, task, readout), search_results_=history.table, device_=job.engine.name
         )
 
     def _keep(self, parts, **more):
@@ -85,7 +85,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         """The parts, whose task knows y, and clean `Samples` as they are presented."""
         if parts.task is None:
             X, y = check_rows(self, engine, X, reset=True), to_host(y)
-            why = parts.units.why_classes()
+            why = parts.units.labels_required_by()
             samples = Samples(X, class_targets(y, len(X), *why) if why else None)
         else:
             X, y = clean(self, engine, X, y)
@@ -94,31 +94,31 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
             parts.readout.check_samples(samples)
         return parts, parts.units.present(samples)
 
-    def _as_it_stands(self):
+    def _snapshot(self):
         """Return this estimator at this moment, whatever other threads make of it."""
         return copy_of(self)
 
     @contextmanager
-    def _asked(self, X, phase):
-        """The `Question` that rows are, with its engine entered."""
+    def _open_prediction(self, X, phase):
+        """The `PredictionRun` that rows are, with its engine entered."""
         if "device_" not in vars(self):
             check_is_fitted(self)  # which takes long
         parts, (X, *_) = self._parts(), open_all(X, self.device, self.max_memory)
         layer = parts.units.layer
         with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
             X = check_rows(self, engine, X, reset=False)
-            yield Question(parts, self._job(engine, phase), suited(layer, X), X)
+            yield PredictionRun(parts, self._job(engine, phase), cast_layer(layer, X), X)
 
     def _answer(self, X, method, out=None):
         """What a method says of rows."""
-        with self._asked(X, "predict") as question:
+        with self._open_prediction(X, "predict") as question:
             return question.answers(method, out)
 
-    def _nothing(self, method, dtype, **options):
+    def _empty_output(self, method, dtype, **options):
         """What a method says of no rows of a dtype, for Dask."""
         parts = self._parts()
-        layer = suited(parts.units.layer, np.empty((0, 0), as_taken(dtype, "X")))
-        return Question(parts, None, layer).nothing(method)
+        layer = cast_layer(parts.units.layer, np.empty((0, 0), as_taken(dtype, "X")))
+        return PredictionRun(parts, None, layer).empty_output(method)
 
     def _score(self, X, y, sample_weight):
         return score_of(self, self._parts().task, X, y, sample_weight)
@@ -158,12 +158,12 @@ def _saying(model):
     """Context in which a fit prints that loops are compiled, if `verbose` asks for it."""
     what = "compiling loops for this processor, once: it takes seconds"
     say = partial(print, f"[{type(model).__name__} fit] {what}")
-    return told(say) if model.verbose else nullcontext()
+    return on_compile(say) if model.verbose else nullcontext()
 
 
 def with_rows(units, task, samples):
     """The units with the y of the rows that they stand on, where they do."""
-    return units if units.rows is None else units.adding(**task.of_rows(samples, units.rows))
+    return units if units.rows is None else units.update_fitted(**task.of_rows(samples, units.rows))
 
 
 def keep(model, found):
@@ -176,4 +176,4 @@ def keep(model, found):
 def fitted_attributes(model):
     """The names of what an estimator has found, sums of rows among it."""
     is_found = {name for name in vars(model) if name.endswith("_") and name[0] != "_"}
-    return is_found | ({"_learning"} & vars(model).keys())
+    return is_found | ({"_incremental_state"} & vars(model).keys())

@@ -9,8 +9,8 @@ from sklearn.metrics import r2_score
 from ..parameters import check_flag
 from ..rows.out import check_out
 from ..rows.samples import Samples
-from .parts import Task
-from .tails import caution_of_tails
+from .heavy_tails import warn_heavy_tail
+from .parts import TargetSpec
 from .targets import NumberTargets, as_numbers, row_weights
 
 # Standard deviations; squares of what is farther away are not finite.
@@ -18,7 +18,7 @@ _FARTHEST = 1e100
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Numbers(Task):
+class NumericTarget(TargetSpec):
     """Numbers.
 
     Attributes
@@ -48,18 +48,18 @@ class Numbers(Task):
     def _of(self, targets, shape):
         """What y was divided by, in the shape of one answer."""
         mean, scale = targets.mean.reshape(shape), targets.scale.reshape(shape)
-        return self.knowing(target_mean_=mean, target_scale_=scale)
+        return self.with_fitted(target_mean_=mean, target_scale_=scale)
 
     def read(self, X, y, sample_weight):
         y, weight = as_numbers(y), row_weights(X, sample_weight)
         targets = NumberTargets.of(y.reshape(len(y), -1), weight)
-        caution_of_tails(self.owner, targets, weight)
+        warn_heavy_tail(self.owner, targets, weight)
         return self._of(targets, y.shape[1:]), Samples(X, targets, weight)
 
     def begin(self, X, y, sample_weight, classes, pretrained):
         y = as_numbers(y)
-        if isinstance(pretrained, Numbers) and pretrained.mean.shape == y.shape[1:]:
-            return self.knowing(**pretrained.found)
+        if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
+            return self.with_fitted(**pretrained.found)
         targets = NumberTargets.of(y.reshape(len(y), -1), row_weights(X, sample_weight))
         return self._of(targets, y.shape[1:])
 
@@ -90,7 +90,7 @@ class Numbers(Task):
                     "units they take."
                 )
 
-    def alone(self, samples, rows):
+    def restricted_to(self, samples, rows):
         targets = NumberTargets.of(samples.targets.numbers(rows), samples.weight_of(rows))
         return self._of(targets, self.mean.shape)
 
@@ -99,7 +99,7 @@ class Numbers(Task):
         scale, mean = np.atleast_1d(self.scale), np.atleast_1d(self.mean)
         return W * scale[:, None], b * scale + mean
 
-    def says(self, method, scores, readout):
+    def format_output(self, method, scores, readout):
         return scores.reshape(len(scores), *self.mean.shape)
 
     def check_out(self, out, shape):

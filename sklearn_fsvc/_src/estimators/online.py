@@ -1,8 +1,8 @@
 """Rows that come and go: what is learnt of them, and the methods by which they do.
 
-`Learning` is what a model has learnt in this way: sums of rows, rows that wait to be summed, and
-the penalty that was found by them. It is never changed; what changes it gives another one, which
-takes its place in one step (see `turns`).
+`IncrementalState` is what a model has learnt in this way: sums of rows, rows that wait to be
+summed, and the penalty that was found by them. It is never changed; what changes it gives another
+one, which takes its place in one step (see `locking`).
 """
 
 from contextlib import contextmanager
@@ -14,25 +14,25 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ..cautions import warn
 from ..engines import get_engine
 from ..engines.algebra import HOST
 from ..parameters import AUTO, is_word, penalties
-from ..readouts.held_out import Trials, n_judges, search_penalty
+from ..readouts.cv_statistics import CVStatistics, held_rows, n_parts
+from ..readouts.held_out import SearchHistory, n_validation_units, search_penalty
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
+from ..readouts.running_statistics import ImpossibleSums, RunningStatistics
 from ..readouts.sample import Sample, rows_for
 from ..readouts.solution import warn_of
 from ..readouts.statistics import RidgeStatistics
-from ..readouts.stream import ImpossibleSums, Stream
-from ..readouts.sums import Sums, held_rows, n_parts
 from ..rows.sources import some_rows
-from ..rows.streaming import n_synapses, suited
+from ..rows.streaming import cast_layer, n_synapses
 from ..rows.validation import to_host, validated
+from ..user_warnings import warn
+from .locking import atomic_update, copy_of
 from .network import with_rows
 from .parts import Parts, parts_of
 from .readouts import nearest_outputs
-from .turns import changed, copy_of
 
 # Rows that wait may take this part of the memory, and as many bytes as the sums, which come from
 # a GPU each time; or so many where the sums take fewer.
@@ -48,13 +48,13 @@ _GROWTH = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Learning:
+class IncrementalState:
     """What a model has learnt of rows that came and did not go."""
 
-    stream: Stream  # sums of rows, and rows that wait
+    stream: RunningStatistics  # sums of rows, and rows that wait
     given: Any  # the parameter `layer` as the first rows came
     formula: str  # of the layer: both tell whether the parameters still mean it
-    tried: list[dict]  # what was tried for the layer, as of `Trials`
+    tried: list[dict]  # what was tried for the layer, as of `SearchHistory`
     first_alpha: float  # the penalty that was best then: a search begins there
     alpha: float | None = None  # the penalty that was found for the rows
     found_at: int | None = None  # how many rows had come and gone by then
@@ -62,7 +62,7 @@ class Learning:
     solved_for: Any = None
 
     @classmethod
-    def begin(cls, units, task, alpha, memory_limit, trials):
+    def begin(cls, units, task, alpha, memory_limit, history):
         """Begin with no rows, in the layer of some units."""
         layer = units.layer
         most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
@@ -72,9 +72,9 @@ class Learning:
         sample = Sample(most) if task.wants_scores else None
         few_bytes = max(_FEW_WAITING, RidgeStatistics.nbytes(layer.n_units))
         most_bytes = min(few_bytes, int(_WAITING * memory_limit))
-        stream = Stream(most_rows, most_bytes, n_parts=parts, sample=sample)
-        first_alpha = trials.first_alpha(layer)
-        return cls(stream, units.given, layer.formula, list(trials.rows), first_alpha)
+        stream = RunningStatistics(most_rows, most_bytes, n_parts=parts, sample=sample)
+        first_alpha = history.first_alpha(layer)
+        return cls(stream, units.given, layer.formula, list(history.rows), first_alpha)
 
     def having(self, stream):
         """Other rows, whose readout is not solved."""
@@ -121,20 +121,20 @@ class Learning:
     def judged(self, layer, forgetting_factor):
         """Return it with the penalty of the least error on held-out rows, found now and then.
 
-        And the table of `Trials`; None where it was not found anew.
+        And the table of `SearchHistory`; None where it was not found anew.
         """
         stream = self.stream
-        n_moved, n_there = stream.n_came + stream.n_gone, stream.n_came - stream.n_gone
+        n_moved, n_there = stream.n_added + stream.n_removed, stream.n_added - stream.n_removed
         if forgetting_factor < 1:
             n_there = min(n_there, 1 / (1 - forgetting_factor))
         is_old = self.found_at is None or n_moved - self.found_at >= _GROWTH * n_there
         folds = stream.sums.folds() if is_old else []
         if not folds:
             return self, None
-        trials = Trials(self.first_alpha, list(self.tried))
+        history = SearchHistory(self.first_alpha, list(self.tried))
         found = search_penalty(folds, self.first_alpha)
-        trials.add(layer, found)
-        return replace(self, alpha=found.alpha, found_at=n_moved), trials.table
+        history.add(layer, found)
+        return replace(self, alpha=found.alpha, found_at=n_moved), history.table
 
     @property
     def best_alpha(self):
@@ -144,7 +144,7 @@ class Learning:
 
 @dataclass
 class _Summing:
-    """What makes `Sums` of rows, on the host, for a model."""
+    """What makes `CVStatistics` of rows, on the host, for a model."""
 
     model: Any
     units: Any
@@ -158,11 +158,14 @@ class _Summing:
             yield self.model._job(engine, "partial_fit")
 
     def __call__(self, samples, n_parts):
-        layer = suited(self.units.layer, samples.X)
-        judges = layer.part(slice(n_judges(layer.n_units)))
+        layer = cast_layer(self.units.layer, samples.X)
+        judges = layer.part(slice(n_validation_units(layer.n_units)))
         with self._job(samples.X, layer) as job:
             if job.engine.algebra is HOST:  # there are a total and rows that wait, and copies
-                taken = RidgeStatistics.nbytes(layer.n_units) + self.model._learning.stream.n_bytes
+                taken = (
+                    RidgeStatistics.nbytes(layer.n_units)
+                    + self.model._incremental_state.stream.n_bytes
+                )
                 taken += n_parts * RidgeStatistics.nbytes(judges.n_units)
                 job = job.reserving(2 * taken)
 
@@ -172,7 +175,7 @@ class _Summing:
 
             parts = held_rows(samples, n_parts)
             held = tuple(gathered(judges, rows) if len(rows) else None for rows in parts)
-            return Sums(gathered(layer), held)
+            return CVStatistics(gathered(layer), held)
 
     def solved(self, learning, parts, alpha):
         """The `Solution` of all rows that do not wait, and what else is found by it."""
@@ -181,7 +184,7 @@ class _Summing:
             return total.solve(alpha), found
         if sample.is_empty:
             return total.solve(alpha), found | parts.task.uncalibrated()
-        layer = suited(self.units.layer, sample.rows.X)
+        layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             loo = SampledLOO(job, layer, sample, total)
             solution = total.solve(alpha, also=loo.take)
@@ -204,7 +207,7 @@ class Solved:
         if model is None:
             return self
         why = f"{type(model).__name__!r} object has no attribute {self._name!r}"
-        if "_learning" in vars(model):
+        if "_incremental_state" in vars(model):
             why += (
                 " until its readout is solved, for rows have come or gone: call solve(), or predict"
             )
@@ -223,19 +226,21 @@ class Online:
         return True
 
     def _partial_fit(self, X, y, sample_weight, classes=None):
-        changed(self, lambda model: model._learn(X, y, sample_weight, classes))
+        atomic_update(self, lambda model: model._learn(X, y, sample_weight, classes))
         return self
 
     def _learn(self, X, y, sample_weight, classes):
         parts = self._checked_parts()
-        if "_learning" in vars(self):
+        if "_incremental_state" in vars(self):
             self._check_learning(parts)
-            _, samples = self._arriving(parts, X, y, sample_weight, classes)
+            _, samples = self._validate_batch(parts, X, y, sample_weight, classes)
         else:
             parts, samples = self._begin(parts, X, y, sample_weight, classes)
         sums_of = _Summing(self, parts.units)
-        learning = self._learning.learn(_with_weight(samples), self.forgetting_factor, sums_of)
-        self._go_on(parts, learning, sums_of)
+        learning = self._incremental_state.learn(
+            _with_weight(samples), self.forgetting_factor, sums_of
+        )
+        self._store_state(parts, learning, sums_of)
 
     def _begin(self, parts, X, y, sample_weight, classes):
         """The parts that the first rows choose, and their `Samples`."""
@@ -246,21 +251,21 @@ class Online:
                 "it forgets them, and learns anew in the same hidden layer. To have their sums, "
                 "call partial_fit for the first rows as well."
             )
-        units, trials = parts.units, Trials(parts.units.first_alpha)
+        units, history = parts.units, SearchHistory(parts.units.first_alpha)
         with get_engine(self.device, n_synapses(X, units.width)) as engine:
-            task, samples = self._arriving(parts, X, y, sample_weight, classes, is_new)
+            task, samples = self._validate_batch(parts, X, y, sample_weight, classes, is_new)
             job = self._job(engine, "partial_fit")
             if is_new or units.pretrained is not None:
                 there, job = units.present(samples).on_device(job)
-                units = with_rows(units.fit(job, there, trials), task, there)
+                units = with_rows(units.fit(job, there, history), task, there)
                 self._warn_of_one_class(units, samples)
-            learning = Learning.begin(units, task, self.alpha, job.memory_limit, trials)
-            parts = Parts(units, task, parts.readout.knowing())
-            more = {"device_": engine.name, "search_results_": trials.table}
-            self._keep(parts, _learning=learning, **more)
+            learning = IncrementalState.begin(units, task, self.alpha, job.memory_limit, history)
+            parts = Parts(units, task, parts.readout.with_fitted())
+            more = {"device_": engine.name, "search_results_": history.table}
+            self._keep(parts, _incremental_state=learning, **more)
         return parts, samples
 
-    def _arriving(self, parts, X, y, sample_weight, classes=None, is_first=False):
+    def _validate_batch(self, parts, X, y, sample_weight, classes=None, is_first=False):
         """The task that knows what y is made of, by these rows if they are the first; `Samples`."""
         if callable(X):
             raise TypeError(
@@ -288,25 +293,25 @@ class Online:
     def _check_learning(self, parts, name=None):
         """Raise if there are no sums, or not those of the layer that the parameters mean."""
         name = name or f"This {type(self).__name__}"
-        if "_learning" not in vars(self):
+        if "_incremental_state" not in vars(self):
             check_is_fitted(self)
             raise ValueError(
                 f"{name} was trained by fit, which keeps no sums of its rows; use partial_fit in "
                 "its place."
             )
-        if not self._learning.is_of(parts.units):
+        if not self._incremental_state.is_of(parts.units):
             raise ValueError(
                 f"{name} had its layer fixed in the first call of partial_fit, and its parameters "
                 "layer or metric were changed since; set them back, or learn anew in a clone."
             )
 
-    def _go_on(self, parts, learning, sums_of, trials=None):
+    def _store_state(self, parts, learning, sums_of, history=None):
         """Have learnt this; the readout is that of the parts, where it has one."""
         if learning.solved_for is None:
-            parts = Parts(parts.units, parts.task, parts.readout.knowing())
+            parts = Parts(parts.units, parts.task, parts.readout.with_fitted())
         more = {"device_": sums_of.device or self.device_}
-        more["search_results_"] = vars(self).get("search_results_") if trials is None else trials
-        self._keep(parts, _learning=learning, **more)
+        more["search_results_"] = vars(self).get("search_results_") if history is None else history
+        self._keep(parts, _incremental_state=learning, **more)
 
     def forget(self, X, y, sample_weight=None):
         """Remove rows that were learnt by `partial_fit`.
@@ -348,20 +353,20 @@ class Online:
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
         True
         """
-        changed(self, lambda model: model._forget(X, y, sample_weight))
+        atomic_update(self, lambda model: model._forget(X, y, sample_weight))
         return self
 
     def _forget(self, X, y, sample_weight):
         parts = self._parts()
         self._check_learning(parts)
-        learning, sums_of = self._learning, _Summing(self, parts.units)
+        learning, sums_of = self._incremental_state, _Summing(self, parts.units)
         if self.forgetting_factor < 1 or learning.stream.memory < 0:
             raise ValueError(
                 f"forgetting_factor={self.forgetting_factor!r}: rows fade, and what is left of "
                 "them depends on when they came; forget takes them out only with "
                 "forgetting_factor=1."
             )
-        _, samples = self._arriving(parts, X, y, sample_weight)
+        _, samples = self._validate_batch(parts, X, y, sample_weight)
         try:
             learning = learning.forget(_with_weight(samples), sums_of)
         except ImpossibleSums as error:
@@ -370,7 +375,7 @@ class Online:
                 f"Not all of these rows{which} can have been learnt: {error}. Give rows, y and "
                 "sample_weight as partial_fit had them."
             ) from None
-        self._go_on(parts, learning, sums_of)
+        self._store_state(parts, learning, sums_of)
 
     def merge(self, models):
         """Add what other models with the same hidden layer have learnt.
@@ -408,7 +413,7 @@ class Online:
         >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
         True
         """
-        changed(self, lambda model: model._merge(models))
+        atomic_update(self, lambda model: model._merge(models))
         return self
 
     def _merge(self, models):
@@ -416,7 +421,7 @@ class Online:
         self._check_learning(parts)
         sums_of = _Summing(self, parts.units)
         others = (self._mergeable(parts, each, f"models[{i}]") for i, each in enumerate(models))
-        self._go_on(parts, self._learning.merge(others, sums_of), sums_of)
+        self._store_state(parts, self._incremental_state.merge(others, sums_of), sums_of)
 
     def _mergeable(self, parts, model, name):
         """What another model has learnt, if it may be merged with this one."""
@@ -430,7 +435,7 @@ class Online:
                 f"{name} has another hidden layer. Give all models the same one: "
                 "layer=FrozenEstimator(fitted), of sklearn.frozen."
             )
-        learning, is_judged = other._learning, bool(self._learning.stream.n_parts)
+        learning, is_judged = other._incremental_state, bool(self._incremental_state.stream.n_parts)
         if is_word(self.alpha, "auto") and is_judged != bool(learning.stream.n_parts):
             raise ValueError(
                 f'alpha="auto" is judged by rows that are held out, and {name} or this model held '
@@ -469,41 +474,41 @@ class Online:
         (1, 50)
         """
         check_is_fitted(self)
-        self._as_it_stands()
+        self._snapshot()
         return self
 
-    def _as_it_stands(self):
+    def _snapshot(self):
         """A copy whose readout is solved, as this model's is then, too."""
         model = copy_of(self)
-        if "_learning" in vars(model) and not model._is_settled:
+        if "_incremental_state" in vars(model) and not model._is_solved:
             del model  # in two steps, and nobody holds the sums that were before
-            changed(self, Online._flush)
-            model = changed(self, Online._settle)
+            atomic_update(self, Online._flush)
+            model = atomic_update(self, Online._solve_if_stale)
         return model
 
     @property
-    def _is_settled(self):
-        return self._learning.solved_for == self._penalty(self._parts())
+    def _is_solved(self):
+        return self._incremental_state.solved_for == self._penalty(self._parts())
 
     def _penalty(self, parts):
-        return self._learning.penalty(self.alpha, parts.why_no_sums())
+        return self._incremental_state.penalty(self.alpha, parts.why_no_sums())
 
     def _flush(self):
         """Sum the rows that wait."""
-        parts, learning = self._parts(), self._learning
+        parts, learning = self._parts(), self._incremental_state
         sums_of = _Summing(self, parts.units)
-        self._go_on(parts, replace(learning, stream=learning.stream.flush(sums_of)), sums_of)
+        self._store_state(parts, replace(learning, stream=learning.stream.flush(sums_of)), sums_of)
 
-    def _settle(self):
+    def _solve_if_stale(self):
         """Solve the readout, if rows have come or gone, or the penalty is another one."""
-        if self._is_settled:
+        if self._is_solved:
             return
-        if self._learning.stream.is_empty:
+        if self._incremental_state.stream.is_empty:
             raise NotFittedError(
                 f"This {type(self).__name__} has forgotten all rows; give it others by partial_fit."
             )
         self._flush()
-        parts, learning, table = self._parts(), self._learning, None
+        parts, learning, table = self._parts(), self._incremental_state, None
         alpha, layer = self._penalty(parts), parts.units.layer
         learning = replace(learning, solved_for=alpha)
         if alpha == "auto":
@@ -512,7 +517,7 @@ class Online:
         sums_of = _Summing(self, parts.units)
         solution, found = sums_of.solved(learning, parts, alpha)
         readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **found)
-        self._go_on(replace(parts, readout=readout), learning, sums_of, table)
+        self._store_state(replace(parts, readout=readout), learning, sums_of, table)
         warn_of(solution.problem)
 
 

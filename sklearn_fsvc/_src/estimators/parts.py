@@ -14,11 +14,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..readouts.held_out import Trials
+from ..readouts.held_out import SearchHistory
 from ..readouts.linear import LinearReadout
 from ..rows.job import Job
 from ..rows.samples import Samples
-from ..rows.streaming import suited
+from ..rows.streaming import cast_layer
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,13 +53,13 @@ class Part:
         vars(part).update({name: values[name] for name in known}, **more)
         return part
 
-    def knowing(self, **found: Any) -> Self:
+    def with_fitted(self, **found: Any) -> Self:
         """Return the part with what was found, and nothing that it knew before."""
         return self._made(vars(self), {"owner": self.owner, "found": found})
 
-    def adding(self, **found: Any) -> Self:
+    def update_fitted(self, **found: Any) -> Self:
         """Return the part that knows more, beside what it knew before."""
-        return self.knowing(**self.found | found)
+        return self.with_fitted(**self.found | found)
 
 
 @cache
@@ -107,7 +107,7 @@ class Units(Part, ABC):
         The ridge penalty with which a search for one begins.
     of_units : tuple of str
         Fitted attributes with a row for each unit.
-    meets_rows_again : bool
+    needs_multiple_passes : bool
         Whether the choice of the layer takes several passes over the rows.
     takes_sparse : bool
         Whether rows may be a sparse matrix.
@@ -134,10 +134,10 @@ class Units(Part, ABC):
         """Raise for a parameter that cannot be used."""
 
     @abstractmethod
-    def fit(self, job: Job, samples: Samples, trials: Trials) -> Self:
+    def fit(self, job: Job, samples: Samples, history: SearchHistory) -> Self:
         """Return the units with a layer that was chosen for the samples.
 
-        `Trials` take in what is tried for it.
+        `SearchHistory` take in what is tried for it.
         """
 
     @property
@@ -157,7 +157,7 @@ class Units(Part, ABC):
 
     def rounded(self, bits: int | None) -> Self:
         """Return the units whose activations have so many bits."""
-        return self.adding(precision_=bits)
+        return self.update_fitted(precision_=bits)
 
     @property
     def width(self) -> Any:
@@ -165,10 +165,10 @@ class Units(Part, ABC):
         return self.n_units
 
     @property
-    def meets_rows_again(self) -> bool:
+    def needs_multiple_passes(self) -> bool:
         return False
 
-    def why_classes(self) -> tuple[str, str] | None:
+    def labels_required_by(self) -> tuple[str, str] | None:
         """Return what needs the classes of rows, and what does not; None where nothing does."""
         return None
 
@@ -189,7 +189,7 @@ class Units(Part, ABC):
     def leading(self, n_columns: int) -> Self:
         """Return the units behind the first columns of H."""
         few = {name: self.found[name][:n_columns] for name in self.of_units if name in self.found}
-        return self.adding(**few)
+        return self.update_fitted(**few)
 
     def shaped(self, layer: Any) -> Self:
         """Return the units with the shape that a layer on the same units has."""
@@ -202,7 +202,7 @@ class Units(Part, ABC):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Task(Part, ABC):
+class TargetSpec(Part, ABC):
     """What y is: what it becomes for a readout, and what scores become.
 
     Attributes
@@ -228,7 +228,7 @@ class Task(Part, ABC):
 
     @abstractmethod
     def begin(
-        self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "Task | None"
+        self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "TargetSpec | None"
     ) -> Self:
         """Return the task that knows what y is made of by the first rows of many.
 
@@ -248,7 +248,7 @@ class Task(Part, ABC):
         """Raise where the y of another model, which has a name, is made of something else."""
 
     @abstractmethod
-    def alone(self, samples: Samples, rows: Any) -> Self:
+    def restricted_to(self, samples: Samples, rows: Any) -> Self:
         """Return the task as a fit to some of the samples alone would know it."""
 
     @abstractmethod
@@ -256,7 +256,7 @@ class Task(Part, ABC):
         """Return the coefficients and intercepts of the scores, of a readout of targets."""
 
     @abstractmethod
-    def says(self, method: str, scores: Any, readout: "Readout") -> Any:
+    def format_output(self, method: str, scores: Any, readout: "Readout") -> Any:
         """Return what a method of the estimator answers to scores (rows, n_scores)."""
 
     @abstractmethod
@@ -302,7 +302,7 @@ class Task(Part, ABC):
         """Return the rows whose scores without themselves are wanted, ascending; None for all."""
         return None
 
-    def left_out(self, training: "Training", chosen: Any, rows: Any) -> dict[str, Any]:
+    def left_out(self, training: "ReadoutTraining", chosen: Any, rows: Any) -> dict[str, Any]:
         """Return fitted attributes made of what leave-one-out gave."""
         return {}
 
@@ -349,7 +349,7 @@ class Readout(Part, ABC):
     has_probabilities: ClassVar[bool] = False
 
     @abstractmethod
-    def check(self, units: Units, task: Task) -> None:
+    def check(self, units: Units, task: TargetSpec) -> None:
         """Raise for a parameter that cannot be used, alone or with these units and this task."""
 
     def check_samples(self, samples: Samples) -> None:
@@ -357,7 +357,7 @@ class Readout(Part, ABC):
         return None
 
     @abstractmethod
-    def train(self, training: "Training") -> Self:
+    def train(self, training: "ReadoutTraining") -> Self:
         """Return the readout with W and b."""
 
     @abstractmethod
@@ -373,37 +373,37 @@ class Readout(Part, ABC):
     def intercept(self) -> np.ndarray:
         return self.found["readout_intercept_"]
 
-    def nearest_scores(self, units: Units, task: Task) -> Any:
+    def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
         """Return scores (n_units, n_scores) of samples that no unit covers, by their nearest unit.
 
         None where such samples get the intercept, as the formula has it.
         """
         return None
 
-    def at_work(self, engine: Any, dtype: Any, finds_uncovered: bool) -> LinearReadout:
+    def make_predictor(self, engine: Any, dtype: Any, finds_uncovered: bool) -> LinearReadout:
         """Return what turns tiles of H, of a dtype, into scores."""
         return LinearReadout(engine, self.coef, self.intercept, dtype, finds_uncovered)
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class ReadoutTraining:
     """What a readout is trained on."""
 
     job: Job
     samples: Samples
     units: Units
-    task: Task
-    trials: Trials
+    task: TargetSpec
+    history: SearchHistory
 
     @cached_property
     def layer(self) -> Any:
         """Return the layer as it meets the rows."""
-        return suited(self.units.layer, self.samples.X)
+        return cast_layer(self.units.layer, self.samples.X)
 
-    def rounded(self, bits: int | None) -> "Training":
-        """Return the same with activations of so many bits, and trials of its own."""
-        trials = replace(self.trials, rows=list(self.trials.rows))
-        return replace(self, units=self.units.rounded(bits), trials=trials)
+    def rounded(self, bits: int | None) -> "ReadoutTraining":
+        """Return the same with activations of so many bits, and a history of its own."""
+        history = replace(self.history, rows=list(self.history.rows))
+        return replace(self, units=self.units.rounded(bits), history=history)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,11 +27,11 @@ class Patches(PatchRequest, Units):
     def width(self):
         return self.n_units * self.n_columns_of_unit
 
-    def fit(self, job, samples, trials):
+    def fit(self, job, samples, history):
         layer, patches = fit_layer(self, job, samples)
         inner, grid = layer.inner, layer.grid
         threshold = layer.threshold if layer.response == TWO_SIDED else None
-        return self.knowing(
+        return self.with_fitted(
             components_=inner.units, patches_=patches, image_shape_=grid.image, pool_=grid.pool,
             radius_=getattr(inner, "radius", None), threshold_=threshold, floor_=layer.floor,
             whitening_=layer.whitening, shift_=layer.shift,

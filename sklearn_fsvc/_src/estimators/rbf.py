@@ -11,7 +11,14 @@ from ..units.automatic import PART_OF_NATURAL
 from ..units.choice import UNITS, SearchSpace, choose, weighted
 from ..units.rbf import fit_layer, presentation_order
 from ..units.request import SELECTIONS, RBFRequest
-from .given import apart, centers_of, check_features, given_weights, learns_weights, pretrained_of
+from .layer_parameter import (
+    apart,
+    centers_of,
+    check_features,
+    given_weights,
+    learns_weights,
+    pretrained_of,
+)
 from .parts import Sharing, Units, generator
 
 _PRETRAINED = "RBFClassifier, RBFProjector, RBFRegressor"
@@ -37,20 +44,22 @@ class RBF(Units):
     random_state: Any
     # Whether kernel and feature weights may be "auto", and the radius is tried.
     has_readout: bool = False
-    may_try: bool = False  # whether there is a readout by whose held-out error something is found
+    allow_search: bool = (
+        False  # whether there is a readout by whose held-out error something is found
+    )
     selections: tuple[str, ...] = SELECTIONS  # what `selection` may be
     first_alpha = 0.1
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
     attributes = (*of_units, "selection_radius_", *_OF_PRETRAINED[1:])
 
     @property
-    def meets_rows_again(self):
+    def needs_multiple_passes(self):
         return True
 
     @property
-    def is_tried(self):
+    def is_searched(self):
         """Whether what is "auto" is found by held-out error."""
-        return self.may_try if self.has_readout else self.learned is not None
+        return self.allow_search if self.has_readout else self.learned is not None
 
     @property
     def learned(self):
@@ -63,7 +72,7 @@ class RBF(Units):
         """The kernels to choose from."""
         if not is_word(self.kernel, "auto"):
             return (kernel_of(self.kernel),)
-        return (LAPLACIAN, TRIANGULAR) if self.is_tried else (TRIANGULAR,)
+        return (LAPLACIAN, TRIANGULAR) if self.is_searched else (TRIANGULAR,)
 
     @property
     def request(self):
@@ -74,7 +83,7 @@ class RBF(Units):
             size_name=self.size_name, n_units=self.n_units, radius=self.radius,
             selection_radius=self.selection_radius, overlap=self.overlap,
             selection=self.selection, metric=self.metric, kernel=kernel, shuffle=self.shuffle,
-            random_state=self.random_state, is_tried=self.is_tried, part_of_natural=part,
+            random_state=self.random_state, is_searched=self.is_searched, part_of_natural=part,
         )  # fmt: skip
 
     def check(self):
@@ -101,7 +110,7 @@ class RBF(Units):
     def pretrained(self):
         return None if self.given is None else pretrained_of(self.given, RBF, _PRETRAINED)
 
-    def why_classes(self):
+    def labels_required_by(self):
         if self.selection == "per_class":
             return 'selection="per_class"', '"global"'
         return None if self.learned is None else (f'feature_weights="{self.learned}"', "None")
@@ -109,25 +118,27 @@ class RBF(Units):
     def present(self, samples):
         return samples.in_order(presentation_order(samples, self.shuffle, self.random_state))
 
-    def fit(self, job, samples, trials):
+    def fit(self, job, samples, history):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.centers_, samples.X)
-            return self.knowing(**{name: vars(pretrained).get(name) for name in _OF_PRETRAINED})
+            return self.with_fitted(**{name: vars(pretrained).get(name) for name in _OF_PRETRAINED})
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
         request = replace(self.request, weights=weights)
         choose_centers = self._selected if self.given is None else self._given
         request, kernel, found = choose_centers(request, job, samples)
-        if self.is_tried:
+        if self.is_searched:
             radius = None if request.is_auto else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
             space = SearchSpace(self.kernels, radius, learns, maps=self.learned == "map")
             random = generator(self.random_state)
             kernel, radius, weights = choose(
-                job, samples, request, space, random, trials, self.shared
+                job, samples, request, space, random, history, self.shared
             )
             found["radius_"] = radius
-        return self.knowing(**found, kernel_=named(kernel), **apart(weights), precision_=self.bits)
+        return self.with_fitted(
+            **found, kernel_=named(kernel), **apart(weights), precision_=self.bits
+        )
 
     def _selected(self, request, job, samples):
         """The request, the kernel and fitted attributes of centres that are chosen."""
@@ -153,20 +164,20 @@ class RBF(Units):
         return rounded(layer, found.get("precision_"))
 
     def shaped(self, layer):
-        return self.adding(kernel_=named(layer.kernel), radius_=layer.radius)
+        return self.update_fitted(kernel_=named(layer.kernel), radius_=layer.radius)
 
     @property
     def sharing(self):
         sized, selects = self.n_units is not None, self.selection_radius is not None
         at_random = self.selection == "random"
-        is_tried = is_word(self.kernel, "auto") or is_word(self.radius, "auto")
+        is_searched = is_word(self.kernel, "auto") or is_word(self.radius, "auto")
         shared = {"alpha"}
         if sized and (selects or at_random):
             shared.add("n_hidden")
-        if (sized or selects) and not is_tried:
+        if (sized or selects) and not is_searched:
             shared.add("radius")  # else it selects the centres, too
             if at_random:
                 shared.add("kernel")
         # What of the number of units the choice of kernel and radius depends on.
-        key = min(self.n_units or UNITS, UNITS) if is_tried else None
+        key = min(self.n_units or UNITS, UNITS) if is_searched else None
         return Sharing(frozenset(shared), key)

@@ -93,7 +93,7 @@ class Linear(Readout):
         found["readout_coef_"], found["readout_intercept_"] = task.outputs(W, b, dtype)
         if "lms" in self.choices:
             found.setdefault("n_iter_", self.n_iter)
-        return self.knowing(**found)
+        return self.with_fitted(**found)
 
     def nearest_scores(self, units, task):
         outputs = _center_outputs(units, task)
@@ -128,28 +128,28 @@ class Ridge(Linear):
         """The readout of activations of so many bits; None where that would make a difference."""
         alphas, is_chosen = penalties(self.alpha)
         rounded, n_rows = training.rounded(bits), len(training.samples)
-        alpha = training.trials.best_alpha(training.layer) if is_chosen else alphas[0]
+        alpha = training.history.best_alpha(training.layer) if is_chosen else alphas[0]
         is_sure = tolerates(rounded.layer, alpha, n_rows)
         if not (is_sure or (is_chosen and self._may_tolerate(rounded, alpha))):
             return None
         readout = self._trained(rounded)
         if not tolerates(rounded.layer, readout.found["alpha_"], n_rows):
             return None
-        training.trials.rows = rounded.trials.rows
-        return readout.adding(precision_=bits)
+        training.history.rows = rounded.history.rows
+        return readout.update_fitted(precision_=bits)
 
     def _may_tolerate(self, rounded, alpha):
         """Whether all rows may want more penalty than small networks did, which saw few of them.
 
         A quarter of the units tells, of rows of bytes: others lost 0.1 points by it.
         """
-        trials, n_rows = rounded.trials, len(rounded.samples)
-        if rounded.samples.X.dtype != np.uint8 or trials.n_rows is None:
+        history, n_rows = rounded.history, len(rounded.samples)
+        if rounded.samples.X.dtype != np.uint8 or history.n_rows is None:
             return False
-        if not tolerates(rounded.layer, alpha, trials.n_rows):
+        if not tolerates(rounded.layer, alpha, history.n_rows):
             return False
         seen = rounded.job, rounded.layer, rounded.samples
-        first = trials.first_alpha(rounded.layer)
+        first = history.first_alpha(rounded.layer)
         alpha = scouted_alpha(*seen, generator(self.random_state), first)
         return tolerates(rounded.layer, alpha, n_rows)
 
@@ -163,7 +163,7 @@ class Ridge(Linear):
                 return readout
         if alphas == AUTO:
             random = generator(self.random_state)
-            found, statistics = train_held_out(job, layer, samples, random, training.trials)
+            found, statistics = train_held_out(job, layer, samples, random, training.history)
             alpha = found.alpha
             if self.sample and len(samples.present) <= _MOST_LEFT_OUT:
                 alpha = search_loo_penalty(job, layer, self.sample, statistics, alpha)
@@ -188,14 +188,14 @@ class Ridge(Linear):
         found, calibrated = None, {}
         if alphas == AUTO:
             found = search_few(
-                few, generator(self.random_state), training.trials.first_alpha(training.layer)
+                few, generator(self.random_state), training.history.first_alpha(training.layer)
             )
         alpha = alphas[0] if found is None else found.alpha
         solution, dual = few.solve_well(alpha)
         if solution is None:
             return None
         if found is not None:
-            training.trials.add(training.layer, found)
+            training.history.add(training.layer, found)
         if training.task.wants_scores or self.sample:
             job = training.job.reserving(2 * few.H.nbytes)
             sample = self.sample or draw(job, training.samples)
@@ -217,7 +217,7 @@ class Ridge(Linear):
         task, samples, random_state = training.task, training.samples, self.random_state
         rows, start = task.scored_rows(samples, random_state), None
         if is_word(self.alpha, "loo"):
-            start = generator(random_state), training.trials.first_alpha(training.layer)
+            start = generator(random_state), training.history.first_alpha(training.layer)
         chosen = choose_penalty(
             training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
             rows, start, partial(nearest_outputs, training.units, task),
@@ -233,8 +233,8 @@ class Ridge(Linear):
         return task.wants_posterior or (is_chosen and alphas != AUTO)
 
     def why_no_sums(self):
-        is_tried = np.iterable(self.alpha) and not isinstance(self.alpha, str)
-        if is_tried or is_word(self.alpha, "loo"):
+        is_searched = np.iterable(self.alpha) and not isinstance(self.alpha, str)
+        if is_searched or is_word(self.alpha, "loo"):
             return (
                 f"alpha={self.alpha!r} is chosen by leave-one-out, which meets all rows again; "
                 'with partial_fit give a number, or "auto".'
@@ -260,7 +260,7 @@ class Softmax(Linear):
         statistics = ridge_alpha = start = None
         if is_word(alpha, "auto"):
             random = generator(self.random_state)
-            of_ridge, statistics = train_held_out(job, layer, samples, random, training.trials)
+            of_ridge, statistics = train_held_out(job, layer, samples, random, training.history)
             ridge_alpha = of_ridge.alpha
             beside = job.reserving(RidgeStatistics.nbytes(layer.n_units))
             of_softmax, start = search_softmax_penalty(beside, layer, samples, random, ridge_alpha)

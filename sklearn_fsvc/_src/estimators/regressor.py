@@ -12,9 +12,9 @@ from ..readouts.posterior import Deviations
 from ..rows.streaming import Consumer
 from ..rows.tiling import check_fits
 from .lazy import lazy_on_dask
+from .locking import on_snapshot
 from .network import Network
 from .online import Online
-from .turns import of_one_state
 
 
 class RegressorMethods(MultiOutputMixin, RegressorMixin):
@@ -38,7 +38,7 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
 
 
 class NetworkRegressor(RegressorMethods, Online, Network):
-    """A network whose task is `Numbers`."""
+    """A network whose task is `NumericTarget`."""
 
     def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
@@ -108,7 +108,7 @@ class NetworkRegressor(RegressorMethods, Online, Network):
         """
         return self._partial_fit(X, y, sample_weight)
 
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def predict(self, X, return_std=False, out=None):
         """Predict numbers.
@@ -136,14 +136,14 @@ class NetworkRegressor(RegressorMethods, Online, Network):
             return self._answer(X, "predict", out)
         if not hasattr(self, "posterior_"):
             self._refuse_deviations()
-        with self._asked(X, "predict") as question:
+        with self._open_prediction(X, "predict") as question:
             found = np.empty((len(question.X), len(self.readout_coef_)))
             also = partial(_measured, self.posterior_, question.layer.hidden_dtype, found)
             values = question.answers("predict", out, also)
-            return _Banded((values, question.parts.task.says("predict", found, None)))
+            return _Banded((values, question.parts.task.format_output("predict", found, None)))
 
-    def _nothing(self, method, dtype, return_std=False):
-        empty = super()._nothing(method, dtype)
+    def _empty_output(self, method, dtype, return_std=False):
+        empty = super()._empty_output(method, dtype)
         return (empty, empty) if return_std else empty
 
     def _refuse_deviations(self):

@@ -26,18 +26,18 @@ from ..documentation import Documented
 from ..engines import get_engine
 from ..readouts.sample import draw, rows_in
 from ..rows.blocks import open_all
-from ..rows.fold import part_of
 from ..rows.hashes import exact_hashes
+from ..rows.map_reduce import part_of
 from ..rows.sources import Source
 from ..rows.streaming import n_synapses, row_blocks, take_rows
 from ..rows.validation import check_rows, to_host
-from .answering import Answers, as_list
 from .ensemble_weights import EnsembleWeighting, decision_scores, folds_of
+from .locking import atomic_update, copy_of, on_snapshot
 from .members import Members, TrainingSet
 from .network import clean, keep, score_of
-from .parts import Task
+from .parts import TargetSpec
+from .prediction import Answers, as_list
 from .state import Versioned
-from .turns import changed, copy_of, of_one_state
 
 
 class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metaclass=ABCMeta):
@@ -129,25 +129,25 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
             For members that are no networks of this package for the same task, or have no ridge
             readout, and for input that cannot be used; the ensemble is left as it was.
         """
-        changed(self, lambda model: model._fit(X, y, sample_weight))
+        atomic_update(self, lambda model: model._fit(X, y, sample_weight))
         return self
 
-    @with_callbacks  # within `changed`, which would forget who is to be told
+    @with_callbacks  # within `atomic_update`, which would forget who is to be told
     def _fit(self, X, y, sample_weight):
         parts = self._stacked_parts()
         parts.check()
         self._validate_names([name for name, _ in parts.members.given])
-        heard = self._begin_fit(X, y, sample_weight)
+        fit_task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
-        keep(self, parts.fit(clean_X, clean_y, rows[2], heard).found)
-        self._end_fit(heard, X, y, sample_weight)
+        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).found)
+        self._end_fit(fit_task, X, y, sample_weight)
 
-    def _as_it_stands(self):
+    def _snapshot(self):
         return copy_of(self)
 
-    def _asked(self, X):
+    def _open_prediction(self, X):
         """The `StackedPrediction` that rows are."""
         if "weights_" not in vars(self):
             check_is_fitted(self)  # which takes long
@@ -158,13 +158,13 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
     def _answer(self, X, method, out=None):
         """What a method says of rows."""
-        return self._asked(X).answers(method, out)
+        return self._open_prediction(X).answers(method, out)
 
-    def _nothing(self, method, dtype, **options):
+    def _empty_output(self, method, dtype, **options):
         """What a method says of no rows, for Dask."""
-        return StackedPrediction(self._stacked_parts()).nothing(method)
+        return StackedPrediction(self._stacked_parts()).empty_output(method)
 
-    @of_one_state
+    @on_snapshot
     def contributions(self, X, output=0):
         """Say what each member adds to each prediction.
 
@@ -187,7 +187,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         ValueError
             For an `output` that y does not have.
         """
-        return self._asked(X).contributions(output)
+        return self._open_prediction(X).contributions(output)
 
     def _score(self, X, y, sample_weight):
         return score_of(self, self._stacked_parts().task, X, y, sample_weight)
@@ -202,7 +202,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 class StackedParts:
     """What a stacked ensemble is composed of."""
 
-    task: Task
+    task: TargetSpec
     members: Members
     weighting: EnsembleWeighting
 
@@ -216,23 +216,23 @@ class StackedParts:
         """All fitted attributes."""
         return self.task.found | self.members.found | self.weighting.found
 
-    def fit(self, X, y, sample_weight, heard):
+    def fit(self, X, y, sample_weight, fit_task):
         """Return the parts with networks that are fitted to clean rows, and weights.
 
-        `heard` is the task of the fit that callbacks hear of.
+        `fit_task` is the task of the fit that callbacks hear of.
         """
         task, samples = self.task.read(X, y, sample_weight)
         pairs, final = self.members.made(samples)
         rows = self._training_set(samples, y, len(pairs), final is not None)
         self.members.leave_memory(pairs, final, rows)
         shared = {}
-        left_out = [rows.fit(member, heard.part(name), shared) for name, member in pairs]
+        left_out = [rows.fit(member, fit_task.part(name), shared) for name, member in pairs]
         ensemble = self.weighting.weigh(task, left_out, rows.sample)
         if final is not None and ensemble.has_all_outputs:
             self.members.give_penalty(final, pairs)
-            ensemble = self._with_final_network(task, ensemble, final, rows, heard.part("final"))
+            ensemble = self._with_final_network(task, ensemble, final, rows, fit_task.part("final"))
         used = dict(pairs[k] for k in ensemble.used)
-        members = self.members.knowing(named_estimators_=used, final_estimator_=ensemble.final)
+        members = self.members.with_fitted(named_estimators_=used, final_estimator_=ensemble.final)
         return StackedParts(task, members, self.weighting.with_ensemble(task, ensemble))
 
     def _training_set(self, samples, y, n_members, has_final):
@@ -241,7 +241,7 @@ class StackedParts:
             sample = draw(job, samples, n_rows=n_rows)
         return TrainingSet(samples, y, sample, folds_of(sample) if has_final else None)
 
-    def _with_final_network(self, task, ensemble, final, rows, heard):
+    def _with_final_network(self, task, ensemble, final, rows, fit_task):
         """The ensemble with a final network, which is fitted to the rows of the sample.
 
         Beside the features it gets the scores of readouts that were trained without a row's fold.
@@ -260,7 +260,7 @@ class StackedParts:
         there, places = sample.find(exact_hashes(X[first]))
         folds = np.empty(len(places), int)
         folds[places] = rows.folds[judged[there]]
-        left_out = TrainingSet(samples, rows.y[numbers], sample, folds).fit(final, heard, {})
+        left_out = TrainingSet(samples, rows.y[numbers], sample, folds).fit(final, fit_task, {})
         scores = left_out.fold_scores[places]
         return ensemble.with_final(final, judged[there], scores, self.weighting.min_gain)
 
@@ -273,7 +273,7 @@ class StackedPrediction:
     X: Any = None
     at_a_time: int = 2**21  # numbers of X and scores
 
-    def nothing(self, method):
+    def empty_output(self, method):
         """What a method says of no rows: the dtypes and shapes of its answers."""
         return self._says(method, np.empty((0, len(self._start))))
 
@@ -281,7 +281,7 @@ class StackedPrediction:
         """What a method says, in new arrays or in `out`; a few rows at a time."""
         answers = Answers(len(self.X), out)
         if out is not None:
-            self.parts.task.check_out(out, (len(self.X), *self.nothing(method).shape[1:]))
+            self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
             scores = sum(self._each(X), np.zeros((len(X), len(self._start))) + self._start)
             answers.take(part, self._says(method, scores))
@@ -313,7 +313,7 @@ class StackedPrediction:
         return (1 - self._found["final_weight_"]) * self._found["intercept_"]
 
     def _says(self, method, scores):
-        return self.parts.task.says(method, scores, self.parts.weighting)
+        return self.parts.task.format_output(method, scores, self.parts.weighting)
 
     def _blocks(self):
         """(slice, rows) of all rows. A file is read once, for all members."""

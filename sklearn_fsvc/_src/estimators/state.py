@@ -7,7 +7,7 @@ import numpy as np
 import sklearn
 from sklearn import exceptions
 
-from ..cautions import warn
+from ..user_warnings import warn
 from ..version import __version__
 
 _KEY = "_sklearn_fsvc_version"

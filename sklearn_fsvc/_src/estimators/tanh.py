@@ -12,7 +12,7 @@ from ..units.automatic import FEWEST_ROWS, MOST_LEARNED
 from ..units.choice import better_weights
 from ..units.linear_map import learn as learn_map
 from ..units.tanh import WEIGHTS, TanhRequest, fit_layer
-from .given import apart, check_features, given_weights, learns_weights, pretrained_of
+from .layer_parameter import apart, check_features, given_weights, learns_weights, pretrained_of
 from .parts import Sharing, Units, generator
 
 _PRETRAINED = "TanhClassifier, TanhProjector, TanhRegressor"
@@ -54,10 +54,10 @@ class Tanh(TanhRequest, Units):
             )
 
     @property
-    def meets_rows_again(self):
-        return self.why_classes() is not None
+    def needs_multiple_passes(self):
+        return self.labels_required_by() is not None
 
-    def why_classes(self):
+    def labels_required_by(self):
         if self.needs_classes:
             return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
         way = self.feature_weights
@@ -68,11 +68,13 @@ class Tanh(TanhRequest, Units):
     def pretrained(self):
         return None if self.given is None else pretrained_of(self.given, Tanh, _PRETRAINED)
 
-    def fit(self, job, samples, trials):
+    def fit(self, job, samples, history):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.components_, samples.X)
-            return self.knowing(**{name: vars(pretrained).get(name) for name in self.attributes})
+            return self.with_fitted(
+                **{name: vars(pretrained).get(name) for name in self.attributes}
+            )
         needs_classes = self.needs_classes
         codes = samples.targets.groups if needs_classes else None
         if needs_classes and codes is None:
@@ -82,7 +84,7 @@ class Tanh(TanhRequest, Units):
             )
         weights = self._weights_for(job, samples)
         layer = fit_layer(self, job, samples, codes, weights)
-        return self.knowing(
+        return self.with_fitted(
             components_=layer.units, hidden_intercept_=layer.bias, **apart(weights),
             precision_=self.bits,
         )  # fmt: skip
@@ -93,8 +95,8 @@ class Tanh(TanhRequest, Units):
             return learn_map(job, samples, generator(self.random_state))
         n_features, learns = samples.X.shape[1], is_word(self.feature_weights, "learned")
         # Images, and weights that are made of rows, have their features as they are.
-        is_tried = self.image_shape is None and not self.needs_classes
-        may_learn = learns_weights(self.feature_weights, is_tried, samples.X.dtype)
+        is_searched = self.image_shape is None and not self.needs_classes
+        may_learn = learns_weights(self.feature_weights, is_searched, samples.X.dtype)
         if not learns and may_learn and n_features <= MOST_LEARNED:
             learns = len(samples.present) >= FEWEST_ROWS
         if learns:

@@ -57,7 +57,7 @@ class ClassTargets:
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralTargets:
+class MultiOutputTargets:
     """Several targets of each row, side by side."""
 
     parts: tuple[ClassTargets, ...]

@@ -7,14 +7,14 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..rows.blocks import is_dask
-from ..rows.fold import part_of, shares_of, side_by_side
+from ..rows.map_reduce import part_of, run_parallel, shares_of
 from ..rows.out import check_out, write
 from ..rows.sources.base import as_taken
-from ..rows.streaming import Consumer, stream, stream_into, suited
+from ..rows.streaming import Consumer, cast_layer, stream, stream_into
 from .lazy import lazy_on_dask
+from .locking import on_snapshot
 from .network import Network
 from .parts import layer_of
-from .turns import of_one_state
 
 
 class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Network):
@@ -39,11 +39,11 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         """
         return self._fit(X, y)
 
-    def _nothing(self, method, dtype):
-        layer = suited(layer_of(self), np.empty((0, 0), as_taken(dtype, "X")))
+    def _empty_output(self, method, dtype):
+        layer = cast_layer(layer_of(self), np.empty((0, 0), as_taken(dtype, "X")))
         return np.empty((0, layer.n_units), layer.hidden_dtype)
 
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def transform(self, X, out=None):
         """Compute the outputs of the hidden layer for each row.
@@ -64,7 +64,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
             else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
             where H is computed.
         """
-        with self._asked(X, "transform") as question:
+        with self._open_prediction(X, "transform") as question:
             job, layer, X = question.job, question.layer, question.X
             shape, dtype = (len(X), layer.n_units), layer.hidden_dtype
             if out is None:
@@ -90,7 +90,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
             # Rows that lie on a device are met there.
             is_on_one = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)
             team = None if is_on_one else job.engine.team
-            side_by_side(job, shares_of(team, len(X)), transform)
+            run_parallel(job, shares_of(team, len(X)), transform)
         return out
 
     @property

@@ -10,7 +10,6 @@ from ..estimators.parts import layer_of, parts_of
 from ..formulas import EXP, IDENTITY, TANH, finite
 from ..readouts.uncovered import least_activity
 from ..version import __version__
-from .opened import opened
 from .tables import TEXT, Table, ctype_of, literal, table_of_labels
 from .template import (
     AGAIN,
@@ -24,6 +23,7 @@ from .template import (
     UNCOVERED,
     WATCH,
 )  # fmt: skip
+from .unwrap import unwrap
 
 _FUNCTIONS = {IDENTITY: "", EXP: "exp", TANH: "tanh"}
 # 2 to the power of minus 520: products of doubles that were multiplied by it are finite.
@@ -89,7 +89,7 @@ def header_of(model, name="model"):
             f"name={name!r} is no name in C; begin with a letter, and go on with letters, digits "
             "and underscores."
         )
-    return _Writer(name, *opened(model)).header()
+    return _Writer(name, *unwrap(model)).header()
 
 
 class _Writer:

@@ -14,7 +14,7 @@ from ..engines.algebra import HOST
 from ..engines.blas_threads import at_most
 from ..rows.overflow import NotNumbers, check_numbers
 from ..rows.streaming import Consumer, stream
-from .held_out import n_judges, parts_to_hold_out, search, that_judge
+from .held_out import folds_for, n_validation_units, parts_to_hold_out, search
 from .ridge import refuse
 from .solution import Solution
 
@@ -57,8 +57,8 @@ def gather_rows(job, layer, samples):
 
 def search_few(few, random, start):
     """Return the `Found` penalty of the least held-out error: see `held_out.train_held_out`."""
-    parts = that_judge(parts_to_hold_out(np.flatnonzero(few.weight), random), few.H.shape[1])
-    judges = few.leading(n_judges(few.H.shape[1]))
+    parts = folds_for(parts_to_hold_out(np.flatnonzero(few.weight), random), few.H.shape[1])
+    judges = few.leading(n_validation_units(few.H.shape[1]))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
     return search(lambda alpha: judges.error(alpha, parts), n, judges.H.shape[1], start)
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rows.fold import Work, fold
 from ..rows.hashes import exact_hashes
+from ..rows.map_reduce import MapReduce, map_reduce
 from ..rows.streaming import row_blocks
 
 # Numbers of X that are looked at in one go.
@@ -36,7 +36,7 @@ def find_duplicates(job, samples, rows=None):
 
     With the numbers of some rows, of these: all that none of them is equal to are one group.
     """
-    different, group = np.unique(fold(job, samples, _Hashes()), return_inverse=True)
+    different, group = np.unique(map_reduce(job, samples, _Hashes()), return_inverse=True)
     n_groups = len(different)
     if n_groups == len(group):
         return None
@@ -55,8 +55,8 @@ def find_duplicates(job, samples, rows=None):
     return Duplicates(group, weights, sums)
 
 
-class _Hashes(Work):
-    """`exact_hashes` of all rows, as work for `fold`."""
+class _Hashes(MapReduce):
+    """`exact_hashes` of all rows, as work for `map_reduce`."""
 
     def __call__(self, job, samples, rows=None):
         blocks = row_blocks(samples.X, None, _parts(*samples.X.shape))

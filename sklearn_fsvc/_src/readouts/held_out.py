@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rows.narrow import narrowed
+from ..rows.float32_safety import cast_if_safe
 from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
@@ -28,7 +28,7 @@ STEP = 10**0.5
 _LEAST, _MOST = -8, 10
 
 
-class Found(NamedTuple):
+class PenaltySearchResult(NamedTuple):
     """The penalty of the least held-out error."""
 
     alpha: float
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 
 @dataclass
-class Trials:
+class SearchHistory:
     """What was tried, a row for each readout."""
 
     start: float  # the penalty that is tried first
@@ -107,12 +107,12 @@ def parts_to_hold_out(rows, random):
     return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
 
 
-def that_judge(parts, n_units):
+def folds_for(parts, n_units):
     """Return the parts that judge a layer: many units are judged by the first alone."""
     return parts if n_units <= FEW else parts[:1]
 
 
-def search_penalty(folds, start, hopeless=np.inf) -> Found:
+def search_penalty(folds, start, skip_above=np.inf) -> PenaltySearchResult:
     """The ridge penalty with the least error on held-out rows: downhill, by steps of STEP.
 
     A step down ends where the rounding of H'H in float32 would rival the penalty, on every
@@ -128,10 +128,10 @@ def search_penalty(folds, start, hopeless=np.inf) -> Found:
         Where its error is above this, no other penalty is tried.
     """
     n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
-    return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, hopeless)
+    return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above)
 
 
-def search(error_of, n, n_units, start, hopeless=np.inf):
+def search(error_of, n, n_units, start, skip_above=np.inf):
     """`search_penalty` for an error at any penalty, of readouts of rows of a weight `n`."""
     least = max(_LEAST, int(np.ceil(np.log(_rounding(n)) / np.log(STEP))))
     tried = {}
@@ -143,9 +143,9 @@ def search(error_of, n, n_units, start, hopeless=np.inf):
         return tried[alpha]
 
     best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MOST))
-    if error_at(best) < hopeless or np.isinf(error_at(best)):
+    if error_at(best) < skip_above or np.isinf(error_at(best)):
         best = downhill(error_at, best, least, _MOST)
-    return Found(float(STEP**best), error_at(best), n_units, tried)
+    return PenaltySearchResult(float(STEP**best), error_at(best), n_units, tried)
 
 
 def downhill(error_at, best, least, most):
@@ -167,7 +167,7 @@ def _rounding(n):
     return n * np.finfo(np.float32).eps
 
 
-def n_judges(n_units):
+def n_validation_units(n_units):
     """How many units of a layer, the first, judge its penalties: a half.
 
     The same penalty suits both (measured on 24 tables), in an eighth of the time.
@@ -207,36 +207,38 @@ def squared_error(statistics, solution):
     return max(total / s.n, 0.0)
 
 
-def train_held_out(job, layer, samples, random, trials):
-    """Return the `Found` penalty of the least held-out error, and the statistics of all rows.
+def train_held_out(job, layer, samples, random, history):
+    """Return the `PenaltySearchResult` of the least held-out error, and the statistics of all rows.
 
-    `trials` say where to begin, and take in what is tried.
+    `history` says where to begin, and records what is tried.
     """
-    how, seen, finer = gather, layer, partial(gather, dtype=float)
+    how, seen, float64_fallback = gather, layer, partial(gather, dtype=float)
     # No penalty is tried that the rounding of float32 would rival.
     if layer.hidden_dtype == np.float64 and layer.n_units > _MANY:
         how, seen = gather_coarse, _narrowed(layer, samples)
-    parts = that_judge(parts_to_hold_out(samples.present, random), layer.n_units)
+    parts = folds_for(parts_to_hold_out(samples.present, random), layer.n_units)
 
     def judge(how, seen, start):
-        return _judged(job, seen, samples, parts, how, start, partial(finer, job, [layer], samples))
+        return _judged(
+            job, seen, samples, parts, how, start, partial(float64_fallback, job, [layer], samples)
+        )
 
-    found, statistics = judge(how, seen, trials.first_alpha(layer))
-    if found.is_cut and statistics.may_be_finer:
+    found, statistics = judge(how, seen, history.first_alpha(layer))
+    if found.is_cut and statistics.has_float64_fallback:
         del statistics
-        found, statistics = judge(finer, layer, found.alpha)
-    trials.add(layer, found)
+        found, statistics = judge(float64_fallback, layer, found.alpha)
+    history.add(layer, found)
     return found, statistics
 
 
-def _judged(job, layer, samples, parts, how, start, finer):
-    """Return the `Found` penalty of a layer, and the statistics of all rows, which `how` gathers.
+def _judged(job, layer, samples, parts, how, start, float64_fallback):
+    """Return the `PenaltySearchResult` of a layer, and the statistics that `how` gathers.
 
     `parts` are the sets of rows that are held out.
     """
-    n_units = n_judges(layer.n_units)
+    n_units = n_validation_units(layer.n_units)
     (statistics,) = how(job, [layer], samples)
-    statistics.finer = finer
+    statistics.float64_fallback = float64_fallback
     # The other sets of rows, the difference of each, and a factor.
     taken = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
     taken += RidgeStatistics.nbytes(layer.n_units)
@@ -251,7 +253,7 @@ def scouted_alpha(job, layer, samples, random, start):
 
     Of all rows, in a sixteenth of the time that the products of all units take.
     """
-    scouts = layer.part(slice(n_judges(n_judges(layer.n_units))))
+    scouts = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
     held = hold_out(samples.present, random)[1]
     (of_all,) = gather(job, [scouts], samples)
     (of_held,) = gather(job, [scouts], samples, held)
@@ -261,4 +263,4 @@ def scouted_alpha(job, layer, samples, random, start):
 def _narrowed(layer, samples):
     """The layer in float32 where its outputs are many, and the same."""
     is_worth = len(samples) * layer.n_units >= _NARROW
-    return narrowed(layer, samples.X) if is_worth else layer
+    return cast_if_safe(layer, samples.X) if is_worth else layer

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve
 
-from ..callbacks import UNHEARD
+from ..callbacks import NO_CALLBACKS
 from ..rows.streaming import Consumer, stream
 from .ensemble_weights import squared_errors
 from .held_out import search
@@ -235,7 +235,7 @@ class SampledLOO:
     @staticmethod
     def _silent(job):
         """The job without progress: the rows are few."""
-        return replace(job, task=UNHEARD, verbose=0)
+        return replace(job, task=NO_CALLBACKS, verbose=0)
 
     def _job_beside_factor(self):
         """The job beside the factor, and the sums where they are not in its place."""

@@ -169,7 +169,7 @@ class Model:
         return S
 
 
-class Kept:
+class CachedRows:
     """Some rows of H that are kept.
 
     Parameters

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows.fold import Work, fold
+from ..rows.map_reduce import MapReduce, map_reduce
 from ..rows.streaming import Consumer, stream
 from ..rows.tiling import check_fits
 from .duplicates import find_duplicates
-from .held_out import folds_of, hold_out, n_judges, search_penalty
-from .left_out import PressScorer
+from .held_out import folds_of, hold_out, n_validation_units, search_penalty
 from .posterior import Posterior
+from .press_scorer import PressScorer
 from .ridge import gather
 from .solution import Solution
 from .statistics import FEW, RidgeStatistics
@@ -123,7 +123,7 @@ def _best(alphas, errors):
 def _held_out(job, layer, samples, statistics, random, start):
     """The penalty of the least error on rows that are held out, of a half of the units."""
     judges, (_, held) = (
-        layer.part(slice(n_judges(layer.n_units))),
+        layer.part(slice(n_validation_units(layer.n_units))),
         hold_out(samples.present, random),
     )
     job = job.reserving(3 * RidgeStatistics.nbytes(judges.n_units))
@@ -200,7 +200,7 @@ def press(job, layer, samples, statistics, alphas, keep_scores, rows=None) -> Pr
         duplicates = find_duplicates(job, samples, rows)
         needed += kept_bytes + (0 if duplicates is None else duplicates.mean.nbytes)
         samples = replace(samples, duplicates=duplicates)
-    found = fold(job, samples, _LeaveOut(layer, scorer, keep_scores, needed), rows)
+    found = map_reduce(job, samples, _LeaveOneOut(layer, scorer, keep_scores, needed), rows)
     scorer.take_in(found)
     uncovered = found.uncovered if rows is None else rows[found.uncovered]
     return PressResult(alphas, scorer.solutions, found.errors, scorer, found.scores, uncovered)
@@ -219,8 +219,8 @@ class _LeftOut:
 
 
 @dataclass(frozen=True, eq=False)
-class _LeaveOut(Work):
-    """The pass of `press` as work for `fold`."""
+class _LeaveOneOut(MapReduce):
+    """The pass of `press` as work for `map_reduce`."""
 
     layer: Any
     scorer: PressScorer

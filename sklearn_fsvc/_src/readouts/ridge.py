@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
-from ..rows.fold import Work, fold
+from ..rows.map_reduce import MapReduce, map_reduce
 from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
 from ..rows.sharded import Sharded
 from ..rows.streaming import Consumer, row_blocks, stream, stream_all
@@ -42,7 +42,7 @@ def gather(job, layers, samples, rows=None, dtype=None) -> list[RidgeStatistics]
     team = job.engine.team
     if team is not None and len(layers) == 1 and n_bytes > _MOST_OF_ONE * job.memory_limit:
         return [gather_sharded(job, layers[0], samples, rows, dtype)]
-    found = fold(job, samples, Gather(layers, dtype), rows)
+    found = map_reduce(job, samples, Gather(layers, dtype), rows)
     algebra = job.engine.algebra
     found = [each if each.algebra is algebra else each.on(algebra) for each in found]
     for statistics in found:
@@ -103,8 +103,8 @@ def refuse(job, layer, X, rows):
 
 
 @dataclass(frozen=True)
-class Gather(Work):
-    """`gather` as work for `fold`."""
+class Gather(MapReduce):
+    """`gather` as work for `map_reduce`."""
 
     # As for `gather`.
     layers: list

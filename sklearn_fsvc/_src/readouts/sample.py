@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..engines.algebra import HOST
-from ..rows.fold import Work, fold
 from ..rows.hashes import exact_hashes
+from ..rows.map_reduce import MapReduce, map_reduce
 from ..rows.sources import SparseRows, joined
 from ..rows.streaming import row_blocks, take_rows
-from .sums import ROUNDING
+from .cv_statistics import ROUNDING
 
 # Different rows that are kept, and how many times as many where weights are very unequal.
 ROWS, _MORE = 512, 8
@@ -208,7 +208,7 @@ def draw(job, samples, rows=None, n_rows=None):
         weight = weight[weight > 0]
         n_rows *= min(_MORE, float((weight**2).mean() / weight.mean() ** 2))
     most = rows_for(job.memory_limit, samples.X.shape[1], n_rows)
-    return fold(job, samples, _Draw(most), rows)
+    return map_reduce(job, samples, _Draw(most), rows)
 
 
 def rows_in(job, samples, sample):
@@ -223,8 +223,8 @@ def rows_in(job, samples, sample):
 
 
 @dataclass(frozen=True, eq=False)
-class _Draw(Work):
-    """`draw` as work for `fold`."""
+class _Draw(MapReduce):
+    """`draw` as work for `map_reduce`."""
 
     most: int
 

@@ -16,12 +16,12 @@ from scipy.optimize import minimize_scalar
 
 from ..rows.streaming import Consumer, stream
 from .log_loss import LogLoss
-from .newton import Coordinates, History, Kept, Model
+from .loss_and_gradient import LossSums, compute_losses
+from .newton import CachedRows, Coordinates, History, Model
 from .prior import calibrated_ridge
 from .ridge import gather
 from .solution import Solution
 from .statistics import RidgeStatistics
-from .tally import Sums, tally
 
 # Rows whose H is kept: so many for each unit, or so many numbers if that is more; and the part of
 # the memory that they may take.
@@ -37,7 +37,7 @@ _STEPS, _SHORT, _SHORTEST = (0.25, 0.5, 1, 2), (1 / 64, 1 / 16), (2**-14, 2**-12
 _WHERE_KEPT = 0.1
 # Where conjugate gradients end before that is believed: rows that are surely wrong have next to no
 # curvature, so that most of what the objective should fall by comes out last.
-_TO_BE_SURE = 1e-3, 200
+_FINAL_CG = 1e-3, 200
 # Steps after which other rows are kept, and gradients that are remembered.
 _KEEP_FOR, _MEMORY = 3, 10
 # What each row counts for, beside its own spread, as it is drawn: a part of the mean.
@@ -59,7 +59,7 @@ _N_POINTS = 2 * _MEMORY + 4 * len(_STEPS) + 8
 _N_LASTING = 16
 
 
-class Found(NamedTuple):
+class SoftmaxResult(NamedTuple):
     """What `train_softmax` finds.
 
     Attributes
@@ -118,7 +118,7 @@ def train_softmax(
     Found
         With a `Solution.problem` where it did not converge.
     """
-    training = Training(job, layer, samples, statistics, ridge_alpha, start)
+    training = SoftmaxTraining(job, layer, samples, statistics, ridge_alpha, start)
     return training.run(alpha, tol, max_iter)
 
 
@@ -144,7 +144,7 @@ def sampled(spread, n, random):
 
 
 def lasting_bytes(algebra, layer, n_rows, n_scores):
-    """What a `Training` on so many rows keeps between two penalties, at most."""
+    """What a `SoftmaxTraining` on so many rows keeps between two penalties, at most."""
     m = layer.n_units
     hidden = min(n_rows, _wanted(m)) * m * layer.hidden_dtype.itemsize
     return _matrix_bytes(m, algebra) + hidden + 8 * _N_LASTING * (m + 1) * n_scores
@@ -160,7 +160,7 @@ def _wanted(n_units):
     return max(_KEPT_PER_UNIT * n_units, _KEPT_NUMBERS // n_units)
 
 
-class Training:
+class SoftmaxTraining:
     """`train_softmax` for one penalty after another.
 
     Parameters
@@ -235,7 +235,7 @@ class Training:
         return statistics
 
     def run(self, alpha, tol, max_iter, is_guess=False):
-        """`Found` for a penalty; of a guess it is not made sure that it has come to an end."""
+        """`SoftmaxResult` for a penalty; convergence of a guess is not confirmed."""
         self.alpha = alpha
         T = self._begin() if self.point is None else self.point
         loss, G, spread = self._at([T])[0]
@@ -246,7 +246,7 @@ class Training:
             D, gap, is_far = self._direction(T, G, spread, history)
             end = tol * loss * (_WHERE_KEPT if self._keeps_all else 1)
             if self._keeps_all and gap <= end and not is_guess:
-                D, gap, is_far = self._direction(T, G, spread, history, _TO_BE_SURE)
+                D, gap, is_far = self._direction(T, G, spread, history, _FINAL_CG)
             is_enough = gap <= tol * loss
             if gap <= end or loss == 0:
                 break
@@ -269,7 +269,7 @@ class Training:
             T, G, n_iter = new, slope, n_iter + 1
         self.point = T
         part = gap / loss if loss > 0 else 0.0
-        return Found(self._solution(T, problem), loss, part, n_iter, self.n_passes)
+        return SoftmaxResult(self._solution(T, problem), loss, part, n_iter, self.n_passes)
 
     def _begin(self):
         rows = self.samples.present
@@ -315,7 +315,7 @@ class Training:
 
         stream(job, self.layer, self.samples.X, Consumer(take), rows)
         weight = 1.0 if self.samples.weight is None else self.samples.weight[rows]
-        self._kept = Kept(self.algebra, rows, H, weight / share * np.ones(len(rows)))
+        self._kept = CachedRows(self.algebra, rows, H, weight / share * np.ones(len(rows)))
 
     @property
     def _keeps_all(self):
@@ -337,11 +337,11 @@ class Training:
 
     def _tally(self, points):
         self.n_passes += 1
-        return tally(self.job, self.layer, self.samples, self.log_loss, points)
+        return compute_losses(self.job, self.layer, self.samples, self.log_loss, points)
 
     def _tally_kept(self, points):
         kept = self._kept
-        sums = Sums(self.algebra, self.log_loss, points, kept.H.dtype)
+        sums = LossSums(self.algebra, self.log_loss, points, kept.H.dtype)
         wanted = self.log_loss.wanted(self.samples.targets, kept.rows, self.algebra.xp)
         sums.add(kept.H, wanted, kept.weight)
         return sums.found()

@@ -5,10 +5,10 @@ import numpy as np
 from ..rows.samples import Samples
 from ..rows.sharded import Sharded
 from ..rows.sources import InMemory, Source
-from .held_out import Found, downhill, parts_to_hold_out, that_judge
+from .held_out import PenaltySearchResult, downhill, folds_for, parts_to_hold_out
 from .log_loss import LogLoss
-from .softmax import Training, lasting_bytes
-from .tally import tally
+from .loss_and_gradient import compute_losses
+from .softmax import SoftmaxTraining, lasting_bytes
 
 # Penalties that are tried are powers of STEP between these; the first one.
 STEP, _LEAST, _MOST, _START = 10.0, -5, 6, 0
@@ -47,7 +47,7 @@ def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
         A readout near that of the penalty: the mean of those that were held out from.
     """
     rows = _sample(samples.present, layer.n_units, random)
-    parts = that_judge(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
+    parts = folds_for(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
     parts, job = _with_room(job, layer, samples.targets, len(rows), parts)
     is_part = len(rows) < len(samples)
     n_copied = (len(parts) + is_part) * len(rows)
@@ -65,7 +65,7 @@ def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
     best = downhill(error_at, _START, _LEAST, _MOST)
     point = np.mean([fold.points[float(STEP**best)] for fold in folds], axis=0)
     alpha = float(STEP ** (best + _vertex(best, tried)))
-    return Found(alpha, error_at(best), layer.n_units, tried), point
+    return PenaltySearchResult(alpha, error_at(best), layer.n_units, tried), point
 
 
 def _vertex(best, tried):
@@ -138,13 +138,15 @@ class _Fold:
     def __init__(self, job, layer, samples, kept, held, ridge_alpha, taken):
         self._held = taken(samples, held)
         job = job.named(f"{job.what}, held out")
-        self._training = Training(job, layer, taken(samples, kept), None, ridge_alpha)
+        self._training = SoftmaxTraining(job, layer, taken(samples, kept), None, ridge_alpha)
         self._job, self._layer, self.points = self._training.job, layer, {}
 
     def log_loss(self, alpha):
         """Mean over the held-out rows, by the readout of a penalty."""
         self._training.run(alpha, _TOL, _MAX_ITER, is_guess=True)
         self.points[alpha] = point = self._training.algebra.to_host(self._training.point)
-        found = tally(self._job, self._layer, self._held, self._training.log_loss, point[None])
+        found = compute_losses(
+            self._job, self._layer, self._held, self._training.log_loss, point[None]
+        )
         weight = self._held.weight
         return float(found.losses[0]) / (len(self._held) if weight is None else weight.sum())

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from sklearn.exceptions import ConvergenceWarning
 
-from ..cautions import warn
+from ..user_warnings import warn
 
 
 class Solution(NamedTuple):

@@ -25,7 +25,9 @@ class RidgeStatistics(Moments):
     """`Moments`, and what solves the ridge equations that they make."""
 
     room = None  # bytes that a solution may take beside the statistics; None for all there are
-    finer = None  # called where these are too coarse for a solution: [the same in float64]
+    float64_fallback = (
+        None  # called where these are too coarse for a solution: [the same in float64]
+    )
 
     def _normal_matrix(self, alpha, dtype, in_place):
         """sum w (h - mean)(h - mean)' + alpha I, in the place of the statistics or a new matrix."""
@@ -57,7 +59,7 @@ class RidgeStatistics(Moments):
         dtype = np.float32 if is_far else np.float64
         in_place = in_place and dtype == np.float64
         matrix = self._normal_matrix(alpha, dtype, in_place)
-        if self.may_be_finer:
+        if self.has_float64_fallback:
             least = max(least, alpha / 2)  # rounding has eaten the other half
         # Or NaN: not positive at all.
         if matrix.factorise() and (is_sure or matrix.smallest_eigenvalue() > least):
@@ -75,9 +77,9 @@ class RidgeStatistics(Moments):
         return self.is_coarse or self.steps is not None
 
     @property
-    def may_be_finer(self):
-        """Whether `finer` has more digits than these."""
-        return self.finer is not None and self.is_coarse
+    def has_float64_fallback(self):
+        """Whether `float64_fallback` has more digits than these."""
+        return self.float64_fallback is not None and self.is_coarse
 
     @property
     def may_be_copied(self):
@@ -91,8 +93,8 @@ class RidgeStatistics(Moments):
     def solve(self, alpha, is_last=False, also=None):
         """Minimise sum w |y - W h - b|^2 + alpha |W|^2.
 
-        Cholesky of the centred normal equations; where they are too ill-conditioned for
-        it, `finer` ones, or their eigenvectors without the directions that rounding has made.
+        Cholesky of the centred normal equations; where they are too ill-conditioned for it, those
+        of `float64_fallback`, or their eigenvectors without the directions that rounding has made.
 
         Parameters
         ----------
@@ -116,11 +118,11 @@ class RidgeStatistics(Moments):
         solution = self.solve_well(alpha, is_last, also)
         if solution is not None:
             return solution
-        if self.may_be_finer:
+        if self.has_float64_fallback:
             if is_last:
                 self.gram = None
-            (finer,) = self.finer()
-            return finer.solve(alpha, is_last, also)
+            (float64_fallback,) = self.float64_fallback()
+            return float64_fallback.solve(alpha, is_last, also)
         needed = self.algebra.n_matrices * len(self.h) ** 2 * 8
         if self.gram is None or not self._has_room(needed):
             raise ValueError(

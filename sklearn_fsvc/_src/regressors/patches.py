@@ -1,6 +1,6 @@
 """PatchRegressor: parameters and fitted attributes."""
 
-from ..estimators.numbers import Numbers
+from ..estimators.numbers import NumericTarget
 from ..estimators.parts import Parts
 from ..estimators.patches import Patches
 from ..estimators.readouts import Ridge
@@ -147,4 +147,4 @@ class PatchRegressor(NetworkRegressor):
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Patches.of(self), Numbers.of(self), Ridge.of(self))
+        return Parts(Patches.of(self), NumericTarget.of(self), Ridge.of(self))

@@ -1,7 +1,7 @@
 """RBFRegressor: parameters, fitted attributes, and what is special."""
 
 from ..estimators.explaining import Explaining
-from ..estimators.numbers import Numbers
+from ..estimators.numbers import NumericTarget
 from ..estimators.parts import Parts
 from ..estimators.rbf import RBF
 from ..estimators.readouts import Ridge
@@ -197,5 +197,5 @@ default="auto"
         self.verbose = verbose
 
     def _parts(self):
-        units = RBF.of(self, has_readout=True, may_try=True, selections=("global", "random"))
-        return Parts(units, Numbers.of(self), Ridge.of(self))
+        units = RBF.of(self, has_readout=True, allow_search=True, selections=("global", "random"))
+        return Parts(units, NumericTarget.of(self), Ridge.of(self))

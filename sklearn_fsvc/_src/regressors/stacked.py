@@ -2,11 +2,11 @@
 
 from ..estimators.ensemble_weights import NumericWeighting
 from ..estimators.lazy import lazy_on_dask
+from ..estimators.locking import on_snapshot
 from ..estimators.members import Members
-from ..estimators.numbers import Numbers
+from ..estimators.numbers import NumericTarget
 from ..estimators.regressor import RegressorMethods
 from ..estimators.stacking import StackedEnsemble, StackedParts
-from ..estimators.turns import of_one_state
 from .rbf import RBFRegressor
 from .tanh import TanhRegressor
 
@@ -102,10 +102,10 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
 
     def _stacked_parts(self):
         return StackedParts(
-            Numbers.of(self, uncertainty=False), Members.of(self), NumericWeighting.of(self)
+            NumericTarget.of(self, uncertainty=False), Members.of(self), NumericWeighting.of(self)
         )
 
-    @of_one_state
+    @on_snapshot
     @lazy_on_dask
     def predict(self, X, out=None):
         """Predict numbers.

@@ -1,6 +1,6 @@
 """TanhRegressor: parameters and fitted attributes."""
 
-from ..estimators.numbers import Numbers
+from ..estimators.numbers import NumericTarget
 from ..estimators.parts import Parts
 from ..estimators.readouts import Ridge
 from ..estimators.regressor import NetworkRegressor
@@ -176,4 +176,4 @@ class TanhRegressor(NetworkRegressor):
 
     def _parts(self):
         units = Tanh.of(self, has_readout=True, ways=tuple(FROM_CHANCE))
-        return Parts(units, Numbers.of(self), Ridge.of(self))
+        return Parts(units, NumericTarget.of(self), Ridge.of(self))

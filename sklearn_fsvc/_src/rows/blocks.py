@@ -77,7 +77,7 @@ class DaskBlocks(Source):
         shape = int(self._lengths[i]), self.shape[1]
         return task(check, self.dtype, shape, int(self._starts[i]), rows)(self._blocks[i])
 
-    def fold(self, samples, work, rows=None):
+    def map_reduce(self, samples, work, rows=None):
         """`fold.fold` where the blocks are."""
         rows = None if rows is None else np.sort(rows)
         shared, sum_of, nodes = constant(work), task(add, work.add), []

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..callbacks import UNHEARD, FitTask
+from ..callbacks import NO_CALLBACKS, FitTask
 from ..engines.base import Engine
 from ..engines.team import Stopped
 from .progress import Pass, Progress
 from .sharded import Sharded
-from .sources import Anticipated, Source
+from .sources import PrefetchedSource, Source
 from .tiling import check_fits, parse_memory
 
 
@@ -26,14 +26,14 @@ class Job:
     what: str = ""  # who works and at what, such as "RBFClassifier fit", for people to read
     reserved: int = 0  # bytes of `max_memory` that are taken already
     stop: Event | None = None  # set where others that share the work have failed
-    task: FitTask = UNHEARD  # who hears of each pass over the rows
+    task: FitTask = NO_CALLBACKS  # who hears of each pass over the rows
 
     @property
     def memory_limit(self) -> int:
         """Return the bytes that may be taken now."""
         return parse_memory(self.max_memory, self.engine.memory()[0]) - self.reserved
 
-    def alone(self) -> Self:
+    def single_device(self) -> Self:
         """Return the job of the engine that leads, where several share the work."""
         engine = copy(self.engine)
         engine.team = None
@@ -52,7 +52,7 @@ class Job:
         """Return the job with so much less memory."""
         return replace(self, reserved=self.reserved + n_bytes)
 
-    def beside(self, n_bytes: int) -> Self:
+    def reserve_host(self, n_bytes: int) -> Self:
         """Return the job beside so many bytes of the host, which count where it computes there."""
         # Without a limit of the user's, what is free says by itself how much is left.
         if not n_bytes or self.engine.xp is not np or self.max_memory is None:
@@ -75,7 +75,7 @@ class Job:
         is_counted = there is not X and self.max_memory is not None
         return there, self.reserving(X.nbytes) if is_counted else self
 
-    def anticipating(
+    def prefetching(
         self, X: Any, order: np.ndarray, groups: np.ndarray | None = None
     ) -> tuple[Any, Self]:
         """Return X for work that asks for its rows in an order, and the job that is left.
@@ -87,7 +87,7 @@ class Job:
             return X, self
         if groups is not None:
             order = order[np.argsort(groups[order], kind="stable")]
-        X = Anticipated(X, order, self.memory_limit // 4)
+        X = PrefetchedSource(X, order, self.memory_limit // 4)
         return X, self.reserving(X.waiting_bytes)
 
     def progress(self, n_rows: int, tile_rows: int) -> Progress:

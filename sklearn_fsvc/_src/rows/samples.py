@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .fold import part_of, shares_of, side_by_side
 from .job import Job
+from .map_reduce import part_of, run_parallel, shares_of
 from .sharded import Sharded
 from .sources import Source
 from .streaming import take_rows
@@ -80,7 +80,7 @@ class Samples:
             is_there = isinstance(X, job.engine.xp.ndarray)
             return job.with_rows_on_device(job.engine.algebra.here(X) if is_there else X)
 
-        found = side_by_side(job, shares, upload)
+        found = run_parallel(job, shares, upload)
         reserved = max(left.reserved for _, left in found)
         parts = {share.start: X for share, (X, _) in zip(shares, found, strict=True)}
         if any(isinstance(part, Source) for part in parts.values()):

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ..engines.base import Sink
-from ..engines.patches import IMAGES, place_of
+from ..engines.patches import IMAGES, evaluator_of
 from ..layers import PatchLayer
 from .job import Job
 from .overflow import NotNumbers, check_hidden, largest_of, why_no_numbers
 from .sharded import Sharded
 from .sources import Source, SparseRows, are_sparse, read_ahead
-from .tiling import BasicLayer, rows_per_tile
+from .tiling import TileShape, rows_per_tile
 
 # Numbers of H and bytes of units that need no plan: a few MB, all in all, and of units as much as
 # they have.
@@ -28,7 +28,7 @@ def compute_dtype(unit_dtype, X_dtype):
     return np.result_type(unit_dtype, X_dtype)
 
 
-def suited(layer, X):
+def cast_layer(layer, X):
     """The layer in the dtype in which it meets rows X."""
     dtype = compute_dtype(layer.units.dtype, X.dtype)
     is_as_it_is = layer.units.dtype == dtype and layer.units.flags.c_contiguous
@@ -91,7 +91,7 @@ def _mapped(engine, rows, A):
     return rows
 
 
-def arriving(engine, layer, block):
+def preprocess_block(engine, layer, block):
     """Rows on the device as they meet the units: in the layer's dtype, times its weights or map."""
     dtype = layer.units.dtype
     if layer.weights is None:
@@ -263,11 +263,11 @@ def stream_all(job, layers, X, consumer, rows=None):
 def basic_layer(engine, layer, has_all_units=False):
     """The basic layer that was measured to be best here, or the engine's default."""
     if isinstance(layer, PatchLayer):  # cut by images alone, and then again
-        return BasicLayer(IMAGES, layer.n_units)
+        return TileShape(IMAGES, layer.n_units)
     settings, n_units = engine.settings(layer), layer.n_units
     if has_all_units:
-        return BasicLayer(max(1, settings["M"] ** 2 // n_units), n_units)
-    return BasicLayer.of(settings["M"], settings["asymmetry"], n_units)
+        return TileShape(max(1, settings["M"] ** 2 // n_units), n_units)
+    return TileShape.of(settings["M"], settings["asymmetry"], n_units)
 
 
 def evaluate(engine, prepared, basic, X, H):
@@ -297,9 +297,9 @@ class _Flow:
         return len(self.X if self.rows is None else self.rows)
 
     @cached_property
-    def sparse_place(self):
+    def sparse_evaluator(self):
         """What multiplies the rows as sparse ones; None where they are met as dense ones."""
-        return self.job.engine.sparse_place() if are_sparse(self.X) else None
+        return self.job.engine.sparse_evaluator() if are_sparse(self.X) else None
 
     def into(self, sink, consumer=_NOBODY):
         """Evaluate all rows, tile by tile; a tile that finds no memory is halved."""
@@ -307,8 +307,8 @@ class _Flow:
         is_small = self._is_small(consumer.tile_rows)
         if is_small and self._at_once(sink, consumer):
             return
-        place = self.sparse_place or place_of(engine, layer, self._patch_bytes(consumer))
-        basic = basic_layer(engine, layer, self.sparse_place is not None)
+        place = self.sparse_evaluator or evaluator_of(engine, layer, self._patch_bytes(consumer))
+        basic = basic_layer(engine, layer, self.sparse_evaluator is not None)
         tile = self._tile_rows(place, basic, sink.n_buffers, consumer)
         if is_small:
             tile = max(1, self.n_rows // 2)
@@ -346,7 +346,7 @@ class _Flow:
         progress = job.progress(n_rows, n_rows)
         try:
             picked = take_rows(self.X, part if self.rows is None else self.rows)
-            block, H = arriving(job.engine, layer, picked), sink.buffer(part)
+            block, H = preprocess_block(job.engine, layer, picked), sink.buffer(part)
             progress.lap("copy in")
             job.engine.hidden(job.engine.prepare_for_few(layer), block, out=H)
             progress.lap("layer")
@@ -404,7 +404,7 @@ class _Flow:
     def _tile_rows(self, place, basic, n_buffers, consumer):
         """Rows of a tile: what suits the consumer, or a basic layer for all buffers together."""
         engine, layer = self.job.engine, self.layer
-        preferred, is_sparse = consumer.tile_rows, self.sparse_place is not None
+        preferred, is_sparse = consumer.tile_rows, self.sparse_evaluator is not None
         is_source = isinstance(self.X, Source) and not is_sparse
         if preferred is None:
             preferred = max(1, basic.rows // max(1, n_buffers))
@@ -434,7 +434,7 @@ class _Flow:
         """(part, rows of X as they meet the units) from `start` on."""
         X, engine, stop = self.X, self.job.engine, self.n_rows
         parts = [slice(i, min(i + tile, stop)) for i in range(start, stop, tile)]
-        if self.sparse_place:
+        if self.sparse_evaluator:
             blocks = X.tiles(self.rows, parts, self.layer.units.dtype)
             yield from zip(parts, blocks, strict=True)
             return
@@ -442,4 +442,4 @@ class _Flow:
             are_there = isinstance(X, (engine.xp.ndarray, Sharded))
             blocks = picked if are_there else engine.uploads(picked)
             for part, block in zip(parts, blocks, strict=True):
-                yield part, arriving(engine, self.layer, block)
+                yield part, preprocess_block(engine, self.layer, block)

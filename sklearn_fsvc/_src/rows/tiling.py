@@ -40,7 +40,7 @@ def parse_memory(value, free):
 
 
 @dataclass(frozen=True)
-class BasicLayer:
+class TileShape:
     """The part of a layer, `rows` x `units` outputs, that is evaluated at one time.
 
     A device has a size M at which it is fastest; a layer is cut into parts of M^2 outputs
@@ -57,10 +57,10 @@ class BasicLayer:
         ``units = M / asymmetry``, ``rows = M * asymmetry``; where the layer has fewer units,
         all of them and as many more rows.
 
-        >>> BasicLayer.of(4096, asymmetry=1, n_units=8000)
-        BasicLayer(rows=4096, units=4096)
-        >>> BasicLayer.of(4096, asymmetry=1, n_units=512)
-        BasicLayer(rows=32768, units=512)
+        >>> TileShape.of(4096, asymmetry=1, n_units=8000)
+        TileShape(rows=4096, units=4096)
+        >>> TileShape.of(4096, asymmetry=1, n_units=512)
+        TileShape(rows=32768, units=512)
         """
         units = min(n_units, M // asymmetry)
         return cls(M * M // units, units)

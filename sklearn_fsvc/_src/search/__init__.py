@@ -20,19 +20,19 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from ..callbacks import UNHEARD, FitTask, Observable
-from ..cautions import warn
+from ..callbacks import NO_CALLBACKS, FitTask, Observable
 from ..documentation import Documented
+from ..estimators.locking import atomic_update
 from ..estimators.state import Versioned
-from ..estimators.turns import changed
 from ..rows.blocks import open_all
 from ..rows.sources import Source
-from .around import last_step
+from ..user_warnings import warn
+from .cached_estimator import CachedEstimator, SharedFits, UserSplitter, scorer_for, scoring_of
 from .groups import group_candidates, is_network
-from .look_up import Candidate, Findings, UserSplitter, scorer_for, scoring_of
-from .room import in_parts
+from .memory_plan import in_parts
 from .scoring import check_scoring, may_want_probabilities
-from .shared import Task, fit_split, fit_splits
+from .shared import SearchPlan, fit_split, fit_splits
+from .wrappers import last_step
 
 
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
@@ -172,7 +172,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             For what cannot be searched; the search is left as it was, also when it is
             interrupted.
         """
-        changed(self, lambda search: search._fit(X, y, params))
+        atomic_update(self, lambda search: search._fit(X, y, params))
         return self
 
     def _fit(self, X, y, params):
@@ -184,12 +184,12 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         candidates = list(ParameterGrid(self.param_grid))
         check_scoring(self.scoring, self.estimator, candidates, y)
         X, y, params = self._open(X, y, params)
-        findings = Findings(X, self.estimator, candidates, y, params)
+        findings = SharedFits(X, self.estimator, candidates, y, params)
         for name in _fitted_attributes(self):  # an earlier fit may have left more of them
             delattr(self, name)
         inner = copy(self)
         inner._findings, findings.n_jobs = findings, effective_n_jobs(self.n_jobs)
-        inner.estimator = Candidate(findings)
+        inner.estimator = CachedEstimator(findings)
         inner.cv = UserSplitter(
             check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings
         )
@@ -220,17 +220,17 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         findings, n_splits = self._findings, len(self._findings.splits)
         _warn_of_fits(findings)
         parts, kept_bytes = in_parts(findings, findings.y, self.return_train_score)
-        search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else UNHEARD
+        search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else NO_CALLBACKS
         search = search.part("search", 1 + len(parts), in_order=False).begin()
         self._share(search, parts[0], kept_bytes)
         for number, part in enumerate(parts, 1):
             if number > 1:
                 findings.replace_scores(part)
             look_up = search.part("candidates", len(part) * n_splits, number, in_order=False)
-            heard = {} if look_up.context is None else {"callback_ctx": look_up.context}
+            fit_task = {} if look_up.context is None else {"callback_ctx": look_up.context}
             look_up.begin()
             candidates = [{**findings.candidates[i], "candidate": i} for i in part]
-            evaluate_candidates(candidates, **heard)
+            evaluate_candidates(candidates, **fit_task)
             look_up.end()
         search.end()
 
@@ -254,7 +254,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         groups = group_candidates(findings.estimator, findings.candidates)
         n_splits = len(findings.splits)
         passes = search.part("passes", len(groups) * n_splits, number=0, in_order=False).begin()
-        task = Task(
+        task = SearchPlan(
             X=findings.streamed, y=findings.y, fit_params=self._fit_params(findings.params),
             splits=findings.splits, return_train_score=self.return_train_score,
             verbose=self.verbose, passes=passes, part=part, kept_bytes=kept_bytes,

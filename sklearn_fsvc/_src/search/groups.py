@@ -13,7 +13,7 @@ from sklearn.base import clone
 from ..estimators.online import Online
 from ..estimators.parts import parts_of
 from ..parameters import is_word
-from .around import last_step, prefix_of
+from .wrappers import last_step, prefix_of
 
 
 @dataclass

@@ -7,22 +7,22 @@ from hashlib import blake2b
 import numpy as np
 
 from ..engines import Engine
-from ..estimators.parts import Parts, Task, parts_of
+from ..estimators.parts import Parts, TargetSpec, parts_of
 from ..estimators.readouts import nearest_outputs
 from ..kernels import kernel_of
 from ..parameters import is_word
 from ..readouts.held_out import (
-    Found,
-    Trials,
+    PenaltySearchResult,
+    SearchHistory,
+    folds_for,
     folds_of,
-    n_judges,
+    n_validation_units,
     search_penalty,
-    that_judge,
 )
 from ..readouts.linear import LinearReadout
 from ..readouts.uncovered import score_uncovered
-from ..rows.streaming import Consumer, stream_all, suited
-from .around import with_last_step
+from ..rows.streaming import Consumer, cast_layer, stream_all
+from .wrappers import with_last_step
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Common:
 
     network: object  # not fitted
     parts: Parts  # with the units of the largest, and the task that the sums are of
-    task: Task  # what each network knows of y
+    task: TargetSpec  # what each network knows of y
     engine: Engine
-    trials: Trials  # what was tried for the layer
+    history: SearchHistory  # what was tried for the layer
 
     def with_readout(self, layer, solution, found, parameters, loo=None):
         """The network with the first units of a layer and a readout; None if that is not finite.
@@ -85,9 +85,9 @@ class Common:
         """
         units, task = self.parts.units.leading(solution.W.shape[1]), self.parts.task
         units = units.shaped(layer)
-        trials = Trials(self.trials.start, list(self.trials.rows))
-        if isinstance(found, Found):
-            trials.add(units.layer, found)
+        history = SearchHistory(self.history.start, list(self.history.rows))
+        if isinstance(found, PenaltySearchResult):
+            history.add(units.layer, found)
             found = found.alpha
         readout, dtype, more = self.parts.readout, layer.hidden_dtype, {"alpha_": found}
         if loo is not None:
@@ -101,7 +101,7 @@ class Common:
         model = copy(self.network)
         vars(model).update(parameters)
         parts = Parts(units, self.task, readout)
-        model._keep(parts, search_results_=trials.table, device_=self.engine.name)
+        model._keep(parts, search_results_=history.table, device_=self.engine.name)
         return model
 
 
@@ -122,7 +122,7 @@ def solve(common, group, layers, sums, loo_of=None):
     """
     networks, problems = {}, {}
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
-        members, start = group.of_shape(shape, layer), common.trials.first_alpha(layer)
+        members, start = group.of_shape(shape, layer), common.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
         for candidate, solution, found in _solutions(of_layer, members, start, loo):
             model = common.with_readout(layer, solution, found, group.members[candidate], loo)
@@ -154,8 +154,8 @@ def _solutions(sums, members, start, loo):
 
 def _found(sums, size, start, also):
     """The readout of the first units with the penalty that is found for them, and how."""
-    held = that_judge(sums.held, size)
-    found = search_penalty(folds_of(sums.total, held, n_judges(size)), start)
+    held = folds_for(sums.held, size)
+    found = search_penalty(folds_of(sums.total, held, n_validation_units(size)), start)
     return sums.total.leading(size).solve(found.alpha, also=also), found
 
 
@@ -170,7 +170,7 @@ def score(job, group, layers, X, networks):
         if any(candidate in networks for *_, candidate in group.of_shape(shape, layer))
     ]
     shapes, layers = zip(*pairs, strict=True)
-    layers = [suited(layer, X) for layer in layers]
+    layers = [cast_layer(layer, X) for layer in layers]
     readouts = [
         _readouts(job.engine, group.of_shape(shape, layer), layer, networks, len(X))
         for shape, layer in zip(shapes, layers, strict=True)

@@ -6,7 +6,7 @@ from sklearn.metrics._scorer import _Scorer
 from sklearn.utils.multiclass import type_of_target
 
 from ..rows.validation import to_host
-from .around import last_step
+from .wrappers import last_step
 
 
 def check_scoring(scoring, estimator, candidates, y):

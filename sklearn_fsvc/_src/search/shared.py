@@ -14,23 +14,23 @@ from ..engines import get_engine
 from ..estimators.network import with_rows
 from ..estimators.parts import Parts, generator, parts_of
 from ..parameters import is_word
-from ..readouts.held_out import FEW, Trials, parts_to_hold_out
+from ..readouts.cv_statistics import CVStatistics
+from ..readouts.held_out import FEW, SearchHistory, parts_to_hold_out
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
-from ..readouts.sums import Sums
 from ..rows.job import Job
 from ..rows.sources import some_rows
-from ..rows.streaming import n_synapses, suited
+from ..rows.streaming import cast_layer, n_synapses
 from ..rows.validation import check_rows
-from .around import arrive, last_step, sample_weight_of, without_targets
 from .groups import Group
 from .networks import Common, Fitted, key_of, layers_of, score, solve
+from .wrappers import fit_wrappers, last_step, sample_weight_of, without_targets
 
 
 @dataclass(frozen=True)
-class Task:
+class SearchPlan:
     """What a search is to do: the arguments of its fit, and the splits."""
 
     X: object
@@ -75,26 +75,26 @@ class _Pass:
     """A group at work on its largest network."""
 
     group: Group
-    task: Task
+    task: SearchPlan
     network: object  # not fitted
     parts: Parts  # its own, with units and a task that know the rows
     layers: list  # one for each shape of the group
-    trials: Trials  # what was tried for the layer
+    history: SearchHistory  # what was tried for the layer
     job: Job
     device: str | None = None  # the engine of the job, once there is no job
 
     @classmethod
     def begin(cls, group, task, network, parts, job, samples, part):
         """Choose the layer; `part`, a `FitTask`, begins."""
-        job, trials = replace(job, task=part.begin()), Trials(parts.units.first_alpha)
-        units = with_rows(parts.units.fit(job, samples, trials), parts.task, samples)
-        layers = layers_of(group, suited(units.layer, samples.X))
-        return cls(group, task, network, replace(parts, units=units), layers, trials, job)
+        job, history = replace(job, task=part.begin()), SearchHistory(parts.units.first_alpha)
+        units = with_rows(parts.units.fit(job, samples, history), parts.task, samples)
+        layers = layers_of(group, cast_layer(units.layer, samples.X))
+        return cls(group, task, network, replace(parts, units=units), layers, history, job)
 
     def sums(self, samples, what):
-        """`Sums` of each layer over the samples, one after the other."""
+        """`CVStatistics` of each layer over the samples, one after the other."""
         if not self.group.has_auto:
-            return map(Sums, self.statistics(samples, what))
+            return map(CVStatistics, self.statistics(samples, what))
         parts = parts_to_hold_out(samples.present, generator(self.network.random_state))
         few = replace(self, layers=[layer.part(slice(FEW)) for layer in self.layers])
         # While one is gathered there are the others, and later the differences for one layer.
@@ -110,7 +110,7 @@ class _Pass:
             each.statistics(samples, f"{what}, held out", rows)
             for each, rows in zip([work] + [few] * (len(parts) - 1), parts, strict=True)
         ]
-        return map(Sums, work.statistics(samples, what), zip(*of_held, strict=True))
+        return map(CVStatistics, work.statistics(samples, what), zip(*of_held, strict=True))
 
     def statistics(self, samples, what, rows=None):
         """Return the statistics of each layer over some rows of the samples."""
@@ -130,13 +130,13 @@ class _Pass:
         return np.dtype(np.float64) if is_small else standard
 
     def solved(self, sums, start, samples, rows=None, pipeline=None, alone=None):
-        """What the `Sums` of the layers give, which took from `start` till now.
+        """What the `CVStatistics` of the layers give, which took from `start` till now.
 
         They are of some rows of the samples, None for all. `alone` is the task as a fit to the
         training rows alone would know it.
         """
         engine, layers = self.job.engine, self.layers
-        common = Common(self.network, self.parts, alone or self.parts.task, engine, self.trials)
+        common = Common(self.network, self.parts, alone or self.parts.task, engine, self.history)
         loo_of = None
         if self.task.wants_probabilities and common.task.wants_scores:
             loo_of = partial(SampledLOO, self.job, sample=draw(self.job, samples, rows))
@@ -172,7 +172,7 @@ def fit_split(group, task, split, number) -> Fitted:
     """The networks of a group on one split, in a pass with a number."""
     start = perf_counter()
     X, y, params = task.training_set(split)
-    pipeline, network, X, y, sample_weight = arrive(group.estimator, X, y, params)
+    pipeline, network, X, y, sample_weight = fit_wrappers(group.estimator, X, y, params)
     parts = parts_of(network)
     with get_engine(network.device, n_synapses(X, parts.units.width)) as engine:
         parts, samples = network._read(parts, engine, X, y, sample_weight)
@@ -225,9 +225,11 @@ def fit_splits(group, task, number):
 
         def of_split(split, fold):
             train = task.splits[split][0]
-            alone = work.parts.task.alone(samples, train)
+            alone = work.parts.task.restricted_to(samples, train)
             start = perf_counter() - shared_time
-            fitted = work.solved([Sums(total - fold)], start, samples, np.sort(train), alone=alone)
+            fitted = work.solved(
+                [CVStatistics(total - fold)], start, samples, np.sort(train), alone=alone
+            )
             return work.scored(split, fitted, task.part)
 
         found = [of_split(split, fold) for split, fold in enumerate(folds)]

@@ -12,18 +12,18 @@ import numpy as np
 
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
-from ..readouts.held_out import Trials, hold_out, search_penalty
+from ..readouts.held_out import SearchHistory, hold_out, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
+from ..rows.float32_safety import is_wide, keeps_distances
 from ..rows.job import Job
-from ..rows.narrow import is_wide, keeps_distances
 from ..rows.samples import Samples
 from ..rows.sharded import Sharded
 from ..rows.sources import Source
 from ..rows.tiling import check_fits
 from .feature_weights import learn
 from .linear_map import learn as learn_map
-from .novelty import Presentation
+from .novelty import OrderedRows
 from .radius import typical_distance
 from .rbf import fit_layer
 from .request import RBFRequest
@@ -41,7 +41,7 @@ _PART = 0.3
 # Novelty need not find them all: each pass of its search costs more than they are worth.
 _FILLED = 0.75
 # Another penalty would hardly lower an error by more than this factor.
-_HOPELESS = 1.1
+_SKIP_FACTOR = 1.1
 # Widths beyond those that are tried at first.
 _MOST_STEPS = 8
 # The penalty that is tried first, of Laplacian units.
@@ -79,7 +79,7 @@ class SearchSpace:
         return len(self.kernels) == 1 and self.radius is not None and not is_learned
 
 
-def choose(job, samples, request, space, random, trials, shared=None):
+def choose(job, samples, request, space, random, history, shared=None):
     """Kernel, radius and feature weights, as they were wished.
 
     Parameters
@@ -91,7 +91,7 @@ def choose(job, samples, request, space, random, trials, shared=None):
         Says how centres are selected.
     space : SearchSpace
     random : numpy.random.Generator
-    trials : Trials
+    trials : SearchHistory
         Takes in what is tried.
     shared : dict, optional
         Metric -> feature weights that were learned from the same samples: they are not learned
@@ -106,7 +106,7 @@ def choose(job, samples, request, space, random, trials, shared=None):
     """
     if space.are_none:
         return space.kernels[0], space.radius, request.weights
-    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, trials, shared)
+    probe = _Probe.of(job.named(f"{job.what}, choice"), samples, random, history, shared)
     weights = request.weights
     if space.learns or space.maps:
         seed = int(random.integers(2**31))
@@ -133,7 +133,9 @@ def better_weights(job, samples, random, shared=None):
     -------
     ndarray of shape (n_features,) or None
     """
-    probe = _Probe.of(job.named(f"{job.what}, weights"), samples, random, Trials(_ALPHA), shared)
+    probe = _Probe.of(
+        job.named(f"{job.what}, weights"), samples, random, SearchHistory(_ALPHA), shared
+    )
     seed, other = map(int, random.integers(2**31, size=2))
     request = RBFRequest(
         "n_hidden", _FEW_UNITS, "auto", None, 1.0, "random", "manhattan", LAPLACIAN, True, other
@@ -152,7 +154,7 @@ class _Probe:
         All of them; in the order of presentation, those that networks are trained on.
     kept, held : ndarray of int
         The rows that networks are trained on, and others.
-    trials : Trials
+    trials : SearchHistory
     shared : dict
         Weights by metric, see `choose`.
     n_rows : int
@@ -163,26 +165,26 @@ class _Probe:
     samples: Samples
     kept: np.ndarray
     held: np.ndarray
-    trials: Trials
+    history: SearchHistory
     shared: dict
     n_rows: int
 
     @classmethod
-    def of(cls, job, samples, random, trials, shared=None):
+    def of(cls, job, samples, random, history, shared=None):
         present = samples.present
         kept, held = hold_out(random.permutation(present)[:_ROWS], random)
-        order, trials.n_rows = random.permutation(kept), len(kept)
-        job, X = job.alone(), samples.X
+        order, history.n_rows = random.permutation(kept), len(kept)
+        job, X = job.single_device(), samples.X
         is_read = isinstance(X, Source) and not X.is_in_memory
         dtype = _dtype(X, len(kept) + len(held), job.memory_limit)
         if is_read or isinstance(X, Sharded) or dtype:  # rows are met dozens of times: taken once
             rows = np.sort(np.concatenate([kept, held]))
             samples = samples.taken(rows, dtype)
             check_fits("the choice of kernel and radius", samples.X.nbytes, job.memory_limit)
-            job = job.reserving(samples.X.nbytes).beside(samples.target_bytes)
+            job = job.reserving(samples.X.nbytes).reserve_host(samples.target_bytes)
             kept, held, order = (np.searchsorted(rows, some) for some in (kept, held, order))
         shared = {} if shared is None else shared
-        return cls(job, samples.in_order(order), kept, held, trials, shared, len(present))
+        return cls(job, samples.in_order(order), kept, held, history, shared, len(present))
 
     def better_weights(self, request, seed, learns=True, maps=False):
         """Learned weights, those of equal spread, a learned map, or what is asked for: the best.
@@ -262,7 +264,7 @@ class _Probe:
     def _weighted(self, layer, weights):
         """The layer with feature weights, and the typical distance of rows with them."""
         layer = weighted(layer, weights)
-        shown = Presentation(
+        shown = OrderedRows(
             self.job.engine, self.samples.X, self.samples.order, dtype=layer.units.dtype,
             weights=layer.weights,
         )  # fmt: skip
@@ -287,10 +289,10 @@ class _Probe:
         kept = gather_coarse(job, layers, self.samples, self.kept)
         errors = []
         for layer, *statistics in zip(layers, kept, held, strict=True):
-            hopeless = _HOPELESS * min([best, *errors])
-            start = self.trials.best_alpha(layer)
-            found = search_penalty([tuple(statistics)], start, hopeless)
-            self.trials.add(layer, found)
+            skip_above = _SKIP_FACTOR * min([best, *errors])
+            start = self.history.best_alpha(layer)
+            found = search_penalty([tuple(statistics)], start, skip_above)
+            self.history.add(layer, found)
             errors.append(found.error)
         return errors
 

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from .living import survivors
+from .active_candidates import survivors
 
 # Rows by rank that are looked at first, for each row of a round, and how much farther each time
 # that too few of them live.
@@ -33,7 +33,7 @@ class _Step:
     """What is to be done in all blocks."""
 
     n_new: int  # the last centres, which rows that were looked at have not met
-    horizon: int  # ranks below are settled
+    first_undecided: int  # ranks below are settled
     # Rows of ranks below the first are looked at, living ones below the second proposed.
     until: int
     upto: int
@@ -41,7 +41,7 @@ class _Step:
 
 
 class LivingBlocks:
-    """As `Living`: of all rows of a `Presentation` whose X has blocks elsewhere.
+    """As `ActiveCandidates`: of all rows of a `OrderedRows` whose X has blocks elsewhere.
 
     A step goes to all blocks with rows that may be proposed. There rows meet centres, and those
     that live and come next by rank are proposed.
@@ -59,7 +59,7 @@ class LivingBlocks:
         self._centers, self._n_new = [], 0
         self._n_seen = self._horizon = self._n_living = 0
 
-    def propose(self, n):
+    def next_candidates(self, n):
         """Ranks, rows and activities of living rows, `n` at most; none if none lives."""
         proposed, n_rows = None, len(self._shown)
         while proposed is None:
@@ -75,11 +75,11 @@ class LivingBlocks:
         self._n_living -= len(proposed[0])
         return tuple(map(self._engine.to_device, proposed))
 
-    def announce(self, centers, horizon):
+    def add_centers(self, centers, first_undecided):
         """These rows are centres, and all ranks below the horizon are settled."""
         if len(centers):
             self._centers.append(self._engine.to_host(centers))
-        self._n_new, self._horizon = len(centers), horizon
+        self._n_new, self._horizon = len(centers), first_undecided
 
     def _look(self, n, until, upto=None):
         """Take a step; the first `n` by rank of the rows that are proposed, None if none is."""
@@ -121,7 +121,7 @@ def take_step(job, block, state, shown, rule, units, step):
     """A `_Step` in one block."""
     engine, k = job.engine, len(state.activity)
     shown = replace(shown, engine=engine, X=block)
-    known = np.flatnonzero(state.ranks[:k] >= step.horizon)
+    known = np.flatnonzero(state.ranks[:k] >= step.first_undecided)
     activity = state.activity[known]
     if step.n_new:
         known, activity = _meet(shown, rule, state, known, activity, units[-step.n_new :])

@@ -20,7 +20,7 @@ from ..readouts.ridge import gather_coarse
 from ..rows.tiling import check_fits
 from ..rows.validation import to_host
 from .gradients import mean_squared_gradients
-from .novelty import Presentation
+from .novelty import OrderedRows
 from .radius import typical_distance, typical_distance_bytes
 
 # Networks that are asked one after the other, their rows, and the most centres.
@@ -55,7 +55,7 @@ def learn(job, samples, metric, kernel, random_state, rows=None):
     """
     limit = job.memory_limit
     job, drawn = _draw(
-        job.alone(), samples, random_state, samples.present if rows is None else rows
+        job.single_device(), samples, random_state, samples.present if rows is None else rows
     )
     needed = drawn.X.nbytes + typical_distance_bytes(drawn.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
@@ -146,13 +146,13 @@ def _draw(job, samples, random_state, rows):
     if isinstance(drawn.X, job.engine.xp.ndarray):
         job = job.reserving(drawn.X.nbytes)
     drawn, job = drawn.on_device(job)
-    return job.beside(drawn.target_bytes), drawn
+    return job.reserve_host(drawn.target_bytes), drawn
 
 
 def _layer(engine, drawn, weights, metric, kernel):
     """The first rows as centres, at the natural radius of weighted rows."""
     weights = weights.astype(drawn.X.dtype)
-    shown = Presentation(engine, drawn.X, np.arange(len(drawn)), weights=weights)
+    shown = OrderedRows(engine, drawn.X, np.arange(len(drawn)), weights=weights)
     radius = float(kernel.natural_radius(typical_distance(shown, metric)))
     n_units = max(1, min(_CENTERS, len(drawn) // 2))
     return RBFLayer(shown.block(slice(n_units)), radius, metric, kernel, weights)

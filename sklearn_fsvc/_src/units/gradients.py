@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..engines import gradients
-from ..rows.streaming import Consumer, arriving, stream, take_rows
+from ..rows.streaming import Consumer, preprocess_block, stream, take_rows
 
 
 def mean_squared_gradients(job, layer, W, samples, rows=None):
@@ -66,7 +66,7 @@ def _mean(job, layer, samples, rows, sums_of, fixed_bytes, row_bytes):
 
     def add(part, D):
         nonlocal total
-        block = arriving(engine, layer, engine.to_device(take_rows(X, rows[part])))
+        block = preprocess_block(engine, layer, engine.to_device(take_rows(X, rows[part])))
         weight = samples.weight_of(rows[part])
         weight = None if weight is None else engine.to_device(weight)
         total = total + sums_of(block, D, weight)

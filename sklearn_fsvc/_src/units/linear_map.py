@@ -16,7 +16,7 @@ import numpy as np
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
 from ..layers import RBFLayer, hidden_dtype
-from ..readouts.held_out import hold_out, n_judges, search_penalty
+from ..readouts.held_out import hold_out, n_validation_units, search_penalty
 from ..readouts.ridge import gather_coarse
 from ..readouts.statistics import RidgeStatistics
 from ..rows.job import Job
@@ -26,7 +26,7 @@ from ..rows.validation import to_host
 from .automatic import MOST_MAPPED
 from .feature_weights import of_equal_spread
 from .gradients import mean_outer_product
-from .novelty import Presentation
+from .novelty import OrderedRows
 from .radius import typical_distance, typical_distance_bytes
 
 # Rows of the networks, and the most centres.
@@ -164,10 +164,10 @@ class _Rows:
         # Sums of both sets of rows, a factor, and what they are made of.
         needed = typical_distance_bytes(mapped.X) + 3 * RidgeStatistics.nbytes(n_units)
         check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
-        shown = Presentation(job.engine, mapped.X, mapped.order)
+        shown = OrderedRows(job.engine, mapped.X, mapped.order)
         radius = float(LAPLACIAN.natural_radius(typical_distance(shown, "euclidean")))
         layer = RBFLayer(shown.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
-        judges = layer.part(slice(n_judges(n_units) if n_units > _MANY else n_units))
+        judges = layer.part(slice(n_validation_units(n_units) if n_units > _MANY else n_units))
         (held,) = gather_coarse(job, [judges], mapped, self.held)
         job = job.reserving(RidgeStatistics.nbytes(n_units))
         (kept,) = gather_coarse(job, [layer], mapped, np.sort(mapped.order))

@@ -19,8 +19,8 @@ from ..layers import RBFLayer
 from ..rows.sharded import Sharded
 from ..rows.sources import Source
 from ..rows.streaming import take_in_any_order, weigh
+from .active_candidates import ActiveCandidates, LivingTeam, living_bytes
 from .distributed import LivingBlocks
-from .living import Living, LivingTeam, living_bytes
 
 # A round settles no more than this part of the rows that are read in one go, but for so few.
 _MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
@@ -45,7 +45,7 @@ class NoveltyRule:
 
 
 @dataclass(frozen=True, eq=False)
-class Presentation:
+class OrderedRows:
     """Rows as they are presented: which ones, in what order, and where they are compared."""
 
     engine: Engine
@@ -125,14 +125,16 @@ def rounds(engine, workers, rule, n):
     ndarray of int
     """
     while True:
-        ranks, rows, activity = _first([worker.propose(n) for worker in workers], n, engine.xp)
+        ranks, rows, activity = _first(
+            [worker.next_candidates(n) for worker in workers], n, engine.xp
+        )
         if not len(ranks):
             return
         kept = engine.novel(rule.layer(rows), rows, activity, rule.overlap)
         ranks = engine.to_host(ranks)
         yield ranks[kept]
         for worker in workers:
-            worker.announce(rows[kept], ranks[-1] + 1)
+            worker.add_centers(rows[kept], ranks[-1] + 1)
 
 
 def _first(proposals, n, xp):
@@ -153,7 +155,7 @@ def _worker(shown, rule, block_rows):
         return LivingBlocks(shown, rule)
     if isinstance(shown.X, Sharded) and len(shown) * shown.X.shape[1] >= _SHARED:
         return LivingTeam(shown, rule, block_rows)
-    return Living(shown, rule, np.arange(len(shown)), block_rows)
+    return ActiveCandidates(shown, rule, np.arange(len(shown)), block_rows)
 
 
 def _novel_in_group(shown, rule, limit):
@@ -225,7 +227,7 @@ def first_novel_rows(shown, rule, n):
     return np.sort(np.concatenate(found))[:n]
 
 
-def least_novel(shown, overlap):
+def min_centers(shown, overlap):
     """How many rows may be novel however large the radius: each group's first ones.
 
     Activities stay below 1 for rows that differ, so the sum over floor(overlap) centres

@@ -51,7 +51,7 @@ def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, enoug
     start : float
         A radius to begin with.
     wanted, n_rows : int
-        `wanted` at least what is novel at any radius, see `least_novel`.
+        `wanted` at least what is novel at any radius, see `min_centers`.
     least : int
         What is novel at any radius.
     growth : float
@@ -147,7 +147,7 @@ def typical_distance_bytes(X):
 def typical_distance(shown, metric):
     """The median distance between rows.
 
-    Measured between the first 1000 rows of a `Presentation`. Where more than half of them
+    Measured between the first 1000 rows of a `OrderedRows`. Where more than half of them
     coincide, the mean distance stands in for the median; where all do, it is 1. Distances that
     are no numbers of their dtype are refused.
     """

@@ -6,12 +6,12 @@ from math import ceil
 
 from sklearn.utils import check_random_state
 
-from ..cautions import warn
 from ..kernels import kernel_of
 from ..layers import RBFLayer
 from ..rows.progress import say
 from ..rows.streaming import take_in_any_order
 from ..rows.tiling import rows_per_tile
+from ..user_warnings import warn
 from .automatic import (
     MOST_CENTERS,
     PART_OF_NATURAL_AT_RANDOM,
@@ -20,9 +20,9 @@ from .automatic import (
 )
 from .novelty import (
     NoveltyRule,
-    Presentation,
+    OrderedRows,
     first_novel_rows,
-    least_novel,
+    min_centers,
     novel_rows,
     selection_bytes,
 )
@@ -71,13 +71,13 @@ def fit_layer(request, job, samples, groups=None):
     request, dtype = request.of_rows(len(order)), request.dtype(X)
     ahead = X
     if request.selection != "random":
-        ahead, job = job.anticipating(X, order, groups)
+        ahead, job = job.prefetching(X, order, groups)
     n_features = X.shape[1]
     if request.weights is not None:
         n_features = max(request.weights.shape[-1], n_features)
-    room = _Room.of(job, len(order), n_features, dtype.itemsize)
+    room = MemoryPlan.of(job, len(order), n_features, dtype.itemsize)
     room.check(job, request.n_units, X.shape[1])
-    shown = Presentation(
+    shown = OrderedRows(
         job.engine, ahead, order, groups, dtype, room.block_rows, request.weights,
         min(job.engine.group_bytes, job.memory_limit // 4),
     )  # fmt: skip
@@ -91,7 +91,7 @@ def fit_layer(request, job, samples, groups=None):
 
 
 @dataclass(frozen=True)
-class _Room:
+class MemoryPlan:
     """What there is memory for: rows that are read in one go, and centres."""
 
     block_rows: int
@@ -124,7 +124,7 @@ class _Search:
     """The rows and radii that a request means for the rows that are presented."""
 
     request: RBFRequest
-    shown: Presentation
+    shown: OrderedRows
     most: int  # centres that there is memory for
     verbose: int  # 1 prints how far a search for the selection radius is, 2 each of its passes
     what: str  # who selects, for people to read
@@ -167,7 +167,7 @@ class _Search:
         """How many centres neither a number nor a radius stands for."""
         part = PART_OF_ROWS_OF_ONE_RADIUS if self.request.has_one_radius else PART_OF_ROWS
         wanted = min(int(part * len(self.shown)), MOST_CENTERS)
-        return max(wanted, least_novel(self.shown, self.request.overlap))
+        return max(wanted, min_centers(self.shown, self.request.overlap))
 
     def all_novel(self, radius):
         found, _ = novel_rows(self.shown, self.rule(radius), self.most)
@@ -183,7 +183,7 @@ class _Search:
 
     def searched(self, n):
         """The first `n` novel rows at a radius that makes few more novel, and the radius."""
-        start, least = _START * self.natural, least_novel(self.shown, self.request.overlap)
+        start, least = _START * self.natural, min_centers(self.shown, self.request.overlap)
         if n < least:
             # No radius ends a pass so early: the first n that are novel.
             return self.first_novel(n, start), start

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ..cautions import warn
 from ..kernels import METRICS, Kernel, check_adds_up
 from ..layers import hidden_dtype
 from ..parameters import (
@@ -15,6 +14,7 @@ from ..parameters import (
     check_positive,
     check_positive_or_auto,
 )
+from ..user_warnings import warn
 
 SELECTIONS = ("per_class", "global", "random")
 
@@ -37,7 +37,7 @@ class RBFRequest:
     # (n_features,) or (n_features, n_inputs): rows are compared multiplied by them, weights or a
     # linear map.
     weights: np.ndarray | None = None
-    is_tried: bool = False  # whether ``radius="auto"`` is found later, by held-out error
+    is_searched: bool = False  # whether ``radius="auto"`` is found later, by held-out error
     # How far it goes else from the selection radius to the natural radius.
     part_of_natural: float = 0.0
     # The part of `n_units` with which a search for a selection radius may end; None for all of
@@ -72,7 +72,7 @@ class RBFRequest:
     def has_one_radius(self):
         """Whether the radius selects and shapes the units alike."""
         is_free = self.n_units is None and self.selection_radius is None
-        return is_free and not (self.is_auto and self.is_tried)
+        return is_free and not (self.is_auto and self.is_searched)
 
     @property
     def has_automatic_size(self):

@@ -11,10 +11,10 @@ from ..layers import TanhLayer, hidden_dtype
 from ..parameters import check_choice, check_count, check_flag, check_positive_or_auto
 from ..rows.tiling import check_fits
 from ..rows.validation import to_host
-from .weights.chance import gaussian, orthogonal, orthogonal_bytes
-from .weights.fields import Fields, read_fields
+from .weights.random_weights import gaussian, orthogonal, orthogonal_bytes
+from .weights.receptive_fields import Fields, read_fields
 from .weights.rows import LabelledRows, differences, signed_sums
-from .weights.scale import Sample, reach
+from .weights.scale import ScaleSample, reach
 
 FROM_CHANCE = {"gaussian": gaussian, "orthogonal": orthogonal}
 FROM_ROWS = {"class_informed": signed_sums, "constrained": differences}
@@ -104,7 +104,7 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLa
     directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
     fields, sample = request.fields(X.shape[1], places), None
     if request.needs_rows:
-        sample = Sample.draw(
+        sample = ScaleSample.draw(
             algebra, X, samples.present, samples.weight, random_state, feature_weights
         )
         sample.check(dtype)

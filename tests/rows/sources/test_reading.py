@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_fsvc._src.rows.sources import Anticipated, SparseRows, open_rows, some_rows
+from sklearn_fsvc._src.rows.sources import PrefetchedSource, SparseRows, open_rows, some_rows
 from sklearn_fsvc._src.rows.streaming import row_blocks, take_rows
 from sourced import LIBRARIES, Shelf, Tap, batches, written
 
@@ -212,7 +212,7 @@ def test_rows_that_are_anticipated_share_passes(max_bytes, n_passes):
     """One pass brings as many rows as may wait; the first one was to open the source."""
     tap = Tap(X)
     order = np.random.default_rng(0).permutation(N)
-    source = Anticipated(opened(tap), order, max_bytes)
+    source = PrefetchedSource(opened(tap), order, max_bytes)
     for start in range(0, N, 20):
         rows = order[start : start + 20]
         np.testing.assert_array_equal(take_rows(source, np.sort(rows)), X[np.sort(rows)])
@@ -221,7 +221,7 @@ def test_rows_that_are_anticipated_share_passes(max_bytes, n_passes):
 
 
 def test_other_rows_than_were_anticipated():
-    source = Anticipated(opened(Shelf(X)), np.arange(50, 100), 20 * 24)
+    source = PrefetchedSource(opened(Shelf(X)), np.arange(50, 100), 20 * 24)
     for rows in ([60, 90], [3], [99, 98], [50, 199], [], [99]):
         rows = np.array(rows, int)
         np.testing.assert_array_equal(take_rows(source, rows), X[rows])

@@ -36,7 +36,7 @@ class Blas(BlasEngine):
     def __init__(self, place=None):
         self._place = place
 
-    def sparse_place(self):
+    def sparse_evaluator(self):
         return self._place
 
 

@@ -55,7 +55,7 @@ class CudaEngine(Engine):
     packages = ("cupy-cuda13x", "cupy-cuda12x")
 
     def __init__(self, index=None):
-        self._asked, self._active, self._kept = index, ExitStack(), {}
+        self._open_prediction, self._active, self._kept = index, ExitStack(), {}
 
     @classmethod
     def count(cls):
@@ -73,8 +73,8 @@ class CudaEngine(Engine):
 
     @property
     def index(self):
-        if self._asked is not None:
-            return self._asked
+        if self._open_prediction is not None:
+            return self._open_prediction
         worker = worker_number()
         return 0 if worker is None else worker % self.count()
 
@@ -111,7 +111,7 @@ class CudaEngine(Engine):
         return "\n".join(lines)
 
     def why_unavailable(self):
-        return why_unavailable(type(self), self._asked)
+        return why_unavailable(type(self), self._open_prediction)
 
     def try_a_kernel(self):
         """Load one and launch it; None if it gives what it should, else a sentence."""
@@ -135,14 +135,14 @@ class CudaEngine(Engine):
             "package": __version__,
         }
 
-    def knobs(self, layer):
-        knobs = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
+    def tunables(self, layer):
+        tunables = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
-            knobs["tile"] = manhattan.TILES[item_of(layer)]
+            tunables["tile"] = manhattan.TILES[item_of(layer)]
         if layer.hidden_dtype == np.float32:
             precisions = "float64", "float32"
-            knobs["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
-        return knobs
+            tunables["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
+        return tunables
 
     def statistics_dtype(self, layer):
         return np.dtype(self.settings(layer).get("statistics", np.float64))
@@ -181,7 +181,7 @@ class CudaEngine(Engine):
     def outputs(self, layer, D, out):
         return outputs(self, layer, D, out)
 
-    def sparse_place(self):
+    def sparse_evaluator(self):
         return CudaSparsePlace(self)
 
     def to_device(self, array):
@@ -220,13 +220,13 @@ class CudaEngine(Engine):
         return transfer.EventStopwatch(self.xp)
 
     def novel(self, layer, X, activity, threshold):
-        return self._settle([layer], X, activity, threshold)[0]
+        return self._solve_if_stale([layer], X, activity, threshold)[0]
 
     def novel_in_each(self, layers, threshold):
         n_rows = sum(layer.n_units for layer in layers)
-        return self._settle(layers, None, self.xp.zeros(n_rows), threshold)
+        return self._solve_if_stale(layers, None, self.xp.zeros(n_rows), threshold)
 
-    def _settle(self, layers, X, activity, threshold):
+    def _solve_if_stale(self, layers, X, activity, threshold):
         """The rows that are kept of groups, each the units of a layer, by one launch."""
         sizes = [layer.n_units for layer in layers]
         K, end = self.xp.empty((sum(sizes), max(sizes)), layers[0].hidden_dtype), 0

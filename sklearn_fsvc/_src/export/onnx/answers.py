@@ -18,11 +18,11 @@ def layer_for(model, dtype):
 
 
 def add_scores(graph, model, X, dtype):
-    """Return the name of the scores (rows, n_scores), float64, of rows X, as of a `Question`.
+    """Return the name of the scores (rows, n_scores), float64, of rows X, as of a `PredictionRun`.
 
     The model, a `Network` or `StackedEnsemble`, is fitted; `dtype` is that of X as it takes them.
     """
-    model = model._as_it_stands()
+    model = model._snapshot()
     if isinstance(model, StackedEnsemble):
         return _mixed(graph, model, X, dtype)
     parts = parts_of(model)
@@ -114,7 +114,7 @@ def add_labels(graph, labels, scores):
 
 def add_probabilities(graph, labels, temperatures, scores, dtype):
     """What `predict_proba` says: an array, or of several outputs a sequence of them."""
-    if labels.is_indicator:
+    if labels.is_multilabel:
         p = graph.add("Sigmoid", graph.add("Div", scores, np.asarray(temperatures)))
         return graph.cast(p, dtype)
     logits = _by_class(graph, labels, scores, [-0.5, 0.5])
@@ -131,7 +131,7 @@ def add_decisions(graph, labels, scores, dtype):
     value is that of the first one. So scikit-learn's classifiers are converted.
     """
     scores = graph.cast(scores, dtype)
-    if labels.is_indicator:
+    if labels.is_multilabel:
         return scores
     of_two = np.array([-1, 1], dtype)
     return _told(graph, labels, _by_class(graph, labels, scores, of_two))

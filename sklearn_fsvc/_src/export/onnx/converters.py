@@ -95,7 +95,7 @@ def convert_transformer(scope, operator, container):
 
 def shape_regressor(operator):
     model, _ = _taken(operator)
-    operator.outputs[0].type = _float_type(operator, np.size(model._as_it_stands().target_mean_))
+    operator.outputs[0].type = _float_type(operator, np.size(model._snapshot().target_mean_))
 
 
 def convert_regressor(scope, operator, container):
@@ -140,7 +140,7 @@ def shape_classifier(operator):
     shape = [operator.inputs[0].get_first_dimension()]
     shape += [] if labels.is_single else [len(labels.each)]
     operator.outputs[0].type = (StringTensorType if are_words else Int64TensorType)(shape)
-    several = not (labels.is_single or labels.is_indicator)
+    several = not (labels.is_single or labels.is_multilabel)
     numbers = _float_type(operator, None)
     operator.outputs[1].type = SequenceType(numbers) if several else numbers
 

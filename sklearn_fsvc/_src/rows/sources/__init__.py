@@ -8,15 +8,15 @@ import numpy as np
 
 from ...engines.host import host_memory
 from ..tiling import parse_memory
-from .anticipated import Anticipated
 from .base import Source, read_ahead, some_rows
 from .in_memory import InMemory
 from .iterated import Iterated
+from .prefetched import PrefetchedSource
 from .sliceable import Sliceable, is_sliceable
 from .sparse import SparseRows, are_sparse, joined
 
 __all__ = [
-    "Anticipated", "InMemory", "Source", "SparseRows", "are_sparse", "joined", "open_rows",
+    "InMemory", "PrefetchedSource", "Source", "SparseRows", "are_sparse", "joined", "open_rows",
     "read_ahead", "some_rows",
 ]  # fmt: skip
 

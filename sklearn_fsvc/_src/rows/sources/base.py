@@ -113,7 +113,7 @@ class Source(ABC):
 
     def part(self, rows: Any) -> "Source":
         """Return some rows, ascending, as a source; in any order of one that is in memory."""
-        return Part(self, rows)
+        return SourceRows(self, rows)
 
 
 def _within(rows: Any, first: int) -> slice | np.ndarray:
@@ -123,7 +123,7 @@ def _within(rows: Any, first: int) -> slice | np.ndarray:
     return np.asarray(rows) - first
 
 
-class Part(Source):
+class SourceRows(Source):
     """Rows of another source, in ascending order, not read before they are asked for."""
 
     def __init__(self, source: Source, rows: np.ndarray) -> None:

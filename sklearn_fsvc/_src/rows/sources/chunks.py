@@ -19,7 +19,7 @@ class Chunk:
     X: Any  # ndarray, or a table of Arrow, pandas or polars
     first: int  # number of its first row
     columns: list | None  # those of the table that are features; None of an array
-    belongings: dict  # "y" and "sample_weight" -> those of these rows, where they came along
+    aligned_arrays: dict  # "y" and "sample_weight" -> those of these rows, where they came along
 
     @classmethod
     def of(cls, given, first, named):
@@ -38,10 +38,10 @@ class Chunk:
                 f"{_at(first)} is sparse; give chunk.toarray(), or all rows as one sparse matrix."
             )
         columns = _columns(X)
-        belongings = dict(zip(BELONGINGS, more, strict=False))
+        aligned_arrays = dict(zip(BELONGINGS, more, strict=False))
         if named:
             _check_named(named, None if more else columns, first)
-            belongings = {name: X[column] for name, column in named.items()}
+            aligned_arrays = {name: X[column] for name, column in named.items()}
             columns = [column for column in columns if column not in named.values()]
         elif columns is None:
             X = np.asarray(X)
@@ -50,16 +50,16 @@ class Chunk:
                     f"{_at(first)} has shape {X.shape}, and rows have two dimensions; give X, "
                     "(X, y), (X, y, weight), or a table."
                 )
-        return cls(X, first, columns, belongings)
+        return cls(X, first, columns, aligned_arrays)
 
     def __len__(self):
         return len(self.X)
 
     def own(self, name):
         """y or the weights of these rows, a new array; None where they did not come along."""
-        if self.belongings.get(name) is None:
+        if self.aligned_arrays.get(name) is None:
             return None
-        value = np.array(self.belongings[name])
+        value = np.array(self.aligned_arrays[name])
         if value.shape[:1] != (len(self),):
             raise ValueError(
                 f"{_at(self.first)} has {len(self)} rows, and its {name} has shape {value.shape}."

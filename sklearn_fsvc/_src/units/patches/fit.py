@@ -7,7 +7,6 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
 from sklearn.utils import check_random_state
 
-from ...cautions import warn
 from ...engines.blas_threads import at_most
 from ...engines.patches import normalise
 from ...layers import TWO_SIDED, LinearLayer, PatchLayer, RBFLayer, hidden_dtype
@@ -16,6 +15,7 @@ from ...rows.samples import Samples
 from ...rows.streaming import take_rows
 from ...rows.tiling import check_fits
 from ...rows.validation import to_host
+from ...user_warnings import warn
 from ..rbf import fit_layer as fit_rbf_layer
 from ..request import RBFRequest
 

@@ -41,7 +41,7 @@ _MARGIN = 1e4
 
 
 @dataclass(frozen=True)
-class Sample:
+class ScaleSample:
     """Some rows, less their mean, where X lies."""
 
     algebra: Any  # of the arrays

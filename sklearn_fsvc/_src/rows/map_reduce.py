@@ -11,7 +11,7 @@ from .sharded import Sharded
 from .sources import Source, some_rows
 
 
-class Work(ABC):
+class MapReduce(ABC):
     """What is asked of rows; it goes to other processes by pickle, and so do results."""
 
     @abstractmethod
@@ -29,7 +29,7 @@ class Work(ABC):
         return found
 
 
-def fold(job, samples, work, rows=None):
+def map_reduce(job, samples, work, rows=None):
     """The result of some work on all rows.
 
     Parameters
@@ -39,7 +39,7 @@ def fold(job, samples, work, rows=None):
         Row numbers in any order; all by default.
     """
     if isinstance(samples.X, Source) and samples.X.is_remote:
-        return samples.X.fold(samples, work, rows)
+        return samples.X.map_reduce(samples, work, rows)
     shares = shares_of(job.engine.team, len(samples))
     if len(shares) == 1:
         return work(job, samples, rows)
@@ -51,7 +51,7 @@ def fold(job, samples, work, rows=None):
         here = rows[(rows >= share.start) & (rows < share.stop)]
         return work(job, own, here - share.start) if len(here) else None
 
-    found = side_by_side(job, shares, work_on)
+    found = run_parallel(job, shares, work_on)
     return reduce(work.add, [result for result in found if result is not None])
 
 
@@ -64,7 +64,7 @@ def shares_of(team, n_rows):
     return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
 
-def side_by_side(job, shares, work):
+def run_parallel(job, shares, work):
     """``work(job of a member, its share)`` of all, in threads; the results in their order."""
     if len(shares) == 1:
         return [work(job, shares[0])]

@@ -17,21 +17,21 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
-from ..callbacks import Observable, hearing, with_callbacks
-from ..cautions import warn
+from ..callbacks import Observable, propagate_callbacks, with_callbacks
 from ..estimators.parts import parts_of
 from ..rows.sources import InMemory, Source, some_rows
-from .around import last_step, told
+from ..user_warnings import warn
 from .groups import is_changed
+from .memory_plan import share_memory
 from .networks import Fitted, key_of
-from .room import share_memory
 from .shared import score_again
+from .wrappers import last_step, untransform_predictions
 
 # Ill-conditioned candidates that a warning names.
 _NAMED = 5
 
 
-class Findings:
+class SharedFits:
     """What is known of the candidates: the arguments of the search's `fit`, and what was found."""
 
     def __init__(self, X, estimator, candidates, y=None, params=None):
@@ -128,7 +128,7 @@ def _has(method):
     return available_if(lambda candidate: hasattr(candidate.estimator_, method))
 
 
-class Candidate(Observable, BaseEstimator):
+class CachedEstimator(Observable, BaseEstimator):
     """A candidate that looks its fit and its answers up; rows are row numbers.
 
     Where nothing was found it has a fit of its own. A candidate without a number is the
@@ -160,7 +160,7 @@ class Candidate(Observable, BaseEstimator):
             estimator = clone(self.findings.estimator).set_params(**self.parameters)
             if self.number is not None:
                 share_memory(last_step(estimator), self.findings.n_jobs)
-            with hearing(getattr(self, "_parent_callback_ctx", None), estimator):
+            with propagate_callbacks(getattr(self, "_parent_callback_ctx", None), estimator):
                 self.estimator_ = estimator.fit(X, y, **fit_params)
             self.findings.alone.add(self.number)
         else:
@@ -195,7 +195,9 @@ class Candidate(Observable, BaseEstimator):
         if scores is None:
             return getattr(self.estimator_, method)(self.findings.rows(rows))
         parts = parts_of(self._network)
-        return told(self.estimator_, parts.task.says(method, scores, parts.readout))
+        return untransform_predictions(
+            self.estimator_, parts.task.format_output(method, scores, parts.readout)
+        )
 
     @_has("decision_function")
     def decision_function(self, rows):

@@ -12,7 +12,7 @@ from ..layers import PatchLayer
 
 
 @dataclass(frozen=True, eq=False)
-class Arrival:
+class InputTransform:
     """Rows on their way to the units: ``(x - shift) * factor + offset``, feature by feature."""
 
     # (n_features,), float64
@@ -25,11 +25,11 @@ class Arrival:
         return cls(np.zeros(n_features), np.ones(n_features), np.zeros(n_features))
 
     def then_times(self, weights):
-        return Arrival(self.shift, self.factor * weights, self.offset * weights)
+        return InputTransform(self.shift, self.factor * weights, self.offset * weights)
 
 
-def opened(model):
-    """The network within a fitted model, its readout solved, and the `Arrival` of its rows.
+def unwrap(model):
+    """The network within a fitted model, its readout solved, and the `InputTransform` of its rows.
 
     The model is a classifier or regressor of this package, a `Pipeline` of a scaler and such a one,
     or a search that was fitted to either; others raise TypeError or ValueError.
@@ -47,21 +47,21 @@ def opened(model):
         )
     if len(before) > 1:
         raise ValueError(_refused(before[0]))
-    network = network._as_it_stands()
-    arrival = _of_scaler(before[0]) if before else Arrival.unchanged(network.n_features_in_)
+    network = network._snapshot()
+    arrival = _of_scaler(before[0]) if before else InputTransform.unchanged(network.n_features_in_)
     return network, _with_feature_weights(arrival, network)
 
 
 def _of_scaler(step):
     n_features = getattr(step, "n_features_in_", 0)
-    plain = Arrival.unchanged(n_features)
+    plain = InputTransform.unchanged(n_features)
     if type(step) is StandardScaler:
         shift = plain.shift if step.mean_ is None or not step.with_mean else step.mean_
         scale = plain.factor if step.scale_ is None else step.scale_
-        return Arrival(shift, 1 / scale, plain.offset)
+        return InputTransform(shift, 1 / scale, plain.offset)
     if type(step) is MinMaxScaler and not step.clip:
         low, _ = step.feature_range
-        return Arrival(step.data_min_, step.scale_, plain.offset + low)
+        return InputTransform(step.data_min_, step.scale_, plain.offset + low)
     raise ValueError(_refused(step))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import kurtosis, rankdata
 
-from ..cautions import warn
+from ..user_warnings import warn
 
 # Kurtosis beyond that of a normal distribution, of targets that are warned of. An exponential
 # distribution has 6, and what has logarithms of a normal distribution of deviation 1 has 111.
@@ -21,7 +21,7 @@ _REMEDIES = {
 }
 
 
-def caution_of_tails(name, targets, weight=None):
+def warn_heavy_tail(name, targets, weight=None):
     """Warn of outputs whose tail is heavy and that a transform makes light, and say which.
 
     `name` is the class of the regressor.

@@ -29,7 +29,7 @@ def keeps_distances(X):
     return bool(((_EPS * peaks <= _OF_SPREAD * spread) & (spread > 1 / _MOST))[varies].all())
 
 
-def narrowed(layer, X):
+def cast_if_safe(layer, X):
     """The layer in float32 where it answers rows X alike, to `_OF_OUTPUT`; else the layer."""
     if not is_wide(X) or layer.hidden_dtype != np.float64 or isinstance(layer, PatchLayer):
         return layer

@@ -63,14 +63,14 @@ def _ending_in(pipeline, last):
     return other
 
 
-def told(estimator, answers):
+def untransform_predictions(estimator, answers):
     """What a fitted estimator answers where its network has these answers."""
     if isinstance(estimator, Pipeline):
-        return told(estimator.steps[-1][1], answers)
+        return untransform_predictions(estimator.steps[-1][1], answers)
     if not _transforms_target(estimator):
         return answers
     other = copy(estimator)
-    other.regressor_ = _Known(told(estimator.regressor_, answers))
+    other.regressor_ = _Known(untransform_predictions(estimator.regressor_, answers))
     return other.predict(None)
 
 
@@ -84,7 +84,7 @@ class _Known:
         return self._answers
 
 
-def arrive(estimator, X, y, params):
+def fit_wrappers(estimator, X, y, params):
     """Fit what stands around the network.
 
     Returns

@@ -41,7 +41,7 @@ def copy_of(model):
     return copied
 
 
-def changed(model, work):
+def atomic_update(model, work):
     """Have work done on a copy; if nothing is raised, the model then has the copy's attributes.
 
     Others who would change the model wait. A parameter that is set meanwhile stays set. Returns
@@ -62,11 +62,11 @@ def changed(model, work):
     return copied
 
 
-def of_one_state(method):
+def on_snapshot(method):
     """A method that answers as the model stands when it is called, with its readout solved."""
 
     @wraps(method)
     def answer(self, *args, **options):
-        return method(self._as_it_stands(), *args, **options)
+        return method(self._snapshot(), *args, **options)
 
     return answer

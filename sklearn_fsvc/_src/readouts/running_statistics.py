@@ -11,9 +11,9 @@ import numpy as np
 
 from ..rows.samples import Samples
 from ..rows.sources import joined
+from .cv_statistics import ROUNDING, CVStatistics, n_parts
 from .sample import Sample
 from .statistics import RidgeStatistics
-from .sums import ROUNDING, Sums, n_parts
 
 
 class ImpossibleSums(ValueError):
@@ -43,7 +43,7 @@ class _Values:
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
+class BufferedRows:
     """Rows that wait."""
 
     samples: Samples  # on the host
@@ -60,7 +60,7 @@ class _Waiting:
         samples = self.samples
         weight = None if samples.weight is None else samples.weight.copy()
         values = _Values(samples.targets.matrix())
-        return _Waiting(Samples(samples.X.copy(), values, weight), self.faded)
+        return BufferedRows(Samples(samples.X.copy(), values, weight), self.faded)
 
     def left(self, memory):
         """The logarithm of what is left of each row, where that of the memory is now `memory`."""
@@ -78,22 +78,24 @@ def _joined(waiting):
     if any(each.faded is not None for each in waiting):
         faded = np.concatenate([-each.left(0.0) for each in waiting])
     targets = np.concatenate([each.targets.matrix() for each in samples])
-    return _Waiting(Samples(joined([each.X for each in samples]), _Values(targets), weight), faded)
+    return BufferedRows(
+        Samples(joined([each.X for each in samples]), _Values(targets), weight), faded
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class RunningStatistics:
     """Sums of rows that came and did not go. Never changed: what changes it gives another one.
 
     Where `evaluate` is asked for, it is called with `Samples` and how many parts of the rows
-    are held out, and gives their `Sums` on the host.
+    are held out, and gives their `CVStatistics` on the host.
     """
 
     # Of rows that wait.
     most_rows: int
     most_bytes: int
     total: RidgeStatistics | None = None  # on the host; None where there are no rows
-    waiting: tuple[_Waiting, ...] = ()
+    waiting: tuple[BufferedRows, ...] = ()
     n_rows: int = 0
     n_bytes: int = 0
     # Logarithm of what is left by now of a row that came first, and of what was as the total was
@@ -102,11 +104,11 @@ class Stream:
     memory_of_total: float = 0.0
     # How many parts of the rows are held out in their turn; 0 where a penalty is given.
     n_parts: int = 0
-    held: tuple = ()  # as of `Sums`
+    held: tuple = ()  # as of `CVStatistics`
     sample: Sample | None = None  # of the rows that do not wait, where one is wanted
     # Rows that were learnt and forgotten, whatever their weight.
-    n_came: int = 0
-    n_gone: int = 0
+    n_added: int = 0
+    n_removed: int = 0
 
     @property
     def is_empty(self):
@@ -114,8 +116,8 @@ class Stream:
 
     @property
     def sums(self):
-        """`Sums` of the rows that do not wait, None where there are none."""
-        return None if self.total is None else Sums(self.total, self.held)
+        """`CVStatistics` of the rows that do not wait, None where there are none."""
+        return None if self.total is None else CVStatistics(self.total, self.held)
 
     def learn(self, samples, factor, evaluate):
         """Return it with more rows, `Samples` of the host. They wait, as copies, or are evaluated.
@@ -126,7 +128,7 @@ class Stream:
         if factor < 1 or memory < 0:
             faded = memory + np.log(factor) * np.arange(1, len(samples) + 1)
             memory = float(faded[-1])
-        more = _Waiting(samples, faded)
+        more = BufferedRows(samples, faded)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
         here = self._counting(len(samples))
         if self._is_full(len(samples), n_bytes):  # alone: nothing is gained by waiting
@@ -136,11 +138,11 @@ class Stream:
         later = replace(here, n_rows=n_rows, n_bytes=n_bytes, memory=memory, waiting=waiting)
         return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
 
-    def _counting(self, n_came):
+    def _counting(self, n_added):
         """Return it with so many more rows, of which fewer parts may be needed."""
-        n_came += self.n_came
-        parts = min(self.n_parts, n_parts(0, n_came))
-        return replace(self, n_came=n_came, n_parts=parts, held=self.held[:parts])
+        n_added += self.n_added
+        parts = min(self.n_parts, n_parts(0, n_added))
+        return replace(self, n_added=n_added, n_parts=parts, held=self.held[:parts])
 
     def _is_full(self, n_rows, n_bytes):
         return n_rows >= self.most_rows or n_bytes >= self.most_bytes
@@ -180,7 +182,9 @@ class Stream:
 
     def forget(self, samples, evaluate):
         """Return it without rows that came before; ImpossibleSums where there were none such."""
-        before = replace(self.flush(evaluate), n_gone=self.n_gone + len(samples))._remembered()
+        before = replace(
+            self.flush(evaluate), n_removed=self.n_removed + len(samples)
+        )._remembered()
         sums, gone = before.sums, evaluate(samples, self.n_parts)
         if sums is None:
             raise ImpossibleSums("there are no rows left to be forgotten")
@@ -193,8 +197,8 @@ class Stream:
     def merge(self, other, evaluate):
         """Return it with the rows of another stream, each as far as it is remembered there."""
         here, more = (each.flush(evaluate)._remembered() for each in (self, other))
-        parts, n_gone = min(self.n_parts, other.n_parts), self.n_gone + other.n_gone
-        here = replace(here, n_parts=parts, n_gone=n_gone)._counting(other.n_came)
+        parts, n_removed = min(self.n_parts, other.n_parts), self.n_removed + other.n_removed
+        here = replace(here, n_parts=parts, n_removed=n_removed)._counting(other.n_added)
         sample = here.sample and more.sample and here.sample.merge(more.sample)
         here = replace(here, sample=sample)
         return here if more.total is None else here._add(more.sums, sample)

@@ -12,7 +12,7 @@ from sklearn.base import is_regressor
 from ..engines.host import host_memory
 from ..layers import hidden_dtype
 from ..rows.tiling import parse_memory
-from .around import last_step
+from .wrappers import last_step
 
 # The part of the memory that decision values may take which wait.
 _WAITING = 1 / 4

@@ -70,7 +70,7 @@ def beside(work, ask):
 
 
 def assert_all_rows_counted(model):
-    assert model.solve()._learning.stream.total.n == N
+    assert model.solve()._incremental_state.stream.total.n == N
     np.testing.assert_allclose(model.readout_coef_, WHOLE.readout_coef_, rtol=1e-6, atol=1e-9)
 
 
@@ -131,7 +131,7 @@ def test_the_first_calls_may_come_together(run):
         list(
             threads.map(lambda part: model.partial_fit(X[part], Y[part]), [slice(0, STEP), *PARTS])
         )
-    assert model.solve()._learning.stream.total.n == N
+    assert model.solve()._incremental_state.stream.total.n == N
 
 
 @pytest.mark.parametrize("run", range(4))
@@ -191,7 +191,7 @@ def test_a_copy_is_of_a_state_that_existed(run, few_wait):
 
     for data in beside(learn, lambda: pickle.dumps(model)):
         found = pickle.loads(data).solve()
-        n = int(found._learning.stream.total.n)
+        n = int(found._incremental_state.stream.total.n)
         assert n % STEP == 0
         np.testing.assert_allclose(found.readout_coef_, learnt(n), atol=1e-8)
 
@@ -311,7 +311,7 @@ def test_a_child_that_is_forked_while_a_thread_learns():
         if child == 0:
             faulthandler.dump_traceback_later(30, exit=True)
             model.partial_fit(X[STEP:], Y[STEP:])
-            is_right = model.solve()._learning.stream.total.n == N
+            is_right = model.solve()._incremental_state.stream.total.n == N
             os._exit(0 if is_right else 1)
         assert os.waitpid(child, 0)[1] == 0
         merging.result(60)
@@ -346,7 +346,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         while len(interrupts) < 100:
-            seen = int(model._learning.stream.n_came)
+            seen = int(model._incremental_state.stream.n_added)
             assert seen in (n, n + STEP)
             n = seen
             try:
@@ -361,7 +361,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    n = int(model._learning.stream.n_came)
+    n = int(model._incremental_state.stream.n_added)
     with ThreadPoolExecutor(1) as other:
         other.submit(lambda: model.partial_fit(X[:STEP], Y[:STEP])).result(60)
-    assert model.solve()._learning.stream.total.n == n + STEP
+    assert model.solve()._incremental_state.stream.total.n == n + STEP

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..readouts.uncovered import score_uncovered
-from ..rows.fold import part_of, shares_of, side_by_side
 from ..rows.job import Job
+from ..rows.map_reduce import part_of, run_parallel, shares_of
 from ..rows.out import write
 from ..rows.streaming import Consumer, stream
 from .parts import Parts
@@ -17,7 +17,7 @@ _NOTHING = Consumer(None)
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class PredictionRun:
     """Clean rows that are to be answered, and what answers them."""
 
     parts: Parts  # of a fitted estimator
@@ -25,18 +25,22 @@ class Question:
     layer: Any  # as it meets the rows
     X: Any = None
 
-    def nothing(self, method):
+    def empty_output(self, method):
         """What a method says of no rows: the dtypes and shapes of its answers."""
         readout = self.parts.readout
         dtype = np.result_type(readout.intercept.dtype, self.layer.hidden_dtype)
-        return self.parts.task.says(method, np.empty((0, len(readout.coef)), dtype), readout)
+        return self.parts.task.format_output(
+            method, np.empty((0, len(readout.coef)), dtype), readout
+        )
 
     def answers(self, method, out=None, also=None):
         """What a method says, in new arrays or in `out`; for `also` see `scores`."""
         task, readout, answers = self.parts.task, self.parts.readout, Answers(len(self.X), out)
         if out is not None:
-            task.check_out(out, (len(self.X), *self.nothing(method).shape[1:]))
-        self.scores(lambda part, own: answers.take(part, task.says(method, own, readout)), also)
+            task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
+        self.scores(
+            lambda part, own: answers.take(part, task.format_output(method, own, readout)), also
+        )
         return answers.all
 
     def scores(self, consume, also=None):
@@ -49,7 +53,7 @@ class Question:
         def answer(job, share):
             return share.start + self._share(job, part_of(X, share), share, lock, consume, also)
 
-        found = side_by_side(self.job, shares_of(self.job.engine.team, len(X)), answer)
+        found = run_parallel(self.job, shares_of(self.job.engine.team, len(X)), answer)
         score_uncovered(
             self.job, self.layer, X, np.concatenate(found), self.parts.nearest_scores, consume
         )
@@ -57,7 +61,9 @@ class Question:
     def _share(self, job, X, share, lock, consume, also):
         """`scores` of a share of the rows; those of them that no unit covers, if they matter."""
         finds_uncovered = self.parts.nearest_scores is not None
-        readout = self.parts.readout.at_work(job.engine, self.layer.hidden_dtype, finds_uncovered)
+        readout = self.parts.readout.make_predictor(
+            job.engine, self.layer.hidden_dtype, finds_uncovered
+        )
         others = _NOTHING if also is None else also(job)
 
         def take(part, H):

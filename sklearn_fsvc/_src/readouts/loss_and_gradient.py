@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows.fold import Work, fold
+from ..rows.map_reduce import MapReduce, map_reduce
 from ..rows.streaming import Consumer, stream
 from .log_loss import LogLoss
 
 
-class Tallied(NamedTuple):
+class LossAndGradient(NamedTuple):
     """What all rows say of some readouts; arrays of the host.
 
     Attributes
@@ -30,21 +30,21 @@ class Tallied(NamedTuple):
     spreads: np.ndarray
 
 
-def tally(job, layer, samples, log_loss, points, rows=None):
-    """`Tallied` for readouts (n_points, n_units + 1, n_scores), intercepts in the last row."""
-    return fold(job, samples, _Tally(layer, log_loss, points), rows)
+def compute_losses(job, layer, samples, log_loss, points, rows=None):
+    """`LossAndGradient` of readouts (n_points, n_units + 1, n_scores), intercepts last."""
+    return map_reduce(job, samples, _Tally(layer, log_loss, points), rows)
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally(Work):
-    """`tally` as work for `fold`."""
+class _Tally(MapReduce):
+    """`compute_losses` as work for `map_reduce`."""
 
     layer: Any
     log_loss: LogLoss
     points: np.ndarray
 
     def __call__(self, job, samples, rows=None):
-        sums = Sums(job.engine.algebra, self.log_loss, self.points, self.layer.hidden_dtype)
+        sums = LossSums(job.engine.algebra, self.log_loss, self.points, self.layer.hidden_dtype)
 
         def take(part, H):
             part = part if rows is None else rows[part]
@@ -60,19 +60,19 @@ class _Tally(Work):
     def add(some, more):
         """Losses and gradients add up; rows follow one another."""
         spreads = np.concatenate([some.spreads, more.spreads], axis=1)
-        return Tallied(some.losses + more.losses, some.gradients + more.gradients, spreads)
+        return LossAndGradient(some.losses + more.losses, some.gradients + more.gradients, spreads)
 
 
-class Sums:
-    """What `tally` adds up over tiles of H, where they are."""
+class LossSums:
+    """What `compute_losses` adds up over tiles of H, where they are."""
 
     def __init__(self, algebra, log_loss, points, dtype):
         xp = algebra.xp
-        side_by_side = points.swapaxes(0, 1).reshape(points.shape[1], -1)
-        self._W = xp.asarray(side_by_side[:-1].astype(dtype))
-        self._b = xp.asarray(side_by_side[-1])
+        run_parallel = points.swapaxes(0, 1).reshape(points.shape[1], -1)
+        self._W = xp.asarray(run_parallel[:-1].astype(dtype))
+        self._b = xp.asarray(run_parallel[-1])
         self._algebra, self._log_loss, self._shape = algebra, log_loss, points.shape
-        self._losses, self._gradients = xp.zeros(len(points)), xp.zeros(side_by_side.shape)
+        self._losses, self._gradients = xp.zeros(len(points)), xp.zeros(run_parallel.shape)
         self._spreads = []
 
     def add(self, H, wanted, weight):
@@ -93,8 +93,10 @@ class Sums:
         self._spreads.append(self._algebra.to_host(spreads))
 
     def found(self):
-        """`Tallied`."""
+        """`LossAndGradient`."""
         n_points, *shape = self._shape
         gradients = self._algebra.to_host(self._gradients).reshape(shape[0], n_points, shape[1])
         losses = self._algebra.to_host(self._losses)
-        return Tallied(losses, gradients.swapaxes(0, 1), np.concatenate(self._spreads, axis=1))
+        return LossAndGradient(
+            losses, gradients.swapaxes(0, 1), np.concatenate(self._spreads, axis=1)
+        )

@@ -5,7 +5,7 @@ import pytest
 
 import naive
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.rows.narrow import keeps_distances, narrowed
+from sklearn_fsvc._src.rows.float32_safety import cast_if_safe, keeps_distances
 
 LAYERS = {
     "manhattan": lambda X: RBFLayer(X[:9], 3.0, "manhattan", "laplacian"),
@@ -35,7 +35,7 @@ def X(rng):
 def test_a_layer_is_in_float32_where_its_outputs_are_the_same(X, kind, change, does):
     X = change(X)
     layer = LAYERS[kind](X)
-    found = narrowed(layer, X)
+    found = cast_if_safe(layer, X)
     assert found.units.dtype == (np.float32 if does else np.float64)
     if does:
         few = naive.of_rows(found, X.astype(np.float32))
@@ -44,13 +44,13 @@ def test_a_layer_is_in_float32_where_its_outputs_are_the_same(X, kind, change, d
 
 @pytest.mark.parametrize("radius", [1e-3, 1e-30])
 def test_narrow_units_are_left_in_float64(X, radius):
-    assert narrowed(RBFLayer(X[:9], radius), X).units.dtype == np.float64
+    assert cast_if_safe(RBFLayer(X[:9], radius), X).units.dtype == np.float64
 
 
 def test_rows_in_other_dtypes_are_as_good_as_they_are(X):
     X = X.astype(np.float32)
     layer = RBFLayer(X[:9], 3.0)
-    assert narrowed(layer, X) is layer
+    assert cast_if_safe(layer, X) is layer
 
 
 @pytest.mark.parametrize(("change", "does"), ROWS.values(), ids=ROWS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..rows.hashes import row_hashes
-from .held_out import FEW, PARTS, folds_of, n_judges
+from .held_out import FEW, PARTS, folds_of, n_validation_units
 from .statistics import RidgeStatistics
 
 # Of sums, what rounding may leave of them once they are taken away.
@@ -28,7 +28,7 @@ def held_rows(samples, n):
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class CVStatistics:
     """Statistics of rows; they add up, subtract and fade together."""
 
     total: RidgeStatistics  # of all of them
@@ -36,22 +36,22 @@ class Sums:
     held: tuple[RidgeStatistics | None, ...] = ()
 
     def __add__(self, more):
-        return Sums(self.total + more.total, _each(_plus, self.held, more.held))
+        return CVStatistics(self.total + more.total, _each(_plus, self.held, more.held))
 
     def __sub__(self, gone):
-        return Sums(self.total - gone.total, _each(_minus, self.held, gone.held))
+        return CVStatistics(self.total - gone.total, _each(_minus, self.held, gone.held))
 
     def scaled(self, factor):
         """Return the sums with all weights multiplied by a factor."""
         held = tuple(part and part.scaled(factor) for part in self.held)
-        return Sums(self.total.scaled(factor), held)
+        return CVStatistics(self.total.scaled(factor), held)
 
     def folds(self):
         """What `search_penalty` asks for; none as long as there is nothing to be judged.
 
         That is, as long as all rows have the same y, or none is held out.
         """
-        total, n = self.total, n_judges(len(self.total.h))
+        total, n = self.total, n_validation_units(len(self.total.h))
         spread = total.yy - total.y**2 / total.n
         if not float((spread - ROUNDING * total.yy.max()).max()) > 0:
             return []

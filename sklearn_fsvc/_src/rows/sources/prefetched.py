@@ -5,7 +5,7 @@ import numpy as np
 from .base import Source
 
 
-class Anticipated(Source):
+class PrefetchedSource(Source):
     """Reads many of the rows that will be asked for next, which wait in `n_bytes` of memory.
 
     Rows that lie anywhere in a file cost a pass over it, be they few or many. In `order` they are

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..rows.fold import shares_of
+from ..rows.map_reduce import shares_of
 
 
 class _Centers:
@@ -37,7 +37,7 @@ class _Centers:
         return self._engine.prepare(self._rule.layer(self._engine.xp.ascontiguousarray(units)))
 
 
-class Living:
+class ActiveCandidates:
     """The living rows of one worker, of these ranks in the order of presentation, ascending.
 
     A window holds the first of them: ranks, rows as they are compared, and activities in all
@@ -51,18 +51,18 @@ class Living:
         self._centers = _Centers(self._engine, rule)
         self._window = self._next()
 
-    def propose(self, n):
+    def next_candidates(self, n):
         """Ranks, rows and activities of the first `n` living rows, fewer if there are no more."""
         while len(self._window[0]) < n and len(self._unread):
             pairs = zip(self._window, self._next(), strict=True)
             self._window = tuple(self._xp.concatenate(pair) for pair in pairs)
         return tuple(part[:n] for part in self._window)
 
-    def announce(self, centers, horizon):
+    def add_centers(self, centers, first_undecided):
         """These rows are centres, and all ranks below the horizon are settled."""
         self._centers.add(centers)
         ranks = self._window[0]  # ascending
-        n_settled = int(self._xp.searchsorted(ranks, self._xp.asarray([horizon]))[0])
+        n_settled = int(self._xp.searchsorted(ranks, self._xp.asarray([first_undecided]))[0])
         rest = tuple(part[n_settled:] for part in self._window)
         self._window = survivors(self._engine, self._rule, rest, [self._centers.prepare(centers)])
 
@@ -76,7 +76,7 @@ class Living:
 
 
 class LivingTeam:
-    """`Living` rows of which each engine has its share."""
+    """`ActiveCandidates` rows of which each engine has its share."""
 
     def __init__(self, shown, rule, block_rows):
         self._team, self._algebra = shown.engine.team, shown.engine.algebra
@@ -85,23 +85,23 @@ class LivingTeam:
             X, order = shown.X.part(share), shown.order
             own = replace(shown, engine=member, X=X, order=order - share.start)
             ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
-            return Living(own, rule, ranks, block_rows)
+            return ActiveCandidates(own, rule, ranks, block_rows)
 
         self._living = self._team.each(begin, shares_of(self._team, len(shown.X)))
 
-    def propose(self, n):
+    def next_candidates(self, n):
         """Ranks, rows and activities of the first `n` living rows, fewer if there are no more."""
         here, xp = self._algebra.here, self._algebra.xp
-        proposed = self._team.each(lambda _, living, stop: living.propose(n), self._living)
+        proposed = self._team.each(lambda _, living, stop: living.next_candidates(n), self._living)
         parts = [xp.concatenate(list(map(here, some))) for some in zip(*proposed, strict=True)]
         first = xp.argsort(parts[0])[:n]
         return tuple(part[first] for part in parts)
 
-    def announce(self, centers, horizon):
+    def add_centers(self, centers, first_undecided):
         """These rows are centres, and all ranks below the horizon are settled."""
 
         def tell(member, living, stop):
-            living.announce(member.algebra.here(centers), horizon)
+            living.add_centers(member.algebra.here(centers), first_undecided)
 
         self._team.each(tell, self._living)
 

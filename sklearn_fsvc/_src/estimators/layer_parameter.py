@@ -68,12 +68,12 @@ def given_weights(value, may_be_auto, n_features=None):
     return feature_weights(value, ways, n_features)
 
 
-def learns_weights(value, is_tried, dtype):
+def learns_weights(value, is_searched, dtype):
     """Whether feature weights are learned from rows of a dtype.
 
-    `is_tried` says whether what is "auto" is found by held-out error.
+    `is_searched` says whether what is "auto" is found by held-out error.
     """
-    is_auto = is_word(value, "auto") and is_tried and dtype.kind == "f"
+    is_auto = is_word(value, "auto") and is_searched and dtype.kind == "f"
     return is_auto or is_word(value, "learned")
 
 

@@ -15,10 +15,10 @@ from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.rows.job import Job
 from sklearn_fsvc._src.rows.samples import Samples
-from sklearn_fsvc._src.units.living import Living
+from sklearn_fsvc._src.units.active_candidates import ActiveCandidates
 from sklearn_fsvc._src.units.novelty import (
     NoveltyRule,
-    Presentation,
+    OrderedRows,
     novel_rows,
     rounds,
     selection_bytes,
@@ -64,7 +64,7 @@ class Storage:
 def in_shards(shown, rule, of_row, block_rows, n):
     """`novel_rows` by several workers, each with some of the rows."""
     shards = [np.flatnonzero(of_row == i) for i in range(of_row.max() + 1)]
-    workers = [Living(shown, rule, ranks, block_rows) for ranks in shards]
+    workers = [ActiveCandidates(shown, rule, ranks, block_rows) for ranks in shards]
     return np.concatenate(list(rounds(shown.engine, workers, rule, n)))
 
 
@@ -89,7 +89,7 @@ def test_no_size_order_or_number_of_workers_changes_a_centre(
     of_row = rng.integers(0, n_shards, n_rows)
     engine = get_engine("jit")
     engine.chunk_units = chunk
-    found = in_shards(Presentation(engine, X, order), rule, of_row, block_rows, n)
+    found = in_shards(OrderedRows(engine, X, order), rule, of_row, block_rows, n)
     np.testing.assert_array_equal(found, naive.novel_rows(X[order], radius, overlap))
 
 
@@ -108,7 +108,7 @@ def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed):
         engine = get_engine("jit")
         engine.chunk_units = chunk
         for n in (1, 5, 11, 40, 70):
-            shown = Presentation(engine, X, np.arange(70))
+            shown = OrderedRows(engine, X, np.arange(70))
             found = in_shards(shown, rule, np.arange(70) % 2, 20, n)
             np.testing.assert_array_equal(found, np.arange(40))
 
@@ -117,7 +117,7 @@ def test_shuffled_rows_need_few_of_the_pairs(rng):
     """Row by row, each row would meet all centres before it."""
     X, engine = rng.random((60_000, 4)).astype(np.float32), Counting()
     rule = NoveltyRule("manhattan", "triangular", 0.12, 1.0)
-    found, _ = novel_rows(Presentation(engine, X, rng.permutation(60_000)), rule)
+    found, _ = novel_rows(OrderedRows(engine, X, rng.permutation(60_000)), rule)
     row_by_row = np.searchsorted(found, np.arange(60_000)).sum()
     assert len(found) > 2000
     assert engine.pairs <= 0.6 * row_by_row
@@ -126,7 +126,7 @@ def test_shuffled_rows_need_few_of_the_pairs(rng):
 def test_a_round_takes_living_rows_only(rng):
     """Dead rows between them would make the rounds as many as the blocks."""
     X, rule = rng.random((6000, 4)), NoveltyRule("manhattan", "triangular", 0.15, 1.0)
-    worker = Living(Presentation(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
+    worker = ActiveCandidates(OrderedRows(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
     found = list(rounds(JIT, [worker], rule, 64))
     assert len(found) < 1.3 * len(np.concatenate(found)) / 64 < 6000 / 64 / 4
 
@@ -134,12 +134,12 @@ def test_a_round_takes_living_rows_only(rng):
 def test_rows_are_read_once_in_ascending_order_and_not_before_they_are_needed(rng):
     X = Storage(rng.random((3000, 4)))
     order = rng.permutation(3000)
-    shown = Presentation(JIT, X, order, block_rows=200)
+    shown = OrderedRows(JIT, X, order, block_rows=200)
     found, n_seen = novel_rows(shown, RULE, limit=100)
     assert sum(map(len, X.reads)) <= n_seen + 200 + 64
     X.reads.clear()
     found, _ = novel_rows(shown, RULE)
-    np.testing.assert_array_equal(found, novel_rows(Presentation(JIT, X[:], order), RULE)[0])
+    np.testing.assert_array_equal(found, novel_rows(OrderedRows(JIT, X[:], order), RULE)[0])
     assert len(X.reads) == 15 + 1
     np.testing.assert_array_equal(np.sort(np.concatenate(X.reads[:15])), np.arange(3000))
     typical_distance(shown, "manhattan")
@@ -167,7 +167,7 @@ def test_a_layer_is_read_in_ascending_order(rng, selection):
 def test_the_memory_that_a_pass_takes(rng, dtype, n_features, block_rows):
     """Beside the centres, each as a row, loaded, and its number."""
     X, order = rng.integers(0, 256, (5000, n_features)).astype(dtype), rng.permutation(5000)
-    shown = Presentation(JIT, X, order, block_rows=block_rows)
+    shown = OrderedRows(JIT, X, order, block_rows=block_rows)
     rule = NoveltyRule("manhattan", "triangular", 32.0 * n_features, 1.0)
     novel_rows(shown, rule)  # compiled before it is measured
     (found, _), most = peak(novel_rows, shown, rule)
@@ -178,7 +178,9 @@ def test_the_memory_that_a_pass_takes(rng, dtype, n_features, block_rows):
 
 def test_a_worker_is_gone_with_its_last_name(rng):
     """Its window lies in the memory that the next pass counts on: no circle may keep it."""
-    worker = Living(Presentation(JIT, rng.random((9, 2)), np.arange(9)), RULE, np.arange(9), 9)
+    worker = ActiveCandidates(
+        OrderedRows(JIT, rng.random((9, 2)), np.arange(9)), RULE, np.arange(9), 9
+    )
     gone = weakref.ref(worker)
     gc.disable()
     try:
