@@ -163,7 +163,8 @@ class SampledLOO:
         Y, weight, m = self.sample.mean, self.sample.rows.weight, whitened.n_units
         scores, of_folds = np.empty(Y.shape), np.empty(Y.shape)
         is_uncovered, is_lost = np.empty(len(Y), bool), np.empty(len(Y), bool)
-        for rows in self._folds:
+        for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
+            rows = np.concatenate(folds)
             Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
             least = np.empty(len(rows))
 
@@ -172,16 +173,31 @@ class SampledLOO:
                 Z[:, part], least[part] = whitened.rows(H, alpha)
 
             self._stream(job.reserving(Z.nbytes), take, m, rows)
-            by_all, hat = whitened.scores(Z, m), whitened.hat(Z)
-            remainder = 1 - hat.diagonal() * weight[rows]
-            scores[rows], is_lost[rows] = leave_out(
-                np, Y[rows], by_all, remainder, least, whitened.mean_y
-            )
-            root = np.sqrt(weight[rows])[:, None]
-            of_folds[rows] = leave_fold_out(
-                Y[rows], root * (Y[rows] - by_all), np.eye(len(rows)) - root * hat * root.T, root
-            )
+            ends = np.cumsum([len(fold) for fold in folds])
+            for fold, end in zip(folds, ends, strict=True):
+                part = slice(end - len(fold), end)
+                by_all, hat = whitened.scores(Z[:, part], m), whitened.hat(Z[:, part])
+                remainder = 1 - hat.diagonal() * weight[fold]
+                scores[fold], is_lost[fold] = leave_out(
+                    np, Y[fold], by_all, remainder, least[part], whitened.mean_y
+                )
+                root = np.sqrt(weight[fold])[:, None]
+                remainder = np.eye(len(fold)) - root * hat * root.T
+                of_folds[fold] = leave_fold_out(Y[fold], root * (Y[fold] - by_all), remainder, root)
         return LeftOut(scores, np.flatnonzero(is_uncovered), ~is_lost, of_folds)
+
+    def _groups_of_folds(self, row_bytes, limit):
+        """Lists of folds whose rows take a quarter of the memory, or of one fold.
+
+        Each stream of rows converts the factor to the dtype of H: few streams are faster.
+        """
+        groups = [[]]
+        for fold in self._folds:
+            n_rows = sum(map(len, groups[-1])) + len(fold)
+            if groups[-1] and n_rows * row_bytes > limit // 4:
+                groups.append([])
+            groups[-1].append(fold)
+        return groups
 
     def _stream(self, job, take, m, rows=None):
         consumer = Consumer(take, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=40 * m)
