@@ -51,9 +51,9 @@ def busy_process(code):
 
 def seconds(make, X, y):
     """Seconds of a fit, and of all processors together."""
-    start, make_predictor = time.perf_counter(), time.process_time()
+    start, cpu_start = time.perf_counter(), time.process_time()
     make().fit(X, y)
-    return time.perf_counter() - start, time.process_time() - make_predictor
+    return time.perf_counter() - start, time.process_time() - cpu_start
 
 
 def measure(names, sizes, numbers, repeats, code):
@@ -84,9 +84,9 @@ def main(args):
     names, cores = args.names.split(","), n_cores()
     found = measure(names, sizes, numbers, args.repeats, COUNT if args.loops else MULTIPLY)
     rows = []
-    for (name, n, number), (median, make_predictor) in found.items():
+    for (name, n, number), (median, cpu_time) in found.items():
         rows.append((f"{name}, {n} rows, beside {number}, s", median))
-        rows.append((f"{name}, {n} rows, beside {number}, s of all processors", make_predictor))
+        rows.append((f"{name}, {n} rows, beside {number}, s of all processors", cpu_time))
         if number and (name, n, 0) in found:
             most = MOST * (1 + number / cores) * found[name, n, 0][0]
             rows.append((f"{name}, {n} rows, beside {number}, of what it may take", median / most))

@@ -33,7 +33,7 @@ def xp(monkeypatch):
     return SimpleNamespace(
         empty=lambda size, dtype: np.empty(size, dtype).view(Array),
         cuda=SimpleNamespace(
-            RunningStatistics=lambda non_blocking: stream, Event=lambda: event,
+            Stream=lambda non_blocking: stream, Event=lambda: event,
             get_current_stream=lambda: stream,
         ),
     )  # fmt: skip

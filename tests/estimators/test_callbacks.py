@@ -128,14 +128,14 @@ def test_scores_of_a_fit(wine):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_nothing_stays(estimator, wine):
     """Of callbacks, in a fitted model's file; nor of a fit in any other attribute."""
-    plain, fit_task = clone(estimator).set_params(random_state=0), clone(estimator)
-    fit_task.set_params(random_state=0).set_callbacks(Recorder())
-    assert len(pickle.loads(pickle.dumps(fit_task))._skl_callbacks) == 1  # on its way to a worker
+    plain, observed = clone(estimator).set_params(random_state=0), clone(estimator)
+    observed.set_params(random_state=0).set_callbacks(Recorder())
+    assert len(pickle.loads(pickle.dumps(observed))._skl_callbacks) == 1  # on its way to a worker
     plain.fit(*wine)
-    fit_task.fit(*wine)
-    assert set(vars(fit_task)) - set(vars(plain)) == {"_skl_callbacks"}
-    assert set(vars(pickle.loads(pickle.dumps(fit_task)))) == set(vars(copy(plain)))
-    assert b"Recorder" not in pickle.dumps(fit_task)
+    observed.fit(*wine)
+    assert set(vars(observed)) - set(vars(plain)) == {"_skl_callbacks"}
+    assert set(vars(pickle.loads(pickle.dumps(observed)))) == set(vars(copy(plain)))
+    assert b"Recorder" not in pickle.dumps(observed)
 
 
 def test_an_error_ends_what_was_set_up(wine):

@@ -228,7 +228,7 @@ class CuPyAlgebra:
         array = array if is_whole else _contiguous(array)
         copied = cupy.empty_like(array)
         # In the default stream, a copy would wait for all that either device is to do.
-        stream = cupy.cuda.RunningStatistics(non_blocking=True)
+        stream = cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         copied.data.copy_from_device_async(array.data, array.nbytes, stream)
         stream.synchronize()  # the other one may be overwritten

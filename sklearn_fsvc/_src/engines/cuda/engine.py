@@ -55,7 +55,7 @@ class CudaEngine(Engine):
     packages = ("cupy-cuda13x", "cupy-cuda12x")
 
     def __init__(self, index=None):
-        self._open_prediction, self._active, self._kept = index, ExitStack(), {}
+        self._index, self._active, self._kept = index, ExitStack(), {}
 
     @classmethod
     def count(cls):
@@ -73,8 +73,8 @@ class CudaEngine(Engine):
 
     @property
     def index(self):
-        if self._open_prediction is not None:
-            return self._open_prediction
+        if self._index is not None:
+            return self._index
         worker = worker_number()
         return 0 if worker is None else worker % self.count()
 
@@ -111,7 +111,7 @@ class CudaEngine(Engine):
         return "\n".join(lines)
 
     def why_unavailable(self):
-        return why_unavailable(type(self), self._open_prediction)
+        return why_unavailable(type(self), self._index)
 
     def try_a_kernel(self):
         """Load one and launch it; None if it gives what it should, else a sentence."""
@@ -220,13 +220,13 @@ class CudaEngine(Engine):
         return transfer.EventStopwatch(self.xp)
 
     def novel(self, layer, X, activity, threshold):
-        return self._solve_if_stale([layer], X, activity, threshold)[0]
+        return self._settle([layer], X, activity, threshold)[0]
 
     def novel_in_each(self, layers, threshold):
         n_rows = sum(layer.n_units for layer in layers)
-        return self._solve_if_stale(layers, None, self.xp.zeros(n_rows), threshold)
+        return self._settle(layers, None, self.xp.zeros(n_rows), threshold)
 
-    def _solve_if_stale(self, layers, X, activity, threshold):
+    def _settle(self, layers, X, activity, threshold):
         """The rows that are kept of groups, each the units of a layer, by one launch."""
         sizes = [layer.n_units for layer in layers]
         K, end = self.xp.empty((sum(sizes), max(sizes)), layers[0].hidden_dtype), 0

@@ -102,7 +102,7 @@ class _WayIn:
     """Pinned buffers, and the stream on which what is in them travels."""
 
     def __init__(self, xp):
-        self._xp, self._copying = xp, xp.cuda.RunningStatistics(non_blocking=True)
+        self._xp, self._copying = xp, xp.cuda.Stream(non_blocking=True)
         self._slots = cycle([(_Pinned(), xp.cuda.Event()) for _ in range(2)])
 
     def send(self, block, array):
@@ -148,7 +148,7 @@ class PinnedSink(Sink):
     n_buffers = 4
 
     def __init__(self, xp, out):
-        self._copying = xp.cuda.RunningStatistics(non_blocking=True)
+        self._copying = xp.cuda.Stream(non_blocking=True)
         self._slots = deque(_Slot(xp, out) for _ in range(self.n_buffers))
 
     def buffer(self, part):
