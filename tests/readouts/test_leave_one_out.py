@@ -25,7 +25,7 @@ from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.readouts.dual import gather_rows
 from sklearn_fsvc._src.readouts.held_out import STEP
-from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO, search_loo_penalty
+from sklearn_fsvc._src.readouts.leave_one_out import LeftOut, SampledLOO, search_loo_penalty
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, rows_in
 from sklearn_fsvc._src.rows.job import Job
@@ -131,3 +131,19 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
         expected = naive.hidden(layer, sample.rows.X[own]) @ W.T + b
         found = loo.found[layer.n_units].fold_scores[own]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_few_known_scores_are_no_certainty():
+    """Of 60 rows three are known, and right; the others say nothing, whatever stands for them."""
+    X, y = rows_of(3)
+    clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
+    task, samples = clf._parts().task, Samples(X, ClassTargets(y, 3), None)
+    sample = draw(Job(get_engine("jit")), samples)
+    right = sample.mean + 0.01
+    is_known = np.arange(60) < 3
+    few = LeftOut(np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
+    every = LeftOut(right, np.empty(0, int), np.ones(60, bool))
+    at_hand = task.calibrated(every, sample)["temperature_"]
+    assert 2 * at_hand < task.calibrated(few, sample)["temperature_"] < 1
+    other = LeftOut(np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
+    assert task.calibrated(other, sample) == task.calibrated(few, sample)

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from ..columns import why_missing
 from ..parameters import is_word
+from ..readouts.sample import PRIOR_ROWS
 from ..rows.out import check_holds, check_out
 from ..rows.samples import Samples
 from .labels import Labels
@@ -176,7 +177,9 @@ class ClassTarget(TargetSpec):
     def calibrated(self, left_out, sample):
         scores = self.labels.scores_of(left_out.scores)
         sums = sample.rows.sums * left_out.is_known[:, None]
-        return {"temperature_": self.labels.temperatures_of(scores, sums, sample.prior_rows)}
+        # Few scores that are known may all be right by chance, as those of few rows may.
+        prior_rows = max(sample.prior_rows, PRIOR_ROWS * (1 - left_out.is_known.mean()))
+        return {"temperature_": self.labels.temperatures_of(scores, sums, prior_rows)}
 
     def uncalibrated(self):
         none = np.empty((0, sum(len(classes) for classes in self.labels.each)))

@@ -21,7 +21,7 @@ from .cv_statistics import ROUNDING
 # Different rows that are kept, and how many times as many where weights are very unequal.
 ROWS, _MORE = 512, 8
 # Rows that are expected beside a sample of which hardly any is left: see `Sample.prior_rows`.
-_PRIOR_ROWS = 30
+PRIOR_ROWS = 30
 # The part of the memory that they may take.
 _MEMORY = 1 / 16
 # Numbers that are hashed at a time, by all threads or by a GPU; rows, where they are sparse.
@@ -94,7 +94,7 @@ class Sample:
     @property
     def prior_rows(self):
         """How many rows to expect beside these: the more, the more are missing."""
-        return _PRIOR_ROWS * (1 - self.n_rows / self.most) if self.lacks_rows else 0.0
+        return PRIOR_ROWS * (1 - self.n_rows / self.most) if self.lacks_rows else 0.0
 
     def leading(self, n_rows):
         """The sample of so many rows that this one holds."""
