@@ -32,7 +32,7 @@ class Source(ABC):
     tile_rows : int
         Rows in a tile beyond which it is better to begin with the work.
     is_remote : bool
-        Whether work goes to where the rows are, by its own `fold`.
+        Whether work goes to where the rows are, by its own `map_reduce`.
     is_in_memory : bool
         Whether rows may be asked for in any order, and as often as one likes.
     """
