@@ -1,4 +1,4 @@
-"""StackedClassifier: several networks, weighted by what each says of rows without themselves."""
+"""StackedClassifier: several networks, weighted by their leave-one-out scores."""
 
 from ..estimators.classes import ClassTarget
 from ..estimators.classifier import ClassifierMethods

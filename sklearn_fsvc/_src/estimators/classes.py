@@ -42,7 +42,7 @@ class ClassTarget(TargetSpec):
         """What y is made of."""
         return Labels(self.found["classes_"], self.found["multilabel_"])
 
-    wants_scores = True
+    wants_scores = has_center_outputs = True
 
     def check(self):
         return None

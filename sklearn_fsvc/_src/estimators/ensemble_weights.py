@@ -22,9 +22,7 @@ _FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS = 400, 2, 10
 class EnsembleWeighting(Part, ABC):
     """How the scores of networks, for classification or regression, are combined."""
 
-    max_weight_samples: int = (
-        2**10
-    )  # rows by which weights are found, at most: a few numbers need no more
+    max_weight_samples: int = 2**10  # by which weights are found: few numbers need no more
     n_trained_on: int = 2**13  # the same where a final network is trained on them
     min_gain: float = 1.0  # standard errors by which a final network must lower the squared error
     attributes: ClassVar = (

@@ -140,9 +140,7 @@ class _Explainer:
         readout, engine = self._parts.readout, self._job.engine
         W, dtype = readout.coef, self._layer.hidden_dtype
         self._intercept = readout.intercept
-        self._readout = readout.make_predictor(
-            engine, dtype, self._parts.nearest_scores is not None
-        )
+        self._readout = readout.make_predictor(engine, dtype, self._parts.uses_nearest_unit)
         # In units of their own: coefficients of any size are multiplied in the dtype of H.
         self._unit = np.abs(W).max(axis=1).astype(np.float64)
         self._unit[self._unit == 0] = 1.0

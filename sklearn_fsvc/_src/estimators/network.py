@@ -44,7 +44,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         atomic_update(self, lambda model: model._fit_with_callbacks(X, y, sample_weight))
         return self
 
-    @with_callbacks  # within `atomic_update`, which would forget who is to be told
+    @with_callbacks  # `atomic_update` would drop the callback context
     def _fit_with_callbacks(self, X, y, sample_weight):
         parts = self._checked_parts()
         task = self._begin_fit(X, y, sample_weight)

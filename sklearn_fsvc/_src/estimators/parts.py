@@ -213,6 +213,7 @@ class TargetSpec(Part, ABC):
     """
 
     wants_scores: ClassVar[bool] = False
+    has_center_outputs: ClassVar[bool] = False  # whether `center_outputs` are any
 
     @property
     def wants_posterior(self) -> bool:
@@ -309,9 +310,9 @@ class TargetSpec(Part, ABC):
     def center_outputs(self, units: Units) -> Any:
         """Return the outputs (n_units, n_outputs) of a perfect readout for the units' own samples.
 
-        They serve samples that no unit covers; None where these get the intercept.
+        They serve samples that no unit covers.
         """
-        return None
+        raise NotImplementedError
 
     def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
         """Return fitted attributes made of the `LeftOut` scores of a `Sample`."""
@@ -373,6 +374,10 @@ class Readout(Part, ABC):
     def intercept(self) -> np.ndarray:
         return self.found["readout_intercept_"]
 
+    def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
+        """Return whether samples that no unit covers are scored by their nearest unit."""
+        return False
+
     def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
         """Return scores (n_units, n_scores) of samples that no unit covers, by their nearest unit.
 
@@ -428,6 +433,11 @@ class Parts:
         for part in (self.task, self.readout):
             found |= {} if part is None else part.found
         return found
+
+    @property
+    def uses_nearest_unit(self) -> bool:
+        """Return that of `Readout` for these units: far cheaper than the scores."""
+        return self.readout.uses_nearest_unit(self.units, self.task)
 
     @cached_property
     def nearest_scores(self) -> Any:

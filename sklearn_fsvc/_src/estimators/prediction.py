@@ -54,13 +54,14 @@ class PredictionRun:
             return share.start + self._share(job, part_of(X, share), share, lock, consume, also)
 
         found = run_parallel(self.job, shares_of(self.job.engine.team, len(X)), answer)
-        score_uncovered(
-            self.job, self.layer, X, np.concatenate(found), self.parts.nearest_scores, consume
-        )
+        uncovered = np.concatenate(found)
+        if len(uncovered):
+            nearest = self.parts.nearest_scores
+            score_uncovered(self.job, self.layer, X, uncovered, nearest, consume)
 
     def _share(self, job, X, share, lock, consume, also):
         """`scores` of a share of the rows; those of them that no unit covers, if they matter."""
-        finds_uncovered = self.parts.nearest_scores is not None
+        finds_uncovered = self.parts.uses_nearest_unit
         readout = self.parts.readout.make_predictor(
             job.engine, self.layer.hidden_dtype, finds_uncovered
         )

@@ -95,11 +95,13 @@ class Linear(Readout):
             found.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**found)
 
+    def uses_nearest_unit(self, units, task):
+        return _uses_nearest_unit(units, task)
+
     def nearest_scores(self, units, task):
-        outputs = _center_outputs(units, task)
-        if outputs is None:
+        if not self.uses_nearest_unit(units, task):
             return None
-        scores = task.labels.scores_of(outputs)
+        scores = task.labels.scores_of(task.center_outputs(units))
         return shrink_to_intercept(scores, self.intercept, self.found["alpha_"])
 
     def _solved(self, training, solution, **found):
@@ -282,6 +284,9 @@ class Softmax(Linear):
 class Untrained(Linear):
     """Each unit answers as the row that it stands on."""
 
+    def uses_nearest_unit(self, units, task):
+        return True
+
     def nearest_scores(self, units, task):
         """Return the targets of each unit's own sample: FSVC's rule, for units of any kernel."""
         return task.labels.scores_of(task.center_outputs(units))
@@ -346,12 +351,13 @@ def nearest_outputs(units, task, intercept, alpha):
 
     None where these get the intercept: in regression, and of units that reach everywhere.
     """
-    outputs = _center_outputs(units, task)
-    return None if outputs is None else shrink_to_intercept(outputs, intercept, alpha)
+    if not _uses_nearest_unit(units, task):
+        return None
+    return shrink_to_intercept(task.center_outputs(units), intercept, alpha)
 
 
-def _center_outputs(units, task):
-    return task.center_outputs(units) if units.rows is not None and units.layer.has_edge else None
+def _uses_nearest_unit(units, task):
+    return task.has_center_outputs and units.rows is not None and units.layer.has_edge
 
 
 def bits_that_gain(training):

@@ -132,7 +132,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         atomic_update(self, lambda model: model._fit(X, y, sample_weight))
         return self
 
-    @with_callbacks  # within `atomic_update`, which would forget who is to be told
+    @with_callbacks  # `atomic_update` would drop the callback context
     def _fit(self, X, y, sample_weight):
         parts = self._stacked_parts()
         parts.check()

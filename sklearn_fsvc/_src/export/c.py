@@ -104,7 +104,7 @@ class _Writer:
         self._name, self._network, self._layer, self._arrival = name, network, layer, arrival
         self._real = layer.hidden_dtype
         self._parts = parts_of(network)
-        self._finds_uncovered = self._parts.nearest_scores is not None
+        self._finds_uncovered = self._parts.uses_nearest_unit
         self._tables = []
         self._words = {
             "name": name, "guard": name.upper(), "version": __version__,

@@ -28,7 +28,7 @@ from .uncovered import score_uncovered
 # How many times its rounding 1 - leverage must be: then the error is known to a tenth.
 _MARGIN = 10
 # Samples that choose a penalty: on 26 datasets these choose as well as 4000 do.
-_JUDGES = 512
+_PENALTY_SAMPLES = 512
 
 
 def least_remainder(dtype, squared_norm, alpha):
@@ -120,12 +120,9 @@ class SampledLOO:
 
     def __init__(self, job, layer, sample, statistics=None, folds=None):
         self.job, self.layer, self.sample, self._statistics = job, layer, sample, statistics
-        self._folds = (
-            None
-            if folds is None
-            else [np.flatnonzero(folds == number) for number in np.unique(folds)]
-        )
-        self.found = {}
+        self._folds, self.found = None, {}
+        if folds is not None:
+            self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
 
     def take(self, whiten, half, alpha, sizes=()):
         """Find the scores; `RidgeStatistics` calls it ``also``."""
@@ -306,7 +303,7 @@ def search_loo_penalty(job, layer, sample, statistics, start):
     """
     if not statistics.may_be_copied:
         return start
-    sample = sample.leading(_JUDGES)
+    sample = sample.leading(_PENALTY_SAMPLES)
 
     def error_of(alpha):
         loo = SampledLOO(job, layer, sample, statistics)

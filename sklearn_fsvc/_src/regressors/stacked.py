@@ -1,4 +1,4 @@
-"""StackedRegressor: several networks, weighted by what each says of rows without themselves."""
+"""StackedRegressor: several networks, weighted by their leave-one-out scores."""
 
 from ..estimators.ensemble_weights import NumericWeighting
 from ..estimators.lazy import lazy_on_dask
@@ -27,7 +27,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         ``"map"``, ``TanhRegressor(2000, feature_weights="map")``, which has no part where X has
         more than 500 features.
     final_estimator : estimator, "auto" or None, default="auto"
-        One more network, which sees the predictions of the ensemble beside the features, as of
+        One more network, which gets the predictions of the ensemble as features, as of
         `StackedClassifier`; "auto" is ``TanhRegressor(2000)`` with the penalty of "tanh".
     random_state : int, RandomState or None, default=None
         Seed of the members, and of the rows by which weights are found. A member with a
