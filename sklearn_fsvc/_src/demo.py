@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from .classifiers import RBFClassifier, TanhClassifier
+from .classifiers.rbf import RBFClassifier
+from .classifiers.tanh import TanhClassifier
 from .engines import get_engine
 from .parameters import check_count
 from .readouts.statistics import RidgeStatistics

@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state, resample
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .categories import MOST_LEVELS, LevelEncoder
-from .classifiers import StackedClassifier
+from .classifiers.stacked import StackedClassifier
 from .columns import described, why_refused
 from .crosses import CrossEncoder
 from .parameters import check_choice
-from .regressors import StackedRegressor
+from .regressors.stacked import StackedRegressor
 
 # What is most accurate, by the word for it.
 BEST = {"classifier": StackedClassifier, "regressor": StackedRegressor}

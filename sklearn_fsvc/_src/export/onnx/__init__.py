@@ -12,10 +12,18 @@ except ImportError as error:
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ...classifiers import PatchClassifier, RBFClassifier, StackedClassifier, TanhClassifier
-from ...projectors import PatchProjector, RBFProjector, TanhProjector
-from ...regressors import PatchRegressor, RBFRegressor, StackedRegressor, TanhRegressor
-from ...search import HiddenSizeSearchCV
+from ...classifiers.patches import PatchClassifier
+from ...classifiers.rbf import RBFClassifier
+from ...classifiers.stacked import StackedClassifier
+from ...classifiers.tanh import TanhClassifier
+from ...projectors.patches import PatchProjector
+from ...projectors.rbf import RBFProjector
+from ...projectors.tanh import TanhProjector
+from ...regressors.patches import PatchRegressor
+from ...regressors.rbf import RBFRegressor
+from ...regressors.stacked import StackedRegressor
+from ...regressors.tanh import TanhRegressor
+from ...search.search_cv import HiddenSizeSearchCV
 from ...tables import TableTransformer
 from . import converters
 
