@@ -14,10 +14,9 @@ import numpy as np
 import _paper_2017 as paper
 from sklearn_fsvc._src.engines.host import HostStopwatch
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.extras import install
 from sklearn_fsvc._src.kernels import K
-from sklearn_fsvc._src.timing import medians
-from sklearn_fsvc._src.tuning import example
+from sklearn_fsvc._src.tuning import example, medians
+from sklearn_fsvc._src.utils.availability import install
 
 # Synapses of one call of the paper's loop: it runs on so many rows as these make.
 _LOOP = 4e7

@@ -17,7 +17,7 @@ from sklearn.datasets import make_classification
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, make_tabular_pipeline
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 FEATURES = 30
 PARTS = 0.95

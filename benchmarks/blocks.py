@@ -12,8 +12,7 @@ import numpy as np
 from _report import arguments, report
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.timing import medians
-from sklearn_fsvc._src.tuning import example
+from sklearn_fsvc._src.tuning import example, medians
 
 SIZE = 2048
 KINDS = (

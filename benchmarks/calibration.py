@@ -19,7 +19,7 @@ from sklearn.metrics import log_loss
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.classes import ClassTarget
+from sklearn_fsvc._src.targets.classes import ClassTarget
 
 NEW = 5000
 

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from _report import arguments, report
 from sklearn_fsvc import TanhClassifier, TanhProjector
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 CLASSES, FEATURES, WORKERS = 10, 64, 2
 STREAM_UNITS = 256

@@ -25,12 +25,12 @@ from sklearn.pipeline import make_pipeline
 
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
+from sklearn_fsvc._src.data.streaming import basic_layer
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.rows.streaming import basic_layer
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 N, M, FEATURES = 16_384, 8192, 784
 MNIST_UNITS = 4096

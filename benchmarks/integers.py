@@ -30,7 +30,7 @@ from sklearn_fsvc._src.engines.registry import get_engine, known_engines
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer, rounded
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 PRECISIONS = "float", 8, 15, "auto"
 UNITS = 2048, 4096, 8192

@@ -16,7 +16,7 @@ from sklearn_fsvc._src.engines import ENGINES, get_engine
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 N = M = 2048
 FEATURES = 784

@@ -17,9 +17,9 @@ import numpy as np
 
 from _report import arguments, report
 from sklearn_fsvc import RBFRegressor, TanhClassifier, TanhProjector
+from sklearn_fsvc._src.data import streaming
 from sklearn_fsvc._src.engines import blas, jit
 from sklearn_fsvc._src.readouts import dual, linear, ridge
-from sklearn_fsvc._src.rows import streaming
 
 LOOKS = (
     (jit, "may_overflow"), (jit, "mend"), (blas, "may_overflow"), (blas, "mend"),

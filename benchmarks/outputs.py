@@ -12,7 +12,7 @@ import numpy as np
 from _report import arguments, report
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.demo import load_images
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 ROWS = 2000  # of the fits from which the radius and the scale are taken
 

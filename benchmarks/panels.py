@@ -23,7 +23,7 @@ from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 FEATURES = 64
 CLASSES = 10

@@ -19,8 +19,8 @@ from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.patches import evaluator_of, parts
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.tuning import medians
 from sklearn_fsvc.images import augmented
 
 # Images whose features are timed, and that torch has on their way at a time.

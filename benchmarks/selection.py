@@ -15,10 +15,20 @@ from _data import read_letter
 from _report import arguments, report
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
+from sklearn_fsvc._src.hidden_layers.novelty import (
+    NoveltyRule,
+    OrderedRows,
+    min_centers,
+    novel_rows,
+)
+from sklearn_fsvc._src.hidden_layers.radius import (
+    GROWTH,
+    GROWTH_BY_GROUP,
+    search_radius,
+    typical_distance,
+)
 from sklearn_fsvc._src.kernels import TRIANGULAR
-from sklearn_fsvc._src.timing import medians
-from sklearn_fsvc._src.units.novelty import NoveltyRule, OrderedRows, min_centers, novel_rows
-from sklearn_fsvc._src.units.radius import GROWTH, GROWTH_BY_GROUP, search_radius, typical_distance
+from sklearn_fsvc._src.tuning import medians
 
 CENTERS = 4096
 # Rows of a block, where each row meets all centres before it, and centres that it meets at a time.

@@ -12,7 +12,7 @@ import onnxruntime
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 from sklearn_fsvc.export.onnx import to_onnx
 
 ROWS, CLASSES = 4096, 10

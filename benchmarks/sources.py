@@ -22,7 +22,7 @@ import zarr
 
 from _report import CLOCKS, arguments, report
 from sklearn_fsvc import TanhClassifier, TanhProjector
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 FEATURES, CHUNK = 64, 16_384
 # Bytes beside `max_memory`: labels, their codes, and what Python itself allocates.

@@ -16,7 +16,7 @@ from _report import CLOCKS, arguments, report
 from sklearn_fsvc import TanhClassifier
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.layers import TanhLayer
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 FEATURES = 20_000
 # The part of the numbers that are no zeros -> rows of a tile.

@@ -18,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from _report import arguments, report
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.demo import load_images
-from sklearn_fsvc._src.timing import medians
+from sklearn_fsvc._src.tuning import medians
 
 DIGITS = range(10)
 CALLS = 1000

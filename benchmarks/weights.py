@@ -25,10 +25,10 @@ from _report import arguments, report
 from _tabular_data import find_tables, read_table, splits
 from sklearn_fsvc import TanhClassifier, TanhRegressor, make_tabular_pipeline
 from sklearn_fsvc._src.demo import load_images
-from sklearn_fsvc._src.estimators import tanh
-from sklearn_fsvc._src.timing import medians
-from sklearn_fsvc._src.units.tanh import WEIGHTS
-from sklearn_fsvc._src.units.weights import scale as weights_scale
+from sklearn_fsvc._src.hidden_layers import scale as weights_scale
+from sklearn_fsvc._src.hidden_layers import tanh
+from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
+from sklearn_fsvc._src.tuning import medians
 
 REACHES = (0, 1, 1.7, 2, 2.5, 3, 3.5)
 SIZES = (256, 512, 1024, 2048, 4096)

@@ -5,19 +5,12 @@ Public is what `__all__` names, here and in `engines`, `kernels`, `parts`, `imag
 version.
 """
 
-from ._src.classifiers.patches import PatchClassifier
-from ._src.classifiers.rbf import RBFClassifier
-from ._src.classifiers.stacked import StackedClassifier
-from ._src.classifiers.tanh import TanhClassifier
-from ._src.pipelines import make_tabular_pipeline
-from ._src.projectors.patches import PatchProjector
-from ._src.projectors.rbf import RBFProjector
-from ._src.projectors.tanh import TanhProjector
-from ._src.regressors.patches import PatchRegressor
-from ._src.regressors.rbf import RBFRegressor
-from ._src.regressors.stacked import StackedRegressor
-from ._src.regressors.tanh import TanhRegressor
+from ._src.estimators.patches import PatchClassifier, PatchProjector, PatchRegressor
+from ._src.estimators.rbf import RBFClassifier, RBFProjector, RBFRegressor
+from ._src.estimators.tanh import TanhClassifier, TanhProjector, TanhRegressor
 from ._src.search.search_cv import HiddenSizeSearchCV
+from ._src.stacking.estimators import StackedClassifier, StackedRegressor
+from ._src.tabular.pipelines import make_tabular_pipeline
 from ._src.version import __version__ as __version__
 
 __all__ = [

@@ -4,10 +4,10 @@ import argparse
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+from ._src.data.tiling import format_bytes
 from ._src.engines import CPU, accelerator, get_engine, known_engines, profiles
-from ._src.engines.memory import host_memory
+from ._src.engines.host import host_memory
 from ._src.engines.threads import n_threads
-from ._src.rows.tiling import format_bytes
 from ._src.version import __version__
 
 # For each kind of layer and each repeat, on two cores of a laptop or on a GPU.
@@ -103,7 +103,7 @@ def _profile_of(device):
 
 def export(args):
     """Write a saved model as a C header, for programs without Python."""
-    from ._src.export.command import export as write
+    from ._src.export.skops import export as write
 
     write(args.model, args.c, args.name)
 

@@ -3,7 +3,7 @@
 The pictures need matplotlib, which is imported when something is drawn.
 """
 
-from ._src.estimators.explaining import Explanation
+from ._src.estimators.explanation import Explanation
 from ._src.inspection import ExplanationDisplay, FeatureWeightsDisplay, HiddenSizeDisplay
 
 __all__ = ["Explanation", "ExplanationDisplay", "FeatureWeightsDisplay", "HiddenSizeDisplay"]

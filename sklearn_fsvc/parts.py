@@ -3,22 +3,14 @@
 How to add units or a readout: CONTRIBUTING.md.
 """
 
-from ._src.estimators.classes import ClassTarget
 from ._src.estimators.classifier import NetworkClassifier
-from ._src.estimators.numbers import NumericTarget
-from ._src.estimators.parts import (
-    Part,
-    Parts,
-    Readout,
-    ReadoutTraining,
-    Sharing,
-    TargetSpec,
-    Units,
-)
 from ._src.estimators.readouts import Linear, Ridge
 from ._src.estimators.regressor import NetworkRegressor
 from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
+from ._src.parts import Part, Parts, Readout, ReadoutTraining, Sharing, TargetSpec, Units
+from ._src.targets.classes import ClassTarget
+from ._src.targets.numeric import NumericTarget
 
 __all__ = [
     "ClassTarget",

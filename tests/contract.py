@@ -7,10 +7,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import naive
+from sklearn_fsvc._src.data.streaming import is_row_exact
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.rows.streaming import is_row_exact
 from sklearn_fsvc.kernels import Affine, Function, Kernel
 
 # Published tolerances of H between any two engines, relative to the largest value of H.

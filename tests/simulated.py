@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from sklearn_fsvc._src.engines.cuda import CudaEngine, programs
+from sklearn_fsvc._src.engines.cuda import CudaEngine, launch
 from sklearn_fsvc._src.engines.kernels.cuda import build
 from sklearn_fsvc._src.engines.kernels.cuda.manhattan import Tile
 from sklearn_fsvc.engines import HostEngine
@@ -49,7 +49,7 @@ class SimulatedCuda(CudaEngine):
         return True
 
     def launch(self, kernel, grid, block, *args):
-        types = programs.typed(args)[1]
+        types = launch.typed(args)[1]
         if kernel.module.startswith(build.__package__):
             assert (_but_tile(kernel), types) in TRAVEL, (kernel.name, types)
         kernel.code[grid, block](*args)

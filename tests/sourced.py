@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.rows.sources import InMemory
+from sklearn_fsvc._src.data.sources import InMemory
 
 CHUNK = 37
 

@@ -4,9 +4,9 @@ import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
-from sklearn_fsvc._src import extras
+from sklearn_fsvc._src.utils import availability
 
-PACKAGE = Path(extras.__file__).parent
+PACKAGE = Path(availability.__file__).parents[1]
 
 
 def test_packages_of_one_extra_are_named(monkeypatch):
@@ -18,18 +18,18 @@ def test_packages_of_one_extra_are_named(monkeypatch):
         "cupy-cuda12x; extra == 'cuda12'",
         "mkl>=2024; sys_platform != 'darwin' and extra == 'mkl'",
     ]
-    monkeypatch.setattr(extras, "requires", lambda name: listed)
+    monkeypatch.setattr(availability, "requires", lambda name: listed)
     expected = "pip install 'cupy-cuda13x[ctk]>=14' 'numba-cuda-mlir[cu13]>=0.6'"
-    assert extras.install("cuda13") == expected
-    assert extras.install("mkl") == "pip install 'mkl>=2024'"
+    assert availability.install("cuda13") == expected
+    assert availability.install("mkl") == "pip install 'mkl>=2024'"
 
 
 def test_a_package_that_is_not_installed_is_a_folder(monkeypatch):
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(extras, "requires", missing)
-    assert extras.install("mkl") == "pip install '.[mkl]'"
+    monkeypatch.setattr(availability, "requires", missing)
+    assert availability.install("mkl") == "pip install '.[mkl]'"
 
 
 def test_nobody_is_sent_to_an_index():

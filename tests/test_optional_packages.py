@@ -94,7 +94,7 @@ PROGRAMS = {
     "skops": (
         ["skops"],
         "from sklearn_fsvc.export.skops import TRUSTED\n"
-        "from sklearn_fsvc._src.export.command import export\n"
+        "from sklearn_fsvc._src.export.skops import export\n"
         "import pathlib, tempfile\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    file = pathlib.Path(folder, 'model.skops')\n"

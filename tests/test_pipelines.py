@@ -27,7 +27,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.pipelines import MidrankTransformer
+from sklearn_fsvc._src.tabular.pipelines import MidrankTransformer
 
 normal = NormalDist().inv_cdf
 

@@ -9,8 +9,8 @@ import naive
 from sklearn_fsvc._src import tuning
 from sklearn_fsvc._src.engines import profiles
 from sklearn_fsvc._src.engines.jit import JitEngine
-from sklearn_fsvc._src.extras import install
 from sklearn_fsvc._src.tuning import KINDS, ROUNDED, example
+from sklearn_fsvc._src.utils.availability import install
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.tuning import tune
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.user_warnings import warn
+from sklearn_fsvc._src.utils.user_warnings import warn
 
 X = np.repeat(np.random.default_rng(0).random((30, 4)), 4, axis=0)
 Y = np.arange(120) % 3

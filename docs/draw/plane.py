@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
-from sklearn_fsvc._src.inspection.canvas import BLUE, VERMILION
+from sklearn_fsvc._src.inspection.displays import BLUE, VERMILION
 
 COLOURS = ListedColormap([BLUE, VERMILION])
 DIAMOND = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])

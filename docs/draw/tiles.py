@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from page import WIDTH
 
-from sklearn_fsvc._src.inspection.canvas import BLUE, ORANGE, VERMILION
+from sklearn_fsvc._src.inspection.displays import BLUE, ORANGE, VERMILION
 
 PALE = "0.92"
 N_TILES, TILE = 7, 2  # of which one is under way

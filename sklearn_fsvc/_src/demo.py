@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from .classifiers.rbf import RBFClassifier
-from .classifiers.tanh import TanhClassifier
+from .data.tiling import check_fits, parse_memory
 from .engines import get_engine
-from .parameters import check_count
+from .estimators.rbf import RBFClassifier
+from .estimators.tanh import TanhClassifier
 from .readouts.statistics import RidgeStatistics
-from .rows.tiling import check_fits, parse_memory
+from .utils.parameters import check_count
 
 PICTURE = "digits.png"
 

@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_consistent_length
 
-from .parameters import check_flag, check_whole_numbers
+from .utils.parameters import check_flag, check_whole_numbers
 
 # Numbers in a chunk of images.
 _CHUNK = 2**22

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .formulas import EXP, IDENTITY, Affine, Function, finite, powered_exp, raise_to
-from .parameters import check_choice, check_positive
+from .utils.parameters import check_choice, check_positive
 
 # Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
 # triangle and the Gaussian of the same radius have equal area (Dogaru & Dogaru 2017).

@@ -23,7 +23,7 @@ import numpy as np
 from .formulas import IDENTITY, TANH, Affine, Steps, looked_up, raise_to
 from .images import PatchGrid
 from .kernels import DISTANCE, METRICS, Kernel, kernel_of
-from .parameters import check_choice
+from .utils.parameters import check_choice
 
 # Distances of bytes whose outputs are kept as a table, at most (16,448 features), and how many are
 # computed at a time.

@@ -1,12 +1,8 @@
-"""The optimiser of basic layers: what is fastest here is measured, kept and used.
-
-For a device and a kind of layer, Dogaru & Dogaru (2017) look for the size M, the asymmetry
-As and the block with the least synaptic time, t_syn = t / (N m n), where N = M As rows meet
-m = M / As units of n features. `tune` does so for every knob of an engine, one after the
-other, and writes the profile that engines read as they are entered.
-"""
+"""Measurement of engine settings."""
 
 import math
+import statistics
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +12,63 @@ from numbers import Integral
 import numpy as np
 
 from .engines import get_engine, profiles
+from .engines.host import HostStopwatch
 from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
 from .layers import RBFLayer, TanhLayer, rounded
-from .parameters import check_count
 from .readouts.statistics import RidgeStatistics
-from .timing import rounds
+from .utils.parameters import check_count
+
+# Side by side in one process: each function in turn, again and again, and medians.
+
+
+def medians(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
+    """Median seconds, by name, that a call of each of the functions takes: see `rounds`."""
+    times = rounds(functions, repeats, seconds, stopwatch, calls)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def rounds(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
+    """Seconds that a call of each of the functions takes, round by round.
+
+    All are called once to warm up; then in turn, so that a machine that slows down slows
+    all of them.
+
+    Parameters
+    ----------
+    functions : dict of str to callable
+    repeats : int
+        Measurements of each, fewer where `seconds` are used up before.
+    stopwatch : callable
+        Makes an ``engines.base.Stopwatch``; that of an engine knows when its work is done.
+    calls : int
+        Calls that are measured as one. On a GPU one is launched while another runs.
+
+    Returns
+    -------
+    dict of str to list of float
+    """
+    for function in functions.values():
+        function()
+    times = {name: [] for name in functions}
+    start = time.perf_counter()
+    for _ in range(repeats):
+        for name, function in functions.items():
+            watch = stopwatch()
+            for _ in range(calls):
+                function()
+            watch.lap(name)
+            times[name].append(watch.totals()[name] / calls)
+        if time.perf_counter() - start > seconds:
+            break
+    return times
+
+
+# The optimiser of basic layers: what is fastest here is measured, kept and used.
+#
+# For a device and a kind of layer, Dogaru & Dogaru (2017) look for the size M, the asymmetry
+# As and the block with the least synaptic time, t_syn = t / (N m n), where N = M As rows meet
+# m = M / As units of n features. `tune` does so for every knob of an engine, one after the
+# other, and writes the profile that engines read as they are entered.
 
 # A value must be better than the one before by this factor, in this part of the rounds: what
 # is less, or wins now and then, is the machine's noise.

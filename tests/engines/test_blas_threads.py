@@ -12,23 +12,22 @@ from threadpoolctl import threadpool_limits
 
 from allocated import peak
 from sklearn_fsvc import PatchRegressor, RBFClassifier, TanhRegressor
-from sklearn_fsvc._src.engines import algebra, blas, blas_threads, lapack
+from sklearn_fsvc._src.engines import algebra, blas, lapack, threads
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.engines.blas_threads import at_most
-from sklearn_fsvc._src.units.patches import fit
-from sklearn_fsvc._src.units.weights import random_weights
+from sklearn_fsvc._src.engines.threads import at_most
+from sklearn_fsvc._src.hidden_layers import patches, random_weights
 
 
-def threads():
+def counts():
     """Of each BLAS of the process."""
-    return {get() for get, _ in blas_threads._libraries()}
+    return {get() for get, _ in threads._libraries()}
 
 
 @pytest.fixture
 def allowed():
     """Three threads for each BLAS, whatever the machine and the tests beside this one."""
     with threadpool_limits(3, "blas"):
-        if threads() != {3}:
+        if counts() != {3}:
             pytest.skip("a BLAS here cannot be told how many threads it takes")
         yield 3
 
@@ -39,7 +38,7 @@ def calls(monkeypatch):
     found, routine = [], lapack._routine
 
     def recorded(name):
-        found.append((threads(), threading.get_ident()))
+        found.append((counts(), threading.get_ident()))
         return routine(name)
 
     monkeypatch.setattr(lapack, "_routine", recorded)
@@ -56,25 +55,25 @@ def small_parts(monkeypatch):
 
 def test_threads_are_as_before_when_all_have_left(allowed):
     with at_most(2) as outer:
-        assert (outer.allowed, threads()) == (3, {2})
+        assert (outer.allowed, counts()) == (3, {2})
         with at_most(1) as inner:
-            assert (inner.allowed, threads()) == (3, {1})
-        assert threads() == {2}
-    assert threads() == {3}
+            assert (inner.allowed, counts()) == (3, {1})
+        assert counts() == {2}
+    assert counts() == {3}
 
 
 def test_who_leaves_first_does_not_take_the_limit_away(allowed):
     first, second = at_most(1), at_most(1)
     first.__enter__(), second.__enter__()
     first.__exit__()
-    assert threads() == {1}
+    assert counts() == {1}
     second.__exit__()
-    assert threads() == {3}
+    assert counts() == {3}
 
 
 def test_more_are_not_taken_than_were_allowed(allowed):
     with at_most(8) as kept:
-        assert (kept.allowed, threads()) == (3, {3})
+        assert (kept.allowed, counts()) == (3, {3})
 
 
 def test_the_limit_holds_whichever_thread_asks(allowed):
@@ -83,7 +82,7 @@ def test_the_limit_holds_whichever_thread_asks(allowed):
 
     def ask():
         with at_most(1):
-            found.append(threads())
+            found.append(counts())
 
     with at_most(2):
         pass
@@ -91,7 +90,7 @@ def test_the_limit_holds_whichever_thread_asks(allowed):
     thread.start()
     thread.join()
     assert found == [{1}]
-    assert threads() == {3}
+    assert counts() == {3}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -107,13 +106,13 @@ def test_a_child_process_has_what_was_allowed():
     code = (
         "import os, sys\n"
         "from threadpoolctl import threadpool_limits\n"
-        "from sklearn_fsvc._src.engines import blas_threads\n"
+        "from sklearn_fsvc._src.engines import threads\n"
         "threadpool_limits(3, 'blas')\n"
-        "with blas_threads.at_most(1):\n"
+        "with threads.at_most(1):\n"
         "    child = os.fork()\n"
         "    if not child:\n"
-        "        numbers = {get() for get, _ in blas_threads._libraries()}\n"
-        "        with blas_threads.at_most(1):\n"
+        "        numbers = {get() for get, _ in threads._libraries()}\n"
+        "        with threads.at_most(1):\n"
         "            pass\n"
         "        os._exit(numbers != {3})\n"
         "    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
@@ -130,14 +129,14 @@ def test_each_call_has_one_thread(allowed, calls, small_parts, rng, estimator):
     # Eigenvectors alone may have more.
     assert calls
     assert all(numbers == {1} for numbers, _ in calls)
-    assert threads() == {3}
+    assert counts() == {3}
 
 
 def test_products_of_numpy_have_one_thread(allowed, monkeypatch, rng):
     found, matmul = [], np.matmul
 
     def recorded(*args, **how):
-        found.append(threads())
+        found.append(counts())
         return matmul(*args, **how)
 
     monkeypatch.setattr(blas.np, "matmul", recorded)
@@ -170,7 +169,7 @@ def test_few_rows_are_multiplied_in_parts_that_no_library_shares(monkeypatch, ca
     ("module", "name", "estimator"),
     [
         (random_weights.linalg, "qr", TanhRegressor(20, weights="orthogonal", alpha=1)),
-        (fit, "eigh", PatchRegressor(9, image_shape=(6, 6), patch_size=3, alpha=1)),
+        (patches, "eigh", PatchRegressor(9, image_shape=(6, 6), patch_size=3, alpha=1)),
         (np, "sign", RBFClassifier(20, alpha=1, device="blas")),
     ],
 )
@@ -178,7 +177,7 @@ def test_what_scipy_and_numpy_do_has_one_thread(allowed, monkeypatch, rng, modul
     found, function = [], getattr(module, name)
 
     def recorded(*args, **how):
-        found.append(threads())
+        found.append(counts())
         return function(*args, **how)
 
     monkeypatch.setattr(module, name, recorded)

@@ -20,18 +20,18 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
 from sklearn_fsvc._src.engines.cuda.integers import round_columns
 from sklearn_fsvc._src.engines.integers import MOST_ROWS
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.layers import rounded as rounded_layer
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0)]

@@ -9,7 +9,7 @@ import pytest
 
 from sklearn_fsvc._src.engines.cuda import CudaEngine, availability
 from sklearn_fsvc._src.engines.kernels.ptx import NoCompiler
-from sklearn_fsvc._src.extras import install
+from sklearn_fsvc._src.utils.availability import install
 from sklearn_fsvc.engines import get_engine
 
 

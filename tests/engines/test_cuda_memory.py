@@ -7,9 +7,9 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
+from sklearn_fsvc._src.data.sources import InMemory
 from sklearn_fsvc._src.engines.cuda import CudaEngine, transfer
-from sklearn_fsvc._src.engines.pool import submit
-from sklearn_fsvc._src.rows.sources import InMemory
+from sklearn_fsvc._src.engines.threads import submit
 from sklearn_fsvc.engines import get_engine
 
 MIB = 2**20

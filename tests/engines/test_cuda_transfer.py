@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc._src.engines.cuda import transfer
-from sklearn_fsvc._src.engines.pool import submit
+from sklearn_fsvc._src.engines.threads import submit
 
 
 class Array(np.ndarray):

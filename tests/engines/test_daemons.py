@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.daemons import Daemons
+from sklearn_fsvc._src.engines.threads import Daemons
 
 # Long enough for a machine that is busy; what hangs, hangs for ever.
 PATIENCE = 120
@@ -19,7 +19,7 @@ START = """
 import os, random, signal, sys, threading, time
 import numpy as np
 from sklearn_fsvc import RBFProjector, TanhProjector, TanhClassifier
-from sklearn_fsvc._src.engines import blas, pool
+from sklearn_fsvc._src.engines import blas, threads
 
 blas.n_threads = lambda: 2
 X = np.random.default_rng(0).random((3000, 40), dtype=np.float32)
@@ -34,7 +34,7 @@ def interrupted(thread):
         raise KeyboardInterrupt
 
 projector = TanhProjector(600, random_state=0, device="blas").fit(X)
-pool._pool.cache_clear()  # threads are started anew
+threads._pool.cache_clear()  # threads are started anew
 threading.Thread.start = interrupted
 try:
     projector.transform(X)
@@ -57,7 +57,7 @@ began = time.perf_counter()
 longest = time.perf_counter() - began
 while n < {INTERRUPTS}:
     try:
-        pool._pool.cache_clear()
+        threads._pool.cache_clear()
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, longest))
         end = time.perf_counter() + 1
         while time.perf_counter() < end:  # what a destructor hears goes no further

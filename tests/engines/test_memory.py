@@ -2,8 +2,8 @@
 
 import pytest
 
-from sklearn_fsvc._src.engines import memory
-from sklearn_fsvc._src.engines.memory import host_memory
+from sklearn_fsvc._src.engines import host
+from sklearn_fsvc._src.engines.host import host_memory
 
 GIB = 2**30
 
@@ -13,7 +13,7 @@ def machine(tmp_path, monkeypatch):
     """8 GiB, 6 of them free; a function that writes the files of a control group."""
     monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2 * 2**20}.get)
     for name in ("meminfo", "own_groups", "groups"):
-        monkeypatch.setattr(memory, f"_{name.upper()}", tmp_path / name)
+        monkeypatch.setattr(host, f"_{name.upper()}", tmp_path / name)
     (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:   {6 * 2**20} kB\n")
 
     def write(lines, **groups):
@@ -24,9 +24,9 @@ def machine(tmp_path, monkeypatch):
             for name, text in files.items():
                 (folder / name).write_text(f"{text}\n")
 
-    memory._limits.cache_clear()
+    host._limits.cache_clear()
     yield write
-    memory._limits.cache_clear()
+    host._limits.cache_clear()
 
 
 def second(limit, used, files=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc._src.engines.packing import _MOST, _SMALL, _fingerprint, _kept, _large
+from sklearn_fsvc._src.engines.integers import _MOST, _SMALL, _fingerprint, _kept, _large
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.engines import get_engine
 

@@ -8,11 +8,11 @@ import pytest
 
 import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.streaming import stream_into
 from sklearn_fsvc._src.engines.patches import PatchEvaluator, normalise, parts, pieces
 from sklearn_fsvc._src.images import PatchGrid
 from sklearn_fsvc._src.layers import RESPONSES, PatchLayer
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.streaming import stream_into
 from sklearn_fsvc.parts import LinearLayer
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sklearn_fsvc._src.engines import profiles
-from sklearn_fsvc._src.extras import install
+from sklearn_fsvc._src.utils.availability import install
 
 IDENTITY = {
     "engine": "jit", "device": "Some(R) CPU @ 2.0 GHz", "cores": "4", "compiler": "numba 1",

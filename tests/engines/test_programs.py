@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.engines.cuda import programs
+from sklearn_fsvc._src.engines.cuda import launch
 from sklearn_fsvc._src.engines.kernels.cuda import manhattan, novelty
 
 
@@ -21,9 +21,9 @@ def test_kernels_are_told_apart_by_what_makes_them():
 
 
 def test_types_are_those_of_the_arguments():
-    assert programs.typed((3, True, np.float32(1), np.int32(1)))[1] == ("<i8", "<i4", "<f4", "<i4")
+    assert launch.typed((3, True, np.float32(1), np.int32(1)))[1] == ("<i8", "<i4", "<f4", "<i4")
     X = np.zeros((4, 6), np.float32)
-    assert programs._type_of(X) == "<f4[2C]" != programs._type_of(X[:, ::2])
+    assert launch._type_of(X) == "<f4[2C]" != launch._type_of(X[:, ::2])
 
 
 FIT = """

@@ -6,11 +6,11 @@ from importlib.metadata import PackageNotFoundError
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.engines.cuda import programs
+from sklearn_fsvc._src.engines.cuda import launch
 from sklearn_fsvc._src.engines.kernels import ptx
 from sklearn_fsvc._src.engines.kernels.cuda import build, manhattan
 from sklearn_fsvc._src.engines.kernels.deferred import Kernel
-from sklearn_fsvc._src.extras import install
+from sklearn_fsvc._src.utils.availability import install
 
 KERNELS = list(build.kernels())
 REMEDY = "python -m sklearn_fsvc._src.engines.kernels.cuda.build writes it"
@@ -42,7 +42,7 @@ def test_each_has_a_file_and_no_file_is_left_over():
 
 def test_it_is_used_without_a_compiler(no_compiler):
     for kernel, types in KERNELS:
-        assert programs.program_of(kernel, types) == ptx.carried(kernel, types)
+        assert launch.program_of(kernel, types) == ptx.carried(kernel, types)
 
 
 def other_text(monkeypatch):
@@ -56,7 +56,7 @@ def test_changed_sources_are_compiled(monkeypatch):
     other_text(monkeypatch)
     monkeypatch.setattr(ptx, "compiler", lambda: "some compiler")
     monkeypatch.setattr(ptx, "compile_kernel", lambda *made_from: made_from)
-    assert programs.program_of(kernel, types) == (kernel, types)
+    assert launch.program_of(kernel, types) == (kernel, types)
 
 
 def test_changed_sources_without_a_compiler_are_refused(monkeypatch, no_compiler):
@@ -65,7 +65,7 @@ def test_changed_sources_without_a_compiler_are_refused(monkeypatch, no_compiler
     with pytest.raises(
         ptx.NoCompiler, match=r"manhattan float32 .* or its source was changed"
     ) as e:
-        programs.program_of(kernel, types)
+        launch.program_of(kernel, types)
     assert install("cuda-kernels") in str(e.value)
 
 
@@ -76,21 +76,21 @@ def test_a_kernel_of_somebody_else_without_a_compiler_is_refused(no_compiler):
     kernel = Kernel(twice, (np.dtype(np.float32),))
     twice.__module__ = manhattan.__name__
     with pytest.raises(ptx.NoCompiler, match="'twice float32' for <f4"):
-        programs.program_of(kernel, ("<f4",))
+        launch.program_of(kernel, ("<f4",))
 
 
 def test_other_types_are_another_program(no_compiler):
     kernel, types = KERNELS[0]
     strided = (types[0].replace("C", "A"), *types[1:])
     with pytest.raises(ptx.NoCompiler, match=r"<f4\[2A\]"):
-        programs.program_of(kernel, strided)
+        launch.program_of(kernel, strided)
 
 
 def test_without_source_text_it_is_trusted(monkeypatch, no_compiler):
     """A frozen application has the compiled modules alone."""
     monkeypatch.setattr(ptx, "_digest", lambda module: None)
     kernel, types = KERNELS[0]
-    assert programs.program_of(kernel, types)
+    assert launch.program_of(kernel, types)
 
 
 def test_a_line_before_a_program_is_a_comment():

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.team import Stopped
+from sklearn_fsvc._src.engines.device_group import Stopped
 from sklearn_fsvc.engines import get_engine
 from teams import Half
 

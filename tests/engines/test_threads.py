@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc._src.engines import workers
+from sklearn_fsvc._src.engines import threads
 from sklearn_fsvc._src.engines.threads import allowed_threads, n_cores
 
 
@@ -100,8 +100,8 @@ def test_a_dask_worker(sixteen_threads, monkeypatch, share, used):
     if share is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", share)
     assert allowed_threads(8) == used
-    assert workers.worker_number() is None
-    assert workers.n_workers() == 1
+    assert threads.worker_number() is None
+    assert threads.n_workers() == 1
     worker.state.nthreads = 8
     assert allowed_threads(8) == {"3": 3, "4": 4}.get(share, 8)
 
@@ -115,7 +115,7 @@ def test_a_program_beside_dask(sixteen_threads, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed.worker", SimpleNamespace(get_worker=get_worker))
     monkeypatch.setattr(multiprocessing.current_process(), "_identity", (3,))
     assert allowed_threads(8) == 8
-    assert workers.worker_number() == 2
+    assert threads.worker_number() == 2
 
 
 def test_a_worker_of_a_cluster(rng):
@@ -131,7 +131,7 @@ def test_a_worker_of_a_cluster(rng):
         distributed.Client(cluster) as client,
     ):
         assert client.submit(allowed_threads, 8).result() == 2
-        assert client.submit(workers.worker_number).result() is None
-        assert client.submit(workers.n_workers).result() == 1
+        assert client.submit(threads.worker_number).result() is None
+        assert client.submit(threads.n_workers).result() == 1
         fitted = client.submit(clf.fit, X, y).result()
     np.testing.assert_array_equal(fitted.predict(X), clf.fit(X, y).predict(X))

@@ -16,8 +16,8 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.estimators import labels
 from sklearn_fsvc._src.readouts import press
+from sklearn_fsvc._src.targets import labels
 
 X = np.random.default_rng(0).random((30, 4))
 Y = np.arange(30) % 3

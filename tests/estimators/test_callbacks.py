@@ -22,8 +22,8 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.callbacks import NO_CALLBACKS, FitTask
-from sklearn_fsvc._src.rows.progress import Pass
+from sklearn_fsvc._src.data.job import Pass
+from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS, FitTask
 
 callback = pytest.importorskip("sklearn.callback")
 

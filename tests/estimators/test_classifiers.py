@@ -12,8 +12,8 @@ from sklearn.model_selection import train_test_split
 
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.rows import progress
+from sklearn_fsvc._src.data import job
+from sklearn_fsvc._src.parts import layer_of
 
 CLASSIFIERS = [RBFClassifier(40, random_state=0), TanhClassifier(40, random_state=0)]
 READOUTS = ["ridge", "lms", "none"]
@@ -378,8 +378,8 @@ def test_verbose_prints_a_line_a_second(digits, capsys, monkeypatch):
     """In plain words, the first of them at once."""
     X, _, y, _ = digits
     now = [0.0]
-    monkeypatch.setattr(progress, "_last", -1.0)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(job, "_last", -1.0)
+    monkeypatch.setattr(job, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     model = RBFClassifier(50, random_state=0, verbose=True).fit(X, y)
     (line,) = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\[RBFClassifier fit\] choosing hidden units: \d+ found, .* wanted", line)

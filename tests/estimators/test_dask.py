@@ -71,7 +71,7 @@ def compare(found, expected, tolerance=2e-5):
 )  # fmt: skip
 def test_the_same_model_and_answers(rows, model, scheduler, monkeypatch):
     # No leaf of several blocks, so that sums of several are added.
-    monkeypatch.setattr("sklearn_fsvc._src.rows.blocks._LEAF_ROWS", 100)
+    monkeypatch.setattr("sklearn_fsvc._src.data.dask_blocks._LEAF_ROWS", 100)
     X, y = rows
     lazy = blocks(X, 100, 0, 57, 150)
     expected = clone(model).fit(X, y)

@@ -13,9 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conftest import usable
 from estimators.fourier import FourierClassifier, FourierProjector, FourierRegressor
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import parts_of
+from sklearn_fsvc._src.parts import parts_of
+from sklearn_fsvc._src.readouts.linear import Solution
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.solution import Solution
 from sklearn_fsvc.parts import Linear, Parts
 
 IRIS, SPECIES = load_iris(return_X_y=True)

@@ -20,7 +20,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.engines import registry
-from sklearn_fsvc._src.estimators import online
+from sklearn_fsvc._src.estimators import incremental
 
 N, STEP = 400, 10
 X = np.random.default_rng(0).normal(size=(N, 4))
@@ -42,8 +42,8 @@ def impatient():
 
 @pytest.fixture
 def few_wait(monkeypatch):
-    monkeypatch.setattr(online, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(online, "_LEAST_ROWS", 35)
+    monkeypatch.setattr(incremental, "_ROWS_PER_UNIT", 0)
+    monkeypatch.setattr(incremental, "_LEAST_ROWS", 35)
 
 
 def begun(model=MODEL, y=Y):

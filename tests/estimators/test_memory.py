@@ -18,8 +18,8 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc._src.hidden_layers.random_weights import gaussian
 from sklearn_fsvc._src.readouts import dual
-from sklearn_fsvc._src.units.weights.random_weights import gaussian
 
 N, FEATURES, UNITS = 20_000, 40, 500
 # Less than a call takes that is left alone, as a test makes sure; and little more than it needs,

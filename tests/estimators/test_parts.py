@@ -7,10 +7,10 @@ from sklearn.datasets import load_iris
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
+from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.estimators.network import Network, with_rows
-from sklearn_fsvc._src.estimators.parts import layer_of, parts_of
-from sklearn_fsvc._src.readouts.held_out import SearchHistory
-from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.parts import layer_of, parts_of
+from sklearn_fsvc._src.readouts.cross_validation import SearchHistory
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.parts import Readout, ReadoutTraining, TargetSpec, Units
 

@@ -20,12 +20,12 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc._src.data.streaming import is_row_exact
 from sklearn_fsvc._src.engines import ENGINES
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.estimators import readouts
-from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.formulas import Steps
-from sklearn_fsvc._src.rows.streaming import is_row_exact
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc.kernels import Gaussian
 
 X, Y = load_digits(return_X_y=True)

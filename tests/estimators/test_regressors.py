@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 import naive
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.estimators.targets import NumberTargets
+from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.targets.validation import NumberTargets
 
 # Of a given layer and a given penalty: nothing is tried.
 REGRESSORS = [

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 import naive
 from sklearn_fsvc import HiddenSizeSearchCV, PatchClassifier, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.parts import layer_of
 
 OPTIONS = {"readout": "softmax", "alpha": 0.5, "random_state": 0, "device": "jit"}
 NETWORKS = [

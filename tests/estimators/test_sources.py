@@ -262,7 +262,7 @@ def test_weights_made_of_rows_take_one_pass(rows, monkeypatch):
     """However many tiles there are."""
     X, y, _ = rows
     model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
-    monkeypatch.setattr("sklearn_fsvc._src.units.weights.rows._TILE_BYTES", 5000)
+    monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.random_weights._TILE_BYTES", 5000)
     tap = Tap(X, y)
     found = model.fit(tap).components_
     assert tap.calls == 1 + 4

@@ -24,8 +24,8 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
+from sklearn_fsvc._src.data.sources import SparseRows
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.rows.sources import SparseRows
 from teams import Half
 
 N, FEATURES = 300, 400

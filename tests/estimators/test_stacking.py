@@ -27,13 +27,13 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.callbacks import NO_CALLBACKS
-from sklearn_fsvc._src.estimators.members import TrainingSet
+from sklearn_fsvc._src.data.dask_blocks import open_all
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import exact_hashes
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.sample import draw
-from sklearn_fsvc._src.rows.blocks import open_all
-from sklearn_fsvc._src.rows.hashes import exact_hashes
-from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.stacking.members import TrainingSet
+from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.parts import NumericTarget
 from sourced import Tap

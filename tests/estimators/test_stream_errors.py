@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
-from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.parts import layer_of
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -197,7 +197,7 @@ def test_no_memory_half_way(model, method, monkeypatch):
 
     model.solve()  # its rows are summed
     with refuses(model, MemoryError, "none left"), monkeypatch.context() as patch:
-        patch.setattr("sklearn_fsvc._src.estimators.online.gather", fail)
+        patch.setattr("sklearn_fsvc._src.estimators.incremental.gather", fail)
         calls[method]()
 
 

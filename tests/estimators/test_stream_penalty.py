@@ -11,12 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
-from sklearn_fsvc._src.estimators import online
-from sklearn_fsvc._src.readouts.cv_statistics import held_rows
-from sklearn_fsvc._src.readouts.held_out import FEW
-from sklearn_fsvc._src.rows.hashes import row_hashes
-from sklearn_fsvc._src.rows.samples import Samples
-from sklearn_fsvc._src.rows.sources import SparseRows
+from sklearn_fsvc._src.data.samples import Samples, row_hashes
+from sklearn_fsvc._src.data.sources import SparseRows
+from sklearn_fsvc._src.estimators import incremental
+from sklearn_fsvc._src.readouts.cross_validation import FEW, held_rows
 
 DIGITS, Y = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -118,8 +116,10 @@ def test_they_fade_together():
 
 
 def test_it_is_found_anew_as_rows_come_and_not_as_somebody_asks(monkeypatch):
-    calls, search = [], online.search_penalty
-    monkeypatch.setattr(online, "search_penalty", lambda *args: calls.append(1) or search(*args))
+    calls, search = [], incremental.search_penalty
+    monkeypatch.setattr(
+        incremental, "search_penalty", lambda *args: calls.append(1) or search(*args)
+    )
     model = learnt(np.arange(500))
     for n_calls, more in [(1, 500), (1, 555), (2, 556), (2, 600), (3, 700)]:
         have = int(model._incremental_state.stream.n_added)

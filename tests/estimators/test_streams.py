@@ -17,8 +17,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import NotFittedError
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
-from sklearn_fsvc._src.estimators import online
-from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.estimators import incremental
+from sklearn_fsvc._src.parts import layer_of
 
 N, PARTS = 240, 12
 RNG = np.random.default_rng(0)
@@ -158,13 +158,13 @@ def test_rows_in_single_precision_are_forgotten_as_exactly(dtype):
 @pytest.fixture
 def gathered(monkeypatch):
     """The rows of each pass: (how many, their dtype)."""
-    passes, plain = [], online.gather
+    passes, plain = [], incremental.gather
 
     def gather(job, layers, samples, **params):
         passes.append((len(samples), samples.X.dtype.char))
         return plain(job, layers, samples, **params)
 
-    monkeypatch.setattr(online, "gather", gather)
+    monkeypatch.setattr(incremental, "gather", gather)
     return passes
 
 

@@ -16,9 +16,9 @@ from sklearn_fsvc import (
     TanhRegressor,
 )
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.team import Team
-from sklearn_fsvc._src.estimators import rbf
-from sklearn_fsvc._src.units.active_candidates import ActiveCandidates
+from sklearn_fsvc._src.engines.device_group import Team
+from sklearn_fsvc._src.hidden_layers import rbf
+from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
 from sourced import Shelf, Tap
 from teams import Half
 
@@ -173,7 +173,7 @@ def test_a_large_selection_is_shared(rows, monkeypatch):
 
     monkeypatch.setattr(ActiveCandidates, "__init__", noted)
     for least, members in ((2**32, {0}), (0, {0, 1})):
-        monkeypatch.setattr("sklearn_fsvc._src.units.novelty._SHARED", least)
+        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._SHARED", least)
         for selection in ("global", "per_class"):
             seen.clear()
             alone, team = (

@@ -18,8 +18,8 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
-from sklearn_fsvc._src.estimators.parts import parts_of
 from sklearn_fsvc._src.export.c import header_of
+from sklearn_fsvc._src.parts import parts_of
 from sklearn_fsvc.export.c import to_c
 from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 
 from sklearn_fsvc import RBFClassifier, TanhProjector
 from sklearn_fsvc.__main__ import main
-from sklearn_fsvc._src.extras import install
+from sklearn_fsvc._src.utils.availability import install
 from sklearn_fsvc.export.c import to_c
 from sklearn_fsvc.kernels import Laplacian
 
@@ -60,6 +60,6 @@ def test_what_cannot_be_done_is_said_in_a_line(tmp_path, monkeypatch):
     says("No such file or directory", save(tmp_path, MODEL), tmp_path / "no" / "m.h")
     mine = RBFClassifier(10, kernel=Mine(), alpha=1.0, radius=1.0).fit(X, Y)
     says("holds what is not of this package: .*Mine.*to_c", save(tmp_path, mine))
-    monkeypatch.setattr("sklearn_fsvc._src.export.command.find_spec", lambda name: None)
+    monkeypatch.setattr("sklearn_fsvc._src.export.skops.find_spec", lambda name: None)
     says(re.escape(install("skops")), save(tmp_path, MODEL))
     says("export: there is no file .*no.skops", str(tmp_path / "no.skops"))

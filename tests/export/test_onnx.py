@@ -27,7 +27,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 # Of 64 features to 20 combinations.

@@ -23,7 +23,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.extras import install
+from sklearn_fsvc._src.utils.availability import install
 from sklearn_fsvc.export.onnx import register, to_onnx
 
 

@@ -5,12 +5,12 @@ from sklearn.datasets import make_classification
 
 import naive
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.press import press
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 # Wide units: where one has its own centre for its only row, float32 cannot tell the

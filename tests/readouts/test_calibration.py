@@ -13,10 +13,10 @@ import naive
 from composed import composed
 from readouts.left_out import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.parts import parts_of
-from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.parts import parts_of
 from sklearn_fsvc._src.readouts.calibration import fit_temperature, probabilities
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 
 # Wide units, that no row is outside of.
 NETWORKS = [

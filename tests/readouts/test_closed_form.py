@@ -10,8 +10,8 @@ from sklearn.frozen import FrozenEstimator
 import naive
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.estimators.parts import layer_of
 from sklearn_fsvc._src.formulas import Steps
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 
 WIDE = {

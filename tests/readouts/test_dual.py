@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 
 from sklearn_fsvc import TanhClassifier, TanhRegressor
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import algebra
-from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer, rounded
+from sklearn_fsvc._src.readouts.cross_validation import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.dual import FewRows, gather_rows, search_few, suits
-from sklearn_fsvc._src.readouts.held_out import SearchHistory, train_held_out
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, rows_in
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")

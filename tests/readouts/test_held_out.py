@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import packed_symmetric
-from sklearn_fsvc._src.readouts.held_out import (
+from sklearn_fsvc._src.readouts.cross_validation import (
     PenaltySearchResult,
     SearchHistory,
     folds_for,
@@ -21,8 +22,7 @@ from sklearn_fsvc._src.readouts.held_out import (
 )
 from sklearn_fsvc._src.readouts.ridge import gather, gather_coarse
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 
@@ -95,7 +95,7 @@ def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
 )
 def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
     X, y, layer, _ = data
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", few)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._MANY", few)
     seen = []
 
     def recorded(job, layers, samples, rows=None, dtype=None):
@@ -103,9 +103,10 @@ def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
         return gather(job, layers, samples, rows, dtype)
 
     monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out.gather", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation.gather", recorded)
     monkeypatch.setattr(
-        "sklearn_fsvc._src.readouts.held_out.parts_to_hold_out", lambda rows, random: [rows[:40]]
+        "sklearn_fsvc._src.readouts.cross_validation.parts_to_hold_out",
+        lambda rows, random: [rows[:40]],
     )
     with get_engine("jit") as engine:
         found, statistics = train_held_out(
@@ -147,7 +148,7 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
 
 def test_a_penalty_that_rounding_keeps_from_falling_is_searched_in_float64(alike, monkeypatch):
     X, y, layer = alike
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._MANY", 10)
     penalties = {}
     with get_engine("jit") as engine:
         for is_cut in (PenaltySearchResult.is_cut, False):
@@ -170,9 +171,9 @@ def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
         seen.append(layers[0].units.dtype)
         return gather_coarse(job, layers, *rest)
 
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out.gather_coarse", recorded)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._MANY", 10)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.held_out._NARROW", 10)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation.gather_coarse", recorded)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._MANY", 10)
+    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._NARROW", 10)
     with get_engine("jit") as engine:
         _, statistics = train_held_out(
             Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)

@@ -18,18 +18,18 @@ from sklearn_fsvc import (
     TanhClassifier,
     TanhRegressor,
 )
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.estimators import readouts as module
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.readouts.cross_validation import STEP
 from sklearn_fsvc._src.readouts.dual import gather_rows
-from sklearn_fsvc._src.readouts.held_out import STEP
 from sklearn_fsvc._src.readouts.leave_one_out import LeftOut, SampledLOO, search_loo_penalty
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, rows_in
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 
 PENALTIES = [STEP**power for power in range(-6, 9)]
 

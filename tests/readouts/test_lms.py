@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc._src.estimators.targets import ClassTargets
 from sklearn_fsvc._src.readouts.lms import LMS_BLOCK, lms_update, untrained
+from sklearn_fsvc._src.targets.validation import ClassTargets
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -16,13 +16,13 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.layers import TanhLayer
-from sklearn_fsvc._src.parameters import LOO_ALPHAS
 from sklearn_fsvc._src.readouts import press as module
-from sklearn_fsvc._src.readouts.press_scorer import PressScorer
+from sklearn_fsvc._src.readouts.leave_one_out import PressScorer
 from sklearn_fsvc._src.readouts.statistics import FEW
-from sklearn_fsvc._src.rows.job import Job
+from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
 from sklearn_fsvc.engines import get_engine
 
 

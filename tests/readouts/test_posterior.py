@@ -12,7 +12,7 @@ import naive
 from allocated import MIB, PER_ROW, peak
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
-from sklearn_fsvc._src.readouts.posterior import Deviations, Posterior
+from sklearn_fsvc._src.readouts.linear import Deviations, Posterior
 from sklearn_fsvc.engines import get_engine
 from sourced import InTiles
 

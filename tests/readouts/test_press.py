@@ -16,16 +16,15 @@ from readouts.left_out import (
     without_each_row,
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators import labels
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples, exact_hashes
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import press as module
+from sklearn_fsvc._src.readouts.leave_one_out import PressScorer
 from sklearn_fsvc._src.readouts.press import choose_penalty, press
-from sklearn_fsvc._src.readouts.press_scorer import PressScorer
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.rows.hashes import exact_hashes
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets import labels
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 from sourced import InTiles
 
@@ -79,7 +78,7 @@ def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monke
     clf, tiles = network.fit(X, y, sample_weight=weight), X
     if rows is not None:
         tiles = InTiles(X, rows)
-        monkeypatch.setattr("sklearn_fsvc._src.readouts.duplicates._NUMBERS", rows)
+        monkeypatch.setattr("sklearn_fsvc._src.readouts.press._NUMBERS", rows)
     found = press_of(clf, tiles, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]
     for k, alpha in enumerate(alphas):

@@ -7,12 +7,12 @@ from sklearn.base import clone
 import naive
 from readouts.left_out import rows_of, some_weights
 from sklearn_fsvc import RBFClassifier
-from sklearn_fsvc._src.estimators.parts import layer_of
-from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 

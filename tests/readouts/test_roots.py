@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.readouts.roots import root
+from sklearn_fsvc._src.readouts.calibration import root
 
 
 def test_nothing_waits_for_the_garbage_collector():

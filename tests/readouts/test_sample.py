@@ -10,7 +10,9 @@ from scipy.sparse import csr_array
 import naive
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.estimators.targets import ClassTargets
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples, exact_hashes
+from sklearn_fsvc._src.data.sources import SparseRows
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.readouts import sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
@@ -18,10 +20,7 @@ from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import Sample, draw
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.rows.hashes import exact_hashes
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
-from sklearn_fsvc._src.rows.sources import SparseRows
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 FEW = 20
@@ -257,7 +256,7 @@ def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
     y[X[:, 0] > 0.3] = 2
     model = make(9, feature_weights=None, alpha=0.5, random_state=0)
     if learns:
-        monkeypatch.setattr("sklearn_fsvc._src.estimators.online.rows_for", lambda *_: FEW)
+        monkeypatch.setattr("sklearn_fsvc._src.estimators.incremental.rows_for", lambda *_: FEW)
         model.partial_fit(X[:30], y[:30], classes=range(3)).partial_fit(X[30:], y[30:]).solve()
     else:
         model.fit(X, y)

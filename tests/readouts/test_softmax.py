@@ -12,24 +12,23 @@ from sklearn.linear_model import LogisticRegression
 import naive
 from allocated import peak
 from readouts.left_out import without_each_row
+from sklearn_fsvc._src.data.dask_blocks import open_all
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples, exact_hashes
+from sklearn_fsvc._src.data.sources import SparseRows
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
-from sklearn_fsvc._src.engines.team import Team
+from sklearn_fsvc._src.engines.device_group import Team
 from sklearn_fsvc._src.engines.threads import n_threads
-from sklearn_fsvc._src.estimators.targets import ClassTargets, MultiOutputTargets
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts import newton, softmax, softmax_penalty
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from sklearn_fsvc._src.readouts.linear import warn_of
 from sklearn_fsvc._src.readouts.log_loss import LogLoss
 from sklearn_fsvc._src.readouts.newton import CachedRows, Coordinates, History, Model
 from sklearn_fsvc._src.readouts.softmax import sampled, train_softmax
 from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
-from sklearn_fsvc._src.readouts.solution import warn_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
-from sklearn_fsvc._src.rows.blocks import open_all
-from sklearn_fsvc._src.rows.hashes import exact_hashes
-from sklearn_fsvc._src.rows.job import Job
-from sklearn_fsvc._src.rows.samples import Samples
-from sklearn_fsvc._src.rows.sources import SparseRows
+from sklearn_fsvc._src.targets.validation import ClassTargets, MultiOutputTargets
 from sklearn_fsvc.engines import get_engine
 from sourced import Tap
 from teams import Half

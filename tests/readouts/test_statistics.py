@@ -8,8 +8,8 @@ import naive
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.readouts import packed_symmetric
+from sklearn_fsvc._src.readouts.linear import warn_of
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
-from sklearn_fsvc._src.readouts.solution import warn_of
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc.engines import get_engine
 

@@ -8,8 +8,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from search.comparing import load
-from sklearn_fsvc._src.rows import streaming
-from sklearn_fsvc._src.search import shared
+from sklearn_fsvc._src.data import streaming
+from sklearn_fsvc._src.search import shared_fits
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +52,7 @@ def weight():
 def work(monkeypatch):
     """Entries of H that are computed tile by tile, and rows that statistics are made of."""
     counts = SimpleNamespace(entries=0, rows=0, passes=0)
-    evaluate, gather = streaming.evaluate, shared.gather
+    evaluate, gather = streaming.evaluate, shared_fits.gather
 
     def counted_evaluate(engine, prepared, basic, X, H):
         counts.entries += H.size
@@ -64,5 +64,5 @@ def work(monkeypatch):
         return gather(job, layers, samples, rows, dtype)
 
     monkeypatch.setattr(streaming, "evaluate", counted_evaluate)
-    monkeypatch.setattr(shared, "gather", counted_gather)
+    monkeypatch.setattr(shared_fits, "gather", counted_gather)
     return counts

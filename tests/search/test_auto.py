@@ -22,8 +22,8 @@ from search.comparing import (
     same_fits,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.readouts import held_out
-from sklearn_fsvc._src.search import networks, shared
+from sklearn_fsvc._src.readouts import cross_validation
+from sklearn_fsvc._src.search import networks, shared_fits
 from sklearn_fsvc.kernels import Laplacian
 
 GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
@@ -84,12 +84,12 @@ def test_few_units_are_judged_by_all_parts(wine, monkeypatch, few, n_parts):
 
     What is found is 1, which is not given: scores that tie to rounding have either's rank.
     """
-    for module in (held_out, shared):
+    for module in (cross_validation, shared_fits):
         monkeypatch.setattr(module, "FEW", few)
     grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 2.0]}
     met = []
 
-    def search_penalty(folds, start, search=held_out.search_penalty):
+    def search_penalty(folds, start, search=cross_validation.search_penalty):
         met.append(len(folds))
         return search(folds, start)
 
@@ -179,7 +179,7 @@ GROUP = {"n_hidden": [200, 40], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
 def test_memory(limit, is_shared, monkeypatch):
     """12 sets of statistics of 313 KiB, of all rows and of those held out; or one by one."""
     rng = np.random.default_rng(0)
-    for module in (held_out, shared):  # else there would be more sets
+    for module in (cross_validation, shared_fits):  # else there would be more sets
         monkeypatch.setattr(module, "FEW", 100)
     X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
     network = clone(TRIANGLES).set_params(max_memory=limit)

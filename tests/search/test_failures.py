@@ -22,7 +22,7 @@ from search.comparing import (
     same_results,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFProjector, TanhClassifier
-from sklearn_fsvc._src.search import shared
+from sklearn_fsvc._src.search import shared_fits
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
@@ -99,14 +99,14 @@ def test_candidates_that_share_nothing(wine):
 
 def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatch):
     """A candidate that a shared pass cannot solve does not take the others with it."""
-    solve = shared.RidgeStatistics.solve_leading
+    solve = shared_fits.RidgeStatistics.solve_leading
 
     def unsolved(statistics, alpha, sizes, also=None):
         found = solve(statistics, alpha, sizes, also)
         found[-1] = found[-1]._replace(W=found[-1].W * np.nan)
         return found
 
-    monkeypatch.setattr(shared.RidgeStatistics, "solve_leading", unsolved)
+    monkeypatch.setattr(shared_fits.RidgeStatistics, "solve_leading", unsolved)
     compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=2, **IN_FULL)
 
 
@@ -208,7 +208,7 @@ def test_a_search_whose_warning_is_an_error_is_left_as_it_was(wine):
 
 @pytest.mark.parametrize("name", ["gather", "score"])
 def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
-    monkeypatch.setattr(shared, name, mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(shared_fits, name, mock.Mock(side_effect=KeyboardInterrupt))
     search = HiddenSizeSearchCV(TANH, SIZES)
     before = dict(vars(search))
     with pytest.raises(KeyboardInterrupt):

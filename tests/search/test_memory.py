@@ -8,7 +8,7 @@ from sklearn.base import clone
 from allocated import MIB, PER_ROW, peak
 from search.comparing import same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.search import shared
+from sklearn_fsvc._src.search import shared_fits
 from sklearn_fsvc._src.search.cached_estimator import SharedFits
 
 N, LIMIT = 20_000, 8 * MIB
@@ -57,7 +57,7 @@ def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tm
 def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
     """Of passes at the same time, of which there are three, and of networks fitted alone."""
     X, y = (some[:600] for some in rows)
-    limits, gather = [], shared.gather
+    limits, gather = [], shared_fits.gather
 
     def spy(job, *args):
         limits.append(job.memory_limit)
@@ -67,7 +67,7 @@ def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
         limits.append(network.max_memory)
         return network.score(X, y)
 
-    monkeypatch.setattr(shared, "gather", spy)
+    monkeypatch.setattr(shared_fits, "gather", spy)
     grid = {"n_hidden": [10]}
     search_of(TANH, grid, n_jobs).set_params(cv=3).fit(X, y)
     assert len(limits) == 3

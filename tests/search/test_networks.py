@@ -34,7 +34,7 @@ from search.comparing import (
     load,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.rows import streaming
+from sklearn_fsvc._src.data import streaming
 
 PLAIN_RBF = RBFClassifier(feature_weights=None, kernel="triangular")
 NETWORKS = {

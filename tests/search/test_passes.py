@@ -7,8 +7,8 @@ from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
 from search.comparing import IN_FULL, SIZES, TANH, TRIANGLES, of_masks, same_results
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.readouts import held_out
-from sklearn_fsvc._src.search import shared
+from sklearn_fsvc._src.readouts import cross_validation
+from sklearn_fsvc._src.search import shared_fits
 
 
 def test_one_pass_serves_all_splits(digits, work):
@@ -101,7 +101,7 @@ def test_a_penalty_that_is_searched_takes_a_pass_for_each_split(
     digits, work, monkeypatch, network, alphas, few, passes, rows
 ):
     """And the rows that are held out are met once more, whatever the sizes."""
-    for module in (held_out, shared):
+    for module in (cross_validation, shared_fits):
         monkeypatch.setattr(module, "FEW", few)
     grid = {"n_hidden": [40, 10], "alpha": alphas}
     if network is TRIANGLES:

@@ -4,7 +4,7 @@ import pytest
 
 from search.comparing import compare, load, load_numbers, same_fits
 from sklearn_fsvc import PatchClassifier, PatchRegressor
-from sklearn_fsvc._src.estimators.parts import layer_of
+from sklearn_fsvc._src.parts import layer_of
 
 SMALL = {"pool": 2, "random_state": 0}
 SIZES = {"n_hidden": [12, 20], "alpha": [0.2, "auto"]}

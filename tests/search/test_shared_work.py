@@ -23,7 +23,7 @@ from search.comparing import (
     weighted_accuracy,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.search import shared
+from sklearn_fsvc._src.search import shared_fits
 
 
 def test_steps_are_fitted_once_for_each_split(digits):
@@ -54,13 +54,13 @@ def test_jobs(digits, network):
 
 @pytest.mark.parametrize(("n_jobs", "in_main"), [(1, True), (2, False)])
 def test_jobs_are_threads(wine, monkeypatch, n_jobs, in_main):
-    gather, threads = shared.gather, set()
+    gather, threads = shared_fits.gather, set()
 
     def recorded(*args, **how):
         threads.add(threading.current_thread())
         return gather(*args, **how)
 
-    monkeypatch.setattr(shared, "gather", recorded)
+    monkeypatch.setattr(shared_fits, "gather", recorded)
     HiddenSizeSearchCV(RBF, SIZES, n_jobs=n_jobs, refit=False).fit(*wine)
     assert (threading.main_thread() in threads) is in_main
 
@@ -88,21 +88,21 @@ def test_without_verbose_nothing_is_printed(wine, capsys):
 
 
 def test_a_shared_pass_that_fails_is_made_good(wine, monkeypatch):
-    monkeypatch.setattr(shared, "gather", mock.Mock(side_effect=MemoryError("too large")))
+    monkeypatch.setattr(shared_fits, "gather", mock.Mock(side_effect=MemoryError("too large")))
     with pytest.warns(UserWarning, match=r"4 candidates could not share.*MemoryError: too large"):
         compare(TANH, SIZES, wine, alone=4 * 2, **IN_FULL)
 
 
 def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):
     """By one for each of them, which draws the same layer: nobody has to know."""
-    gather = shared.gather
+    gather = shared_fits.gather
 
     def of_one_split(job, *args):
         if job.reserved:
             raise MemoryError
         return gather(job, *args)
 
-    monkeypatch.setattr(shared, "gather", of_one_split)
+    monkeypatch.setattr(shared_fits, "gather", of_one_split)
     network = clone(TANH).set_params(random_state=np.random.RandomState(3))
     compare(network, SIZES, wine, **IN_FULL)
 
@@ -136,7 +136,7 @@ def test_warnings_name_the_line_of_the_fit(wine, monkeypatch):
     search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
     with pytest.warns(ConvergenceWarning) as ill_conditioned:
         search.fit(*wine)
-    monkeypatch.setattr(shared, "gather", mock.Mock(side_effect=MemoryError))
+    monkeypatch.setattr(shared_fits, "gather", mock.Mock(side_effect=MemoryError))
     with pytest.warns(UserWarning, match="could not share") as not_shared:
         HiddenSizeSearchCV(TANH, SIZES).fit(*wine)
     assert {w.filename for w in [*ill_conditioned, *not_shared]} == {__file__}

@@ -14,11 +14,9 @@ from itertools import product
 import numpy as np
 
 from . import lapack
-from .blas_threads import at_most
 from .integers import add_gram, has_bytes, has_integers
 from .lapack import call, layout
-from .pool import share
-from .threads import n_threads
+from .threads import at_most, n_threads, share
 
 # Multiplications that are worth a second thread, by routine and by bytes of a number: from there on
 # two threads save a tenth or more, measured on two idle cores of Zen 4 (benchmarks/blas.py), to the

@@ -14,11 +14,9 @@ from scipy.spatial.distance import cdist
 
 from . import mkl
 from .base import CANCELLATION
-from .blas_threads import at_most
-from .host import HostEngine, far_away, host_identity, map_rows
-from .overflow import may_overflow, mend
+from .host import HostEngine, far_away, host_identity, map_rows, may_overflow, mend
 from .sparse import SparsePlace
-from .threads import n_threads
+from .threads import at_most, n_threads
 
 # Bytes of the temporary arrays of one thread, small enough for its cache.
 _BLOCK_BYTES = 2**18

@@ -8,9 +8,8 @@ import numpy as np
 
 from ..formulas import finite
 from ..layers import RESPONSES
-from .host import HostEngine, far_away, host_identity, map_rows
-from .overflow import may_overflow, mend
-from .packing import by_panel, items_of_rows, laid_out, lay_out, packed_bytes
+from .host import HostEngine, far_away, host_identity, map_rows, may_overflow, mend
+from .integers import by_panel, items_of_rows, laid_out, lay_out, packed_bytes
 from .sparse import SparsePlace
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
@@ -168,34 +167,34 @@ class JitEngine(HostEngine):
         map_rows(function, n_rows, self.patch_threads)
 
     def unfold(self, layer, X):
-        from .kernels import patches
+        from .kernels import cpu
 
         grid, item = layer.grid, X.dtype.type
         images = X.reshape(len(X), grid.image[0], -1)
         P = np.empty((len(X), *grid.places, grid.n_inputs), X.dtype)
         n_channels, is_normalised = grid.image[2], layer.floor is not None
         _call(
-            getattr(patches, f"unfold_{X.dtype}"), _read_only(images), grid.size[1] * n_channels,
+            getattr(cpu, f"unfold_{X.dtype}"), _read_only(images), grid.size[1] * n_channels,
             is_normalised, item(layer.floor or 0), (grid.stride, grid.stride * n_channels), P,
         )  # fmt: skip
         return P.reshape(-1, grid.n_inputs)
 
     def average(self, layer, A, H):
-        from .kernels import patches
+        from .kernels import cpu
 
         grid, item = layer.grid, A.dtype.type
         A = A.reshape(-1, *grid.places, A.shape[1])
         _call(
-            getattr(patches, f"average_{A.dtype}"), A, RESPONSES.index(layer.response),
+            getattr(cpu, f"average_{A.dtype}"), A, RESPONSES.index(layer.response),
             item(layer.threshold), *map(np.array, grid.edges), H,
         )  # fmt: skip
 
     def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
         if units.size <= _NOT_COMPILED:
             return super()._square_gradients(is_manhattan, X, units, slopes, W, out)
-        from .kernels import gradients
+        from .kernels import cpu
 
-        square = getattr(gradients, f"square_{X.dtype}")
+        square = getattr(cpu, f"square_{X.dtype}")
         W = np.pad(W, ((0, -len(W) % 4), (0, 0)))
         steps = np.empty((2, W.shape[1]), X.dtype)
         _call(square, is_manhattan, *map(_read_only, (X, units, slopes, W)), steps, out)

@@ -11,8 +11,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-from .blas_threads import at_most
-from .threads import n_threads
+from .threads import at_most, n_threads
 
 _name_of = ctypes.pythonapi.PyCapsule_GetName
 _name_of.restype, _name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]

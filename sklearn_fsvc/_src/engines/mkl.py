@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from ..extras import install
+from ..utils.availability import install
 from .algebra import is_worth
 from .threads import n_threads
 

@@ -16,8 +16,8 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
-from ..extras import install
-from ..user_warnings import warn
+from ..utils.availability import install
+from ..utils.user_warnings import warn
 
 # Number of the layout of the file.
 FORMAT = 1

@@ -8,10 +8,10 @@ import math
 from functools import cache
 from importlib.metadata import entry_points
 
-from ..user_warnings import warn
+from ..utils.user_warnings import warn
 from .base import Engine
-from .team import Team
-from .workers import dask_worker, worker_number
+from .device_group import Team
+from .threads import dask_worker, worker_number
 
 # Name -> class, in the order in which they were registered.
 ENGINES = {}

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .host import far_away, map_rows
-from .overflow import mend
+from .host import far_away, map_rows, mend
 from .threads import n_threads
 
 # Outputs that threads make at a time, all together, and one of them: few enough to be finished in

@@ -3,11 +3,11 @@
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..availability import available_if
-from .lazy import lazy_on_dask
-from .locking import on_snapshot
+from ..data.dask_blocks import lazy_on_dask
+from ..utils.availability import available_if
+from .incremental import Online
 from .network import Network
-from .online import Online
+from .state import on_snapshot
 
 _NOT_CALIBRATED = (
     "This {} has found no temperature_, and so has no predict_proba and predict_log_proba: it was "

@@ -2,32 +2,32 @@
 
 from abc import ABCMeta, abstractmethod
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from ..callbacks import Observable, with_callbacks
-from ..documentation import Documented
+from ..data.dask_blocks import is_dask, open_all
+from ..data.job import Job
+from ..data.map_reduce import part_of, run_parallel, shares_of
+from ..data.samples import Samples
+from ..data.sources import Source
+from ..data.sources.base import as_taken
+from ..data.streaming import Consumer, cast_layer, n_synapses, stream, write
+from ..data.validation import check_rows, is_elsewhere, to_host, validated
 from ..engines import get_engine
-from ..engines.compile_notice import on_compile
-from ..parameters import check_level
-from ..readouts.held_out import SearchHistory
-from ..rows.blocks import is_dask, open_all
-from ..rows.job import Job
-from ..rows.samples import Samples
-from ..rows.sources import Source
-from ..rows.sources.base import as_taken
-from ..rows.streaming import cast_layer, n_synapses
-from ..rows.validation import check_rows, is_elsewhere, to_host, validated
-from .locking import atomic_update, copy_of
-from .parts import Parts, ReadoutTraining
-from .prediction import PredictionRun
-from .state import Versioned
-from .targets import class_targets
+from ..parts import Parts, ReadoutTraining
+from ..readouts.cross_validation import SearchHistory
+from ..readouts.linear import score_uncovered
+from ..targets.validation import class_targets
+from ..utils.callbacks import Observable, on_compile, with_callbacks
+from ..utils.parameters import check_level
+from .state import Documented, Versioned, atomic_update, copy_of
 
 # Set by scikit-learn as it looks at X.
 _OF_INPUT = {"n_features_in_", "feature_names_in_"}
@@ -177,3 +177,97 @@ def fitted_attributes(model):
     """The names of what an estimator has found, sums of rows among it."""
     is_found = {name for name in vars(model) if name.endswith("_") and name[0] != "_"}
     return is_found | ({"_incremental_state"} & vars(model).keys())
+
+
+# Rows that are answered: tiles of H to scores, and scores to what a method says.
+
+_NOTHING = Consumer(None)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionRun:
+    """Clean rows that are to be answered, and what answers them."""
+
+    parts: Parts  # of a fitted estimator
+    job: Job | None
+    layer: Any  # as it meets the rows
+    X: Any = None
+
+    def empty_output(self, method):
+        """What a method says of no rows: the dtypes and shapes of its answers."""
+        readout = self.parts.readout
+        dtype = np.result_type(readout.intercept.dtype, self.layer.hidden_dtype)
+        return self.parts.task.format_output(
+            method, np.empty((0, len(readout.coef)), dtype), readout
+        )
+
+    def answers(self, method, out=None, also=None):
+        """What a method says, in new arrays or in `out`; for `also` see `scores`."""
+        task, readout, answers = self.parts.task, self.parts.readout, Answers(len(self.X), out)
+        if out is not None:
+            task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
+        self.scores(
+            lambda part, own: answers.take(part, task.format_output(method, own, readout)), also
+        )
+        return answers.all
+
+    def scores(self, consume, also=None):
+        """``consume(rows, scores)`` until all rows have their scores (rows, n_scores).
+
+        `also` makes a `Consumer` for a job, which meets each tile of H in the end.
+        """
+        lock, X = Lock(), self.X
+
+        def answer(job, share):
+            return share.start + self._share(job, part_of(X, share), share, lock, consume, also)
+
+        found = run_parallel(self.job, shares_of(self.job.engine.team, len(X)), answer)
+        uncovered = np.concatenate(found)
+        if len(uncovered):
+            nearest = self.parts.nearest_scores
+            score_uncovered(self.job, self.layer, X, uncovered, nearest, consume)
+
+    def _share(self, job, X, share, lock, consume, also):
+        """`scores` of a share of the rows; those of them that no unit covers, if they matter."""
+        finds_uncovered = self.parts.uses_nearest_unit
+        readout = self.parts.readout.make_predictor(
+            job.engine, self.layer.hidden_dtype, finds_uncovered
+        )
+        others = _NOTHING if also is None else also(job)
+
+        def take(part, H):
+            scores = readout.scores(part, H)
+            rows = slice(share.start + part.start, share.start + part.stop)
+            with lock:  # a file takes from one thread at a time
+                consume(rows, scores)
+            if also is not None:
+                others.take(rows, H)
+
+        row_bytes = readout.row_bytes + others.row_bytes
+        stream(job, self.layer, X, Consumer(take, others.fixed_bytes, row_bytes))
+        return readout.uncovered
+
+
+class Answers:
+    """Answers to all rows, as those to some of them come: in `out`, or in new arrays."""
+
+    def __init__(self, n_rows, out=None):
+        self._n_rows, self._places, self._is_list = n_rows, None if out is None else [out], False
+
+    def take(self, part, answers):
+        """Write the answers to a slice of the rows; the first say what arrays there are to be."""
+        found, self._is_list = as_list(answers), isinstance(answers, list)
+        if self._places is None:
+            self._places = [np.empty((self._n_rows, *own.shape[1:]), own.dtype) for own in found]
+        for place, own in zip(self._places, found, strict=True):
+            write(place, part, own)
+
+    @property
+    def all(self):
+        """An array, or of several outputs a list of them."""
+        return self._places if self._is_list else self._places[0]
+
+
+def as_list(answers):
+    """Return a list of the answers; of several outputs there is one already."""
+    return answers if isinstance(answers, list) else [answers]

@@ -6,7 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ..parameters import (
+from ..data.sources import Source
+from ..parts import Readout, generator
+from ..readouts.cross_validation import scouted_alpha, train_held_out
+from ..readouts.dual import gather_rows, search_few, suits
+from ..readouts.leave_one_out import SampledLOO, search_loo_penalty
+from ..readouts.linear import Solution, shrink_to_intercept, warn_of
+from ..readouts.lms import LmsTrainer, untrained
+from ..readouts.press import choose_penalty
+from ..readouts.ridge import gather
+from ..readouts.sample import draw, rows_in
+from ..readouts.softmax import train_softmax
+from ..readouts.softmax_penalty import search_softmax_penalty
+from ..readouts.statistics import RidgeStatistics
+from ..utils.parameters import (
     AUTO,
     check_choice,
     check_count,
@@ -15,20 +28,6 @@ from ..parameters import (
     is_word,
     penalties,
 )
-from ..readouts.dual import gather_rows, search_few, suits
-from ..readouts.held_out import scouted_alpha, train_held_out
-from ..readouts.leave_one_out import SampledLOO, search_loo_penalty
-from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.press import choose_penalty
-from ..readouts.ridge import gather
-from ..readouts.sample import draw, rows_in
-from ..readouts.softmax import train_softmax
-from ..readouts.softmax_penalty import search_softmax_penalty
-from ..readouts.solution import Solution, warn_of
-from ..readouts.statistics import RidgeStatistics
-from ..readouts.uncovered import shrink_to_intercept
-from ..rows.sources import Source
-from .parts import Readout, generator
 
 # How many times the noise of rounding a penalty is where rounding makes no difference. Two of eight
 # tables of smooth regression found 6 times the noise, and lost 0.5 points.

@@ -6,15 +6,15 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..availability import available_if
-from ..parameters import check_flag
-from ..readouts.posterior import Deviations
-from ..rows.streaming import Consumer
-from ..rows.tiling import check_fits
-from .lazy import lazy_on_dask
-from .locking import on_snapshot
+from ..data.dask_blocks import lazy_on_dask
+from ..data.streaming import Consumer
+from ..data.tiling import check_fits
+from ..readouts.linear import Deviations
+from ..utils.availability import available_if
+from ..utils.parameters import check_flag
+from .incremental import Online
 from .network import Network
-from .online import Online
+from .state import on_snapshot
 
 
 class RegressorMethods(MultiOutputMixin, RegressorMixin):

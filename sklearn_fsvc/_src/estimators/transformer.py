@@ -6,15 +6,13 @@ from threading import Lock
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..rows.blocks import is_dask
-from ..rows.map_reduce import part_of, run_parallel, shares_of
-from ..rows.out import check_out, write
-from ..rows.sources.base import as_taken
-from ..rows.streaming import Consumer, cast_layer, stream, stream_into
-from .lazy import lazy_on_dask
-from .locking import on_snapshot
+from ..data.dask_blocks import is_dask, lazy_on_dask
+from ..data.map_reduce import part_of, run_parallel, shares_of
+from ..data.sources.base import as_taken
+from ..data.streaming import Consumer, cast_layer, check_out, stream, stream_into, write
+from ..parts import layer_of
 from .network import Network
-from .parts import layer_of
+from .state import on_snapshot
 
 
 class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Network):

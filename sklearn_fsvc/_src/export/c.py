@@ -2,28 +2,193 @@
 
 import re
 from dataclasses import dataclass
+from string import Template
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..estimators.parts import layer_of, parts_of
 from ..formulas import EXP, IDENTITY, TANH, finite
-from ..readouts.uncovered import least_activity
+from ..parts import layer_of, parts_of
+from ..readouts.linear import least_activity
 from ..version import __version__
-from .tables import TEXT, Table, ctype_of, literal, table_of_labels
-from .template import (
-    AGAIN,
-    CLASS,
-    HEADER,
-    LARGEST,
-    MANHATTAN_OF_BYTES,
-    MAP,
-    OUTPUTS,
-    TERMS,
-    UNCOVERED,
-    WATCH,
-)  # fmt: skip
 from .unwrap import unwrap
+
+# Arrays as constants of C99.
+
+# What a constant of a type ends in.
+_ENDS = {"float": "f", "int64_t": "LL"}
+_A_LINE = 12
+# The type of strings, after ``const``.
+TEXT = "char *const"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A constant array, without dimensions within: any compiler takes it without more braces."""
+
+    name: str
+    ctype: str
+    values: np.ndarray
+    n_bytes: int  # on a machine whose pointers have 4 bytes
+
+    @classmethod
+    def of(cls, name, values):
+        """Make the table of an array of numbers, in their own type."""
+        return cls(name, ctype_of(values.dtype), values, values.nbytes)
+
+    def __str__(self):
+        written = [literal(value, self.ctype) for value in self.values.ravel()]
+        lines = [", ".join(written[i : i + _A_LINE]) for i in range(0, len(written), _A_LINE)]
+        head = f"static const {self.ctype} {self.name}[{len(written)}] = {{"
+        return "\n".join([head, *(f"    {line}," for line in lines), "};"])
+
+
+def ctype_of(dtype):
+    """The C type of an array's elements."""
+    dtype = np.dtype(dtype)
+    floats = {4: "float", 8: "double"}
+    return floats[dtype.itemsize] if dtype.kind == "f" else f"{dtype.name}_t"
+
+
+def literal(value, ctype):
+    """A constant that the compiler reads back as the same number, or the same text."""
+    if ctype == TEXT:
+        return _quoted(str(value))
+    return f"{value!s}{_ENDS.get(ctype, '')}"
+
+
+def table_of_labels(name, classes):
+    """Return the classes of a classifier: numbers, or strings in UTF-8; TypeError for others."""
+    kind = classes.dtype.kind
+    if kind in "OTU" and all(isinstance(label, str) for label in classes):
+        n_bytes = sum(4 + len(label.encode()) + 1 for label in classes)
+        return Table(name, TEXT, classes, n_bytes)
+    largest = max(abs(int(label)) for label in classes) if kind in "biu" else np.inf
+    if largest < 2**63:
+        is_short = largest < 2**31
+        return Table.of(name, classes.astype(np.int32 if is_short else np.int64))
+    if kind == "f":
+        return Table.of(name, classes.astype(np.float64))
+    raise TypeError(
+        f"classes_={classes!r} are neither whole numbers, floats nor strings; fit the model to "
+        "numbers of the classes, from 0."
+    )
+
+
+def _quoted(text):
+    """A C string; what is not plain ASCII is in octal, and so are question marks (trigraphs)."""
+    plain = set(range(32, 127)) - set(b'"\\?')
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+# The parts of a header of C99, with places for names, numbers and steps.
+
+HEADER = Template("""\
+/* $title
+ *
+ * Written by sklearn_fsvc $version. C99; nothing is allocated. $n_bytes bytes of constants.
+ * Include it in one file only, and link with -lm.
+ */
+#ifndef ${guard}_H
+#define ${guard}_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define ${guard}_N_FEATURES $n_features
+#define ${guard}_N_OUTPUTS $n_outputs
+
+$tables
+
+$functions
+#endif
+""")
+
+OUTPUTS = Template("""\
+/* $what */
+static inline void $function(const $row_type *x, $answer *y)
+{
+    const $unit_type *unit = ${name}_units;
+    const $real *weight = ${name}_readout;
+    $real total[$n_outputs] = {0};
+$before    for (int j = 0; j < $n_units; j++) {
+        $sum_type sum = 0;
+        for (int k = 0; k < $n_inputs; k++, unit++) {
+            $add
+        }
+$again$formula        for (int o = 0; o < $n_outputs; o++)
+            total[o] += h * *weight++;
+$watch    }
+    for (int o = 0; o < $n_outputs; o++)
+        y[o] = $scaled + ${name}_intercept[o];
+$uncovered}
+""")
+
+# A row through a linear map; infinity less infinity is as far away as infinity.
+MAP = """\
+{real} mapped[{n_inputs}];
+for (int i = 0; i < {n_inputs}; i++) {{
+    mapped[i] = 0;
+    for (int k = 0; k < {n_features}; k++)
+        mapped[i] += $row[k] * {name}_map[k * {n_inputs} + i];
+    if (mapped[i] != mapped[i])
+        mapped[i] = ({real})HUGE_VAL;
+}}
+"""
+
+# Products of huge numbers: infinite ones may have had another sign than their sum.
+AGAIN = Template("""\
+        if (!(sum - sum == 0)) {
+            double exact = 0;
+            for (int k = 0; k < $n_features; k++)
+                exact += (double)$row[k]$scale * (unit[k - $n_features]$scale);
+            sum = ($real)(exact$grown);
+        }
+""")
+
+UNCOVERED = Template("""\
+    if (activity <= $least) /* no unit covers the row: the nearest one decides */
+        for (int o = 0; o < $n_outputs; o++)
+            y[o] = $score;
+""")
+
+WATCH = """\
+        activity += h;
+        if (j == 0 || d < least) {
+            least = d;
+            nearest = j;
+        }
+"""
+
+CLASS = Template("""\
+/* The class of a row. */
+static inline $label_type${name}_predict(const $row_type *x)
+{
+    $answer y[$n_outputs];
+    int best = 0;
+    ${name}_scores(x, y);
+$choose    return ${name}_classes[best];
+}
+""")
+
+LARGEST = """\
+    for (int o = 1; o < {n_outputs}; o++)
+        if (y[o] > y[best])
+            best = o;
+"""
+
+TERMS = {
+    "manhattan": "sum += {abs}({row}[k] - *unit);",
+    "sqeuclidean": """\
+const {real} apart = {row}[k] - *unit;
+            sum += apart * apart;""",
+    "product": "sum += {row}[k] * *unit;",
+}
+# Of bytes, in integers.
+MANHATTAN_OF_BYTES = """\
+const int apart = {row}[k] - *unit;
+            sum += apart < 0 ? -apart : apart;"""
+
 
 _FUNCTIONS = {IDENTITY: "", EXP: "exp", TANH: "tanh"}
 # 2 to the power of minus 520: products of doubles that were multiplied by it are finite.

@@ -7,8 +7,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.parts import layer_of, parts_of
 from ..layers import PatchLayer
+from ..parts import layer_of, parts_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,7 @@
 matplotlib is imported when something is drawn.
 """
 
+from .displays import FeatureWeightsDisplay, HiddenSizeDisplay
 from .explanations import ExplanationDisplay
-from .feature_weights import FeatureWeightsDisplay
-from .sizes import HiddenSizeDisplay
 
 __all__ = ["ExplanationDisplay", "FeatureWeightsDisplay", "HiddenSizeDisplay"]

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .canvas import BLUE, VERMILION, axes_for, network_of, text_of
+from .displays import BLUE, VERMILION, axes_for, network_of, text_of
 
 
 class ExplanationDisplay:

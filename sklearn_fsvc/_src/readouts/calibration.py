@@ -7,8 +7,23 @@ lie between 0 and 1 for probabilities; and a model's state should be a number.
 """
 
 import numpy as np
+from scipy.optimize import brentq
 
-from .roots import root
+# Where a function is 0.
+
+
+def root(function, least, most, xtol):
+    """`scipy.optimize.brentq`, after which nothing holds the function, nor the arrays that it uses.
+
+    SciPy wraps a function in another one that refers to itself: they would stay in memory until the
+    garbage collector comes, which does not count how large they are.
+    """
+    held = [function]
+    try:
+        return brentq(lambda x: held[0](x), least, most, xtol=xtol)
+    finally:
+        held.clear()
+
 
 # Between these natural logarithms the inverse of the temperature is looked for.
 _BOUNDS = -10.0, 10.0

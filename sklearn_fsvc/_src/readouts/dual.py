@@ -10,13 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ..data.streaming import Consumer, stream
+from ..data.validation import NotNumbers, check_numbers
 from ..engines.algebra import HOST
-from ..engines.blas_threads import at_most
-from ..rows.overflow import NotNumbers, check_numbers
-from ..rows.streaming import Consumer, stream
-from .held_out import folds_for, n_validation_units, parts_to_hold_out, search
+from ..engines.threads import at_most
+from .cross_validation import folds_for, n_validation_units, parts_to_hold_out, search
+from .linear import Solution
 from .ridge import refuse
-from .solution import Solution
 
 # Rows for each unit up to which the dual takes less time, and rows at most; and rows up to which
 # either takes next to none, and the dual has more digits.

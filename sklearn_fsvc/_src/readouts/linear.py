@@ -1,11 +1,44 @@
 """A linear readout at work: from tiles of H to outputs."""
 
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ..rows.overflow import check_numbers
-from .uncovered import least_activity
+from ..data.streaming import Consumer, stream
+from ..data.validation import check_numbers
+from ..utils.user_warnings import warn
+
+# What the equations of a ridge readout give, and a warning where they were bad.
+
+
+class Solution(NamedTuple):
+    """A ridge readout."""
+
+    W: Any  # (n_outputs, n_units)
+    b: Any  # (n_outputs,)
+    problem: str = ""  # what was wrong with the equations, "" if nothing
+
+
+class Whitening(NamedTuple):
+    """A basis in which the normal matrices of several penalties are diagonal.
+
+    ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred ``A`` of the
+    statistics.
+    """
+
+    basis: Any  # (n_units, n_directions)
+    scale: Any  # (n_directions, n_penalties)
+    problems: list[str]  # for each penalty, as `Solution.problem`
+    is_triangular: bool = False  # whether the basis has only zeros below its diagonal
+
+
+def warn_of(problem):
+    """Warn of a `Solution.problem`, if there is one."""
+    if problem:
+        warn(problem, ConvergenceWarning)
+
 
 # Rows of a tile whose activations are summed by NumPy.
 _FEW = 8
@@ -66,3 +99,95 @@ class LinearReadout:
             return multiply(H, self._W.T), H.sum(axis=1) if self._finds_uncovered else None
         columns = self._engine.to_host(multiply(H, self._columns))
         return (columns[:, :-1], columns[:, -1]) if self._finds_uncovered else (columns, None)
+
+
+# Samples that no unit covers: their activations are 0, or too small for engines to agree on.
+#
+# A readout gives them its intercept. Those of classifiers may take the nearest unit instead.
+
+# Engines flush activations to 0 at different distances; all of them compute those whose sum is
+# more than this many times the smallest normal number.
+_MARGIN = 64
+
+
+def least_activity(dtype):
+    """Return the sum of activations of a dtype up to which a sample is not covered."""
+    return _MARGIN * float(np.finfo(dtype).tiny)
+
+
+def shrink_to_intercept(targets, intercept, alpha):
+    """Return the scores of uncovered samples, by the targets of the nearest unit's own sample.
+
+    By the factor that a ridge of this penalty has for a sample that alone activates its unit.
+    """
+    return intercept + (targets - intercept) / (1 + alpha)
+
+
+def find_nearest_units(job, layer, X, rows, take, row_bytes=0):
+    """Call ``take(rows, units)`` with the nearest unit of each of some rows of X."""
+
+    def nearest(part, D):
+        take(rows[part], job.engine.to_host(D.argmin(axis=1)))
+
+    if len(rows):
+        stream(job, layer.distances, X, Consumer(nearest, row_bytes=24 + row_bytes), rows)
+
+
+def score_uncovered(job, layer, X, rows, nearest_scores, consume):
+    """Call ``consume(rows, scores)`` for uncovered rows, with the scores of their nearest unit.
+
+    `nearest_scores` has shape (n_units, n_scores); None where the intercept stays.
+    """
+    if nearest_scores is None:
+        return
+
+    def take(rows, units):
+        consume(rows, nearest_scores[units])
+
+    find_nearest_units(job, layer, X, rows, take, 24 * nearest_scores.shape[1])
+
+
+# How sure a ridge readout is of its outputs.
+
+
+class Posterior(NamedTuple):
+    """The distribution of a ridge readout, as that of a Bayesian linear model of H.
+
+    With noise of variance ``v`` and weights of variance ``v / alpha`` a priori, an output for
+    h is normal around that of the readout, with the variance
+    ``v (1 + 1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))``, where ``A`` is the centred
+    H'H of the rows (C. E. Rasmussen, C. K. I. Williams, "Gaussian Processes for Machine
+    Learning", MIT Press 2006, section 2.1; 1 / n is the intercept, which has no prior).
+    """
+
+    root: Any  # (n_units, n_directions): ``(A + alpha I)^-1 = root root'``
+    mean: Any  # (n_units,): of H
+    n: float  # sum of the weights of the rows
+    noise: Any  # (n_outputs,): standard deviation of the noise
+
+
+class Deviations:
+    """Standard deviations of the outputs of tiles of H, by a `Posterior` of the host."""
+
+    def __init__(self, engine, posterior, dtype):
+        self._engine, self._posterior, self._dtype = engine, posterior, dtype
+        self._root, self._mean = (
+            engine.to_device(a.astype(dtype, copy=False)) for a in (posterior.root, posterior.mean)
+        )
+
+    @property
+    def fixed_bytes(self):
+        return self._posterior.root.size * self._dtype.itemsize
+
+    @property
+    def row_bytes(self):
+        """Bytes that a row of H takes."""
+        return sum(self._posterior.root.shape) * self._dtype.itemsize + 24
+
+    def of(self, H):
+        """Standard deviations (rows, n_outputs) on the host, in float64. H is overwritten."""
+        xp, known = self._engine.xp, self._posterior
+        H -= self._mean
+        U = self._engine.algebra.multiply(H, self._root)
+        spread = self._engine.to_host(xp.einsum("ij,ij->i", U, U)).astype(np.float64)
+        return np.sqrt(1 + 1 / known.n + spread)[:, None] * known.noise

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ..data.job import Job
+from ..data.samples import Samples
+from ..data.streaming import Consumer, stream
 from ..engines.algebra import HOST
-from ..rows.job import Job
-from ..rows.samples import Samples
-from ..rows.streaming import Consumer, stream
 
 # Rows of H that the LMS recursion settles in one triangular solve.
 LMS_BLOCK = 256

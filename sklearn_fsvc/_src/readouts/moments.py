@@ -37,7 +37,7 @@ class Moments:
     steps : Steps, optional
         To which H is rounded. Then sums of rows without weights are exact: of the same H, the
         same bits in whatever order rows and parts of them are added, subtracted and put together;
-        `rows.streaming.is_row_exact` says where a row always has the same H. Rows with weights,
+        `data.streaming.is_row_exact` says where a row always has the same H. Rows with weights,
         and targets that are no whole numbers, are added in float64.
 
     Attributes

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .roots import root
+from .calibration import root
 
 # Conjugate gradients end at this part of the gradient, or after so many steps: sooner where some
 # rows stand for others, for then the Hessian is a guess.

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ..data.map_reduce import MapReduce, Sharded, map_reduce
+from ..data.streaming import Consumer, row_blocks, stream, stream_all
+from ..data.validation import NotNumbers, check_numbers, explain_overflow, largest_of
 from ..engines.algebra import HOST
-from ..rows.map_reduce import MapReduce, map_reduce
-from ..rows.overflow import NotNumbers, check_numbers, largest_of, why_no_numbers
-from ..rows.sharded import Sharded
-from ..rows.streaming import Consumer, row_blocks, stream, stream_all
 from .moments import ORIGIN_ROWS
 from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
@@ -99,7 +98,7 @@ def refuse(job, layer, X, rows):
         largest_of(job.engine.to_host(block), part.start if rows is None else rows[part])
         for part, block in zip(parts, row_blocks(X, rows, parts), strict=True)
     )
-    raise ValueError(why_no_numbers(layer, *max(largest)))
+    raise ValueError(explain_overflow(layer, *max(largest)))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from itertools import groupby
 
 import numpy as np
 
-from ..rows.samples import Samples
-from ..rows.sources import joined
-from .cv_statistics import ROUNDING, CVStatistics, n_parts
+from ..data.samples import Samples
+from ..data.sources import joined
+from .cross_validation import ROUNDING, CVStatistics, n_parts
 from .sample import Sample
 from .statistics import RidgeStatistics
 

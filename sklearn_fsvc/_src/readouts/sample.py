@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..data.map_reduce import MapReduce, map_reduce
+from ..data.samples import exact_hashes
+from ..data.sources import SparseRows, joined
+from ..data.streaming import row_blocks, take_rows
 from ..engines.algebra import HOST
-from ..rows.hashes import exact_hashes
-from ..rows.map_reduce import MapReduce, map_reduce
-from ..rows.sources import SparseRows, joined
-from ..rows.streaming import row_blocks, take_rows
-from .cv_statistics import ROUNDING
+from .cross_validation import ROUNDING
 
 # Different rows that are kept, and how many times as many where weights are very unequal.
 ROWS, _MORE = 512, 8

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ..rows.streaming import Consumer, stream
-from .log_loss import LogLoss
-from .loss_and_gradient import LossSums, compute_losses
+from ..data.streaming import Consumer, stream
+from .calibration import fit_temperature
+from .leave_one_out import SampledLOO
+from .linear import Solution
+from .log_loss import LogLoss, LossSums, compute_losses
 from .newton import CachedRows, Coordinates, History, Model
-from .prior import calibrated_ridge
 from .ridge import gather
-from .solution import Solution
+from .sample import draw
 from .statistics import RidgeStatistics
 
 # Rows whose H is kept: so many for each unit, or so many numbers if that is more; and the part of
@@ -396,3 +397,33 @@ def _at_rounding(tol, gap, dtype):
         f"which should fall by {gap:.1e} of itself. {dtype} rounds too much; raise tol or alpha, "
         "or give X in float64."
     )
+
+
+# Where a softmax readout is drawn to: the ridge's solution, scaled by leave-one-out scores.
+
+
+def calibrated_ridge(job, layer, samples, statistics, alpha, log_loss):
+    """The readout (n_units + 1, n_scores) of a ridge, each output divided by its temperature.
+
+    Parameters
+    ----------
+    job, layer, samples
+        As of `train_softmax`.
+    statistics : RidgeStatistics
+        Of the samples; they stay.
+    alpha : float
+        The ridge penalty.
+    log_loss : LogLoss
+    """
+    loo = SampledLOO(job, layer, draw(job, samples), statistics)
+    solution, xp = statistics.solve(alpha, also=loo.take), statistics.xp
+    scores = loo.left_out().scores
+    T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
+    lengths, ends = [], np.cumsum(log_loss.sizes)
+    for size, end in zip(log_loss.sizes, ends, strict=True):
+        own, sums = (each[:, end - size : end] for each in (scores, loo.sample.rows.sums))
+        own = np.diff(own, axis=1) if size == 2 else own
+        rows, codes = np.nonzero(sums)
+        inverse = 1 / fit_temperature(own[rows], codes, sums[rows, codes])
+        lengths += [inverse] * (1 if size == 2 else size)
+    return xp.stack(log_loss.of_scores(T)).T * xp.asarray(lengths)

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from ..rows.samples import Samples
-from ..rows.sharded import Sharded
-from ..rows.sources import InMemory, Source
-from .held_out import PenaltySearchResult, downhill, folds_for, parts_to_hold_out
-from .log_loss import LogLoss
-from .loss_and_gradient import compute_losses
+from ..data.map_reduce import Sharded
+from ..data.samples import Samples
+from ..data.sources import InMemory, Source
+from .cross_validation import PenaltySearchResult, downhill, folds_for, parts_to_hold_out
+from .log_loss import LogLoss, compute_losses
 from .softmax import SoftmaxTraining, lasting_bytes
 
 # Penalties that are tried are powers of STEP between these; the first one.

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..rows.tiling import format_bytes
+from ..data.tiling import format_bytes
+from .linear import Solution, Whitening
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
-from .solution import Solution, Whitening
 
 # Penalties whose factors, one each, take less time than eigenvectors for all.
 FEW = 3

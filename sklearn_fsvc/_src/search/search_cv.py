@@ -14,24 +14,31 @@ import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
+from sklearn.metrics import get_scorer
+from sklearn.metrics._scorer import _Scorer
 from sklearn.model_selection import GridSearchCV, ParameterGrid, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
-from ..callbacks import NO_CALLBACKS, FitTask, Observable
-from ..documentation import Documented
-from ..estimators.locking import atomic_update
-from ..estimators.state import Versioned
-from ..rows.blocks import open_all
-from ..rows.sources import Source
-from ..user_warnings import warn
-from .cached_estimator import CachedEstimator, SharedFits, UserSplitter, scorer_for, scoring_of
-from .groups import group_candidates, is_network
-from .memory_plan import in_parts
-from .scoring import check_scoring, may_want_probabilities
-from .shared import SearchPlan, fit_split, fit_splits
+from ..data.dask_blocks import open_all
+from ..data.sources import Source
+from ..data.validation import to_host
+from ..estimators.state import Documented, Versioned, atomic_update
+from ..utils.callbacks import NO_CALLBACKS, FitTask, Observable
+from ..utils.user_warnings import warn
+from .cached_estimator import (
+    CachedEstimator,
+    SharedFits,
+    UserSplitter,
+    in_parts,
+    scorer_for,
+    scoring_of,
+)
+from .networks import group_candidates, is_network
+from .shared_fits import SearchPlan, fit_split, fit_splits
 from .wrappers import last_step
 
 
@@ -314,3 +321,62 @@ def _attempt(function, *arguments):
         return function(*arguments), None
     except Exception as error:
         return None, error.with_traceback(None)  # its frames hold all that there was
+
+
+# Whether candidates have what their scorers ask for, before anything is fitted.
+
+
+def check_scoring(scoring, estimator, candidates, y):
+    """Raise if a scorer of scikit-learn's asks for what no candidate has, or is not for this y.
+
+    No fit could be scored: there would be a traceback for each, and NaN.
+    """
+    if "roc_auc" in (name for name in _each(scoring) if isinstance(name, str)):
+        _check_two_classes(y)
+    asked = [(name, _methods_of(name)) for name in _each(scoring)]
+    asked = [(name, methods) for name, methods in asked if methods]
+    if not asked:
+        return
+    fits = [clone(estimator).set_params(**clone(each, safe=False)) for each in candidates]
+    for name, methods in asked:
+        if fits and not any(hasattr(fit, method) for fit in fits for method in methods):
+            why = _why_not(last_step(fits[0]), methods[-1])
+            raise ValueError(f"scoring={name!r} needs {' or '.join(methods)}, and {why}")
+
+
+def may_want_probabilities(scoring):
+    """Whether some scorer asks for them, or is of the user's own, so that nobody knows."""
+    for each in _each(scoring):
+        is_own = callable(each) and not isinstance(each, _Scorer)
+        if is_own or {"predict_proba", "predict_log_proba"} & set(_methods_of(each)):
+            return True
+    return False
+
+
+def _check_two_classes(y):
+    is_array = y is not None and not isinstance(y, str)
+    if is_array and type_of_target(to_host(y)) == "multiclass":
+        raise ValueError("scoring='roc_auc' is for two classes, and y has more; use 'roc_auc_ovr'.")
+
+
+def _each(scoring):
+    if isinstance(scoring, dict):
+        return list(scoring.values())
+    return list(scoring) if isinstance(scoring, (list, tuple, set)) else [scoring]
+
+
+def _methods_of(scorer):
+    """Names of the methods one of which the scorer asks for, () where that is not known."""
+    try:
+        scorer = get_scorer(scorer) if isinstance(scorer, str) else scorer
+    except ValueError:
+        return ()  # scikit-learn says that there is none of this name
+    methods = scorer._response_method if isinstance(scorer, _Scorer) else ()
+    return (methods,) if isinstance(methods, str) else tuple(methods)
+
+
+def _why_not(network, method):
+    try:
+        getattr(network, method)
+    except AttributeError as error:  # what stands around a network has what it has
+        return str(error)

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..kernels.cuda import hashes
 from ..lapack import REALS, layout
-from . import integers, programs, transfer
-from .grids import n_parts
+from . import integers, launch, transfer
+from .launch import n_parts
 
 # What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
 _BYTES, _INTEGERS, _ANY = 3, 10, -1
@@ -107,8 +107,8 @@ class CuPyAlgebra:
     def add_gram_of_bytes(blocks, H, steps):
         import cupy
 
-        launch = partial(programs.launch, cupy.cuda.Device().id)
-        integers.add_gram(blocks, H, steps, cupy, launch, _multiply_bytes)
+        launch_here = partial(launch.launch, cupy.cuda.Device().id)
+        integers.add_gram(blocks, H, steps, cupy, launch_here, _multiply_bytes)
         return True
 
     @staticmethod
@@ -201,7 +201,7 @@ class CuPyAlgebra:
         bits = cupy.ascontiguousarray(X, np.float64).view(np.uint64)
         sums = cupy.empty(len(X), np.uint64)
         grid, block = n_parts(len(X), hashes.LINES), (hashes.LANES, hashes.LINES)
-        programs.launch(
+        launch.launch(
             cupy.cuda.Device().id, hashes.sum_bits(), grid, block, bits, cupy.asarray(factors), sums
         )
         return sums.get()

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from ...extras import install
+from ...utils.availability import install
 from ..kernels.ptx import NoCompiler
 
 _HEADERS = "CUPY_NVRTC_USE_PCH"

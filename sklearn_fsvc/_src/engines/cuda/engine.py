@@ -15,11 +15,11 @@ from ...version import __version__
 from ..base import SHIFT, Engine
 from ..host import DirectSink
 from ..kernels.cuda import manhattan, novelty, patches
-from ..workers import n_workers, worker_number
-from . import integers, programs, transfer
+from ..threads import n_workers, worker_number
+from . import integers, launch, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
-from .grids import n_parts
+from .launch import n_parts
 from .layers import LAYERS, item_of, outputs, pack_rows, transpose
 
 # Products that are this many times slower in float64, on paper, are made in float32 where H
@@ -277,7 +277,7 @@ class CudaEngine(Engine):
 
     def launch(self, kernel, grid, block, *args):
         """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
-        programs.launch(self.index, kernel, grid, block, *args)
+        launch.launch(self.index, kernel, grid, block, *args)
 
 
 class CudaSparsePlace:

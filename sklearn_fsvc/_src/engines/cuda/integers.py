@@ -17,7 +17,7 @@ from ..kernels.cuda.integers import (
     pack_bytes,
     round_rows,
 )
-from .grids import n_parts, over_rows, round_up
+from .launch import n_parts, over_rows, round_up
 
 # Units and words of four rows are padded to multiples: cuBLAS asks for 16 bytes.
 _UNITS, _WORDS = 32, 4

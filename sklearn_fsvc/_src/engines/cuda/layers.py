@@ -12,8 +12,8 @@ from ...formulas import IDENTITY, Affine, finite
 from ..base import CANCELLATION
 from ..kernels.cuda.elementwise import FUNCTIONS, THREADS, expand, map_rows
 from ..kernels.cuda.manhattan import SQUARE, Tile, manhattan, pack
-from .grids import n_parts, over_rows, round_up
 from .integers import look_up_columns
+from .launch import n_parts, over_rows, round_up
 
 # float32 sums of more features than this are added up from parts: adding ever smaller
 # numbers to an ever larger sum loses digits.

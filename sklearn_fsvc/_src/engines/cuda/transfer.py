@@ -12,8 +12,7 @@ from itertools import cycle, pairwise
 import numpy as np
 
 from ..base import Sink, Stopwatch
-from ..pool import share, submit
-from ..threads import n_threads
+from ..threads import n_threads, share, submit
 
 # Threads copy parts of this size that end where the target's huge pages do: two threads
 # that touch the same new page for the first time would both wait for it to be cleared.

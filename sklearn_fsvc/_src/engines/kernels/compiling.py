@@ -11,8 +11,8 @@ from types import FunctionType
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-from ..compile_notice import compiling
-from ..daemons import Daemons
+from ...utils.callbacks import compiling
+from ..threads import Daemons
 
 _warned = False
 

@@ -1,22 +1,24 @@
-"""Compiled loops of the `jit` engine: rows x units, block by block.
-
-The arguments are those of a block in `simd`, with the panels to walk over and the tile in
-which to do so. Every kernel releases the GIL, allocates next to nothing and is kept on disk: see
-`compiling`.
-
-A kernel serves one dtype, and X is always given as read-only, so that each has but one
-signature. numba numbers the signatures of a function in its cache, and two processes that
-compile different ones at the same time may give both the same number: each would then
-run the other's code, and be wrong without a word.
-"""
+"""Compiled loops of the jit engine."""
 
 from functools import cache
 
 import numpy as np
+from numba import njit
 
 from .compiling import FLOATS, jit, named
 from .simd import block
 from .target import CHUNK
+
+# Compiled loops of the `jit` engine: rows x units, block by block.
+#
+# The arguments are those of a block in `simd`, with the panels to walk over and the tile in
+# which to do so. Every kernel releases the GIL, allocates next to nothing and is kept on disk: see
+# `compiling`.
+#
+# A kernel serves one dtype, and X is always given as read-only, so that each has but one
+# signature. numba numbers the signatures of a function in its cache, and two processes that
+# compile different ones at the same time may give both the same number: each would then
+# run the other's code, and be wrong without a word.
 
 # The rows of a block, and the block: every kernel has its own.
 ROWS, BLOCK = 1, None
@@ -144,3 +146,144 @@ def _sums(X, sums, sizes):
 
 
 sums_float32, sums_float64 = (jit(named(_sums, f"sums_{t}")) for t in FLOATS)
+
+
+# The compiled loop of squared gradients: see `engines.base.square`.
+#
+# Steps of two features stay in cache and meet four outputs at a time, in eight sums that
+# vectors add up: W has a multiple of four rows. As in `cpu`, each dtype has a function of its own
+# with one signature.
+
+
+def _square(is_manhattan, X, units, slopes, W, steps, out):
+    n_features, n_units = units.shape
+    zero = X.dtype.type(0)
+    for i in range(len(X)):
+        for k in range(0, n_features, 2):
+            last = k + 1 if k + 1 < n_features else k  # an odd feature is its own partner
+            for side in range(2):
+                feature = last if side else k
+                x = X[i, feature]
+                if is_manhattan:
+                    for j in range(n_units):
+                        c, slope = units[feature, j], slopes[i, j]
+                        steps[side, j] = slope if x > c else (-slope if x < c else zero)
+                else:
+                    for j in range(n_units):
+                        steps[side, j] = slopes[i, j] * (x - units[feature, j])
+            total = total_of_last = 0.0
+            for o in range(0, len(W), 4):
+                a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
+                for j in range(n_units):
+                    a, b = steps[0, j], steps[1, j]
+                    w0, w1, w2, w3 = W[o, j], W[o + 1, j], W[o + 2, j], W[o + 3, j]
+                    a0 += a * w0
+                    a1 += a * w1
+                    a2 += a * w2
+                    a3 += a * w3
+                    b0 += b * w0
+                    b1 += b * w1
+                    b2 += b * w2
+                    b3 += b * w3
+                for s, t in ((a0, b0), (a1, b1), (a2, b2), (a3, b3)):
+                    total += np.float64(s) * np.float64(s)
+                    total_of_last += np.float64(t) * np.float64(t)
+            out[i, k], out[i, last] = total, total_of_last
+
+
+# fastmath lets LLVM reorder the sums, and so use vectors.
+square_float32, square_float64 = (jit(named(_square, f"square_{t}"), fastmath=True) for t in FLOATS)
+
+
+# Patches of images (see `engines.patches`). Each dtype has a function of its own with one
+# signature. fastmath lets LLVM reorder the sums over a patch, and so use vectors.
+
+
+def _unfold(X, line, is_normalised, floor, stride, P):
+    """P (images, down, across, inputs) from X (images, rows, numbers in a row).
+
+    A patch takes `line` numbers of a row, and has them from every `stride[1]`th on.
+    """
+    n_images, down, across, n_inputs = P.shape
+    for i in range(n_images):
+        for y in range(down):
+            for x in range(across):
+                patch, left = P[i, y, x], x * stride[1]
+                for k in range(n_inputs // line):
+                    row = X[i, y * stride[0] + k]
+                    for j in range(line):
+                        patch[k * line + j] = row[left + j]
+                if is_normalised:
+                    _normalise(patch, floor)
+
+
+@njit(nogil=True, fastmath=True)
+def _normalise(patch, floor):
+    one = patch.dtype.type(1)
+    n = patch.dtype.type(len(patch))
+    total = squares = patch.dtype.type(0)
+    for k in range(len(patch)):
+        total += patch[k]
+    mean = total / n
+    for k in range(len(patch)):
+        patch[k] -= mean
+        squares += patch[k] * patch[k]
+    scale = np.sqrt(squares / n + floor)
+    factor = one / scale if scale > 0 else one
+    for k in range(len(patch)):
+        patch[k] *= factor
+
+
+def _average(A, response, threshold, edges_down, edges_across, H):
+    """H (images, units, sides, cells) from A (images, down, across, units).
+
+    The response is 0 for outputs as they are, 1 for those below the mean, 2 for two sides.
+    """
+    n_units = A.shape[3]
+    above, below = np.empty(n_units, A.dtype), np.empty(n_units, A.dtype)
+    n_across = len(edges_across) - 1
+    zero = A.dtype.type(0)
+    for i in range(len(A)):
+        for cell in range(H.shape[3]):
+            top, left = cell // n_across, cell % n_across
+            n_places = 0
+            above[:] = zero
+            below[:] = zero
+            for y in range(edges_down[top], edges_down[top + 1]):
+                for x in range(edges_across[left], edges_across[left + 1]):
+                    n_places += 1
+                    _add(A[i, y, x], response, threshold, above, below)
+            factor = A.dtype.type(1) / A.dtype.type(n_places)
+            for j in range(n_units):
+                H[i, j, 0, cell] = above[j] * factor
+            if response == 2:
+                for j in range(n_units):
+                    H[i, j, 1, cell] = below[j] * factor
+
+
+@njit(nogil=True, fastmath=True)
+def _add(a, response, threshold, above, below):
+    """Add what becomes of the outputs a of all units at a place."""
+    zero = a.dtype.type(0)
+    n_units = len(a)
+    if response == 2:
+        for j in range(n_units):
+            above[j] += max(a[j] - threshold, zero)
+            below[j] += max(-a[j] - threshold, zero)
+    elif response == 1:
+        mean = zero
+        for j in range(n_units):
+            mean += a[j]
+        mean /= a.dtype.type(n_units)
+        for j in range(n_units):
+            above[j] += max(mean - a[j], zero)
+    else:
+        for j in range(n_units):
+            above[j] += a[j]
+
+
+unfold_float32, unfold_float64, average_float32, average_float64 = (
+    jit(named(function, f"{name}_{dtype}"), fastmath=True)
+    for name, function in (("unfold", _unfold), ("average", _average))
+    for dtype in FLOATS
+)

@@ -1,6 +1,6 @@
 """Networks as ONNX models, alone or in pipelines of scikit-learn, by skl2onnx."""
 
-from ...extras import install
+from ...utils.availability import install
 
 try:
     import skl2onnx
@@ -12,19 +12,12 @@ except ImportError as error:
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ...classifiers.patches import PatchClassifier
-from ...classifiers.rbf import RBFClassifier
-from ...classifiers.stacked import StackedClassifier
-from ...classifiers.tanh import TanhClassifier
-from ...projectors.patches import PatchProjector
-from ...projectors.rbf import RBFProjector
-from ...projectors.tanh import TanhProjector
-from ...regressors.patches import PatchRegressor
-from ...regressors.rbf import RBFRegressor
-from ...regressors.stacked import StackedRegressor
-from ...regressors.tanh import TanhRegressor
+from ...estimators.patches import PatchClassifier, PatchProjector, PatchRegressor
+from ...estimators.rbf import RBFClassifier, RBFProjector, RBFRegressor
+from ...estimators.tanh import TanhClassifier, TanhProjector, TanhRegressor
 from ...search.search_cv import HiddenSizeSearchCV
-from ...tables import TableTransformer
+from ...stacking.estimators import StackedClassifier, StackedRegressor
+from ...tabular.table_transformer import TableTransformer
 from . import converters
 
 __all__ = ["register", "to_onnx"]

@@ -13,7 +13,8 @@ from skl2onnx.common.data_types import (
 from sklearn.utils.validation import check_is_fitted
 
 from ...layers import DTYPES
-from .answers import (
+from .hidden import Graph, add_layer
+from .outputs import (
     add_decisions,
     add_labels,
     add_probabilities,
@@ -22,8 +23,6 @@ from .answers import (
     tables,
     task_of,
 )
-from .graph import Graph
-from .hidden import add_layer
 
 # Probabilities are arrays whatever zipmap says: skl2onnx sets it where the user did not.
 CLASSIFIER_OPTIONS = {"zipmap": [False, True], "raw_scores": [False, True]}

@@ -1,0 +1,1 @@
+"""Stacked ensembles of networks."""

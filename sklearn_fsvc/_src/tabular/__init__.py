@@ -1,0 +1,1 @@
+"""Pipelines for tables."""

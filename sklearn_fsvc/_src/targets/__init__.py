@@ -1,0 +1,1 @@
+"""Targets: y as numbers for a readout, and scores as predictions."""

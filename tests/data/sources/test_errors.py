@@ -1,0 +1,183 @@
+"""What cannot be read is refused, with the number of the row and the remedy."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc._src.data.sources import open_rows, some_rows
+from sourced import Shelf, Tap, batches
+
+X = np.random.default_rng(0).random((200, 6), np.float32)
+Y = np.arange(200)
+
+
+def with_bad(row, value):
+    bad = X.copy()
+    bad[row, 4] = value
+    return bad
+
+
+def read_all(given, *args):
+    source = open_rows(given, None, *args)[0]
+    return [*source.blocks(range(len(source)), 64)]
+
+
+@pytest.mark.parametrize("kind", [Shelf, Tap, batches])
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-np.inf, "infinity")])
+@pytest.mark.parametrize("row", [0, 123, 199])
+def test_not_finite(kind, value, what, row):
+    with pytest.raises(ValueError, match=f"Input X contains {what} in row {row}, column 4"):
+        read_all(kind(with_bad(row, value)))
+
+
+def test_two_infinities_that_cancel():
+    bad = with_bad(7, np.inf)
+    bad[8, 4] = -np.inf
+    with pytest.raises(ValueError, match="infinity in row 7"):
+        read_all(Shelf(bad))
+
+
+def test_large_numbers_are_finite():
+    """Their sum overflows."""
+    large = np.full((20, 3), np.finfo(np.float32).max)
+    np.testing.assert_array_equal(np.concatenate(read_all(Shelf(large))), large)
+
+
+def test_a_missing_number_of_a_table():
+    import pyarrow
+
+    def read():
+        yield pyarrow.record_batch({"a": pyarrow.array([1, 2], pyarrow.uint8())})
+        yield pyarrow.record_batch({"a": pyarrow.array([3, None], pyarrow.uint8())})
+
+    with pytest.raises(ValueError, match="contains NaN in row 3, column 0"):
+        open_rows(read, None)
+
+
+@pytest.mark.parametrize("iterator", [Tap(X)(), iter([X])])
+def test_what_can_be_read_only_once(iterator):
+    with pytest.raises(TypeError, match=r"read only once.*function without arguments"):
+        open_rows(iterator, None)
+
+
+def test_a_function_that_returns_the_same_iterator():
+    same = iter([X[:100], X[100:]])
+    with pytest.raises(ValueError, match=r"gave 0 rows in this pass, and 200 in the first.*fresh"):
+        read_all(lambda: same)
+
+
+@pytest.mark.parametrize("later", [150, 250])
+def test_other_rows_in_a_later_pass(later):
+    sizes = iter([200, later])
+    rows = np.concatenate([X, X])
+    with pytest.raises(ValueError, match=f"gave {later} rows in this pass, and 200 in the first"):
+        read_all(lambda: Tap(rows[: next(sizes)])())
+
+
+class Shrunk(Shelf):
+    def __getitem__(self, key):
+        return super().__getitem__(key)[: 150 - key.start]
+
+
+def test_a_file_that_has_shrunk():
+    with pytest.raises(ValueError, match=r"X\[\d+:\d+\] has shape .* was the file changed"):
+        read_all(Shrunk(X))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "error"),
+    [
+        ([], "X() gave no rows"),
+        ([X[:0]], "X() gave no rows"),
+        ([X[:5], X[:5, :4]], "begins at row 5 has 4 features, and the first one 6"),
+        ([X[:5], X[:5].astype(float)], "begins at row 5 is taken as float64, .* as float32"),
+        ([X[:5], X[5]], "begins at row 5 has shape .6,."),
+        ([np.array([["a"]])], "begins at row 0 has dtype <U1; it must be of real numbers"),
+        ([X[:5] + 1j], "has dtype complex64"),
+        ([(X, Y, Y, Y)], "is a tuple of 4; give X, .X, y. or"),
+        ([()], "is a tuple of 0"),
+        ([(X, Y[:-1])], "begins at row 0 has 200 rows, and its y has shape .199,."),
+        ([(X, Y), (X, Y, Y[:9])], "begins at row 200 has 200 rows, and its sample_weight"),
+        ([(X, Y), X], "Some chunks of X have y, and others have none.* begins at row 200"),
+        ([X, (X, Y)], "Some chunks of X have y, and others have none.* begins at row 200"),
+    ],
+)  # fmt: skip
+def test_chunks(chunks, error):
+    with pytest.raises(ValueError, match=error.replace("()", r"\(\)")):
+        open_rows(lambda: chunks, None)
+
+
+def test_columns_in_another_order():
+    """They would be taken for one another."""
+    import pandas
+
+    frame = pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"at row 2 has the columns \['b', 'a'\].*the same order"):
+        open_rows(lambda: [frame, frame[["b", "a"]]], None)
+    with pytest.raises(ValueError, match="at row 2 has the columns None"):
+        open_rows(lambda: [frame, frame.to_numpy()], None)
+
+
+def test_what_is_not_iterable():
+    with pytest.raises(TypeError, match=r"X\(\) returned a int; it must return an iterable"):
+        open_rows(lambda: 5, None)
+
+
+def test_columns_that_are_not_numbers():
+    with pytest.raises(ValueError, match="begins at row 0: column 'when' has dtype datetime64"):
+        open_rows(batches(X, when=Y.astype("M8[s]")), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "error"),
+    [
+        (batches(X), {"y": "label"}, "has no column y='label'; its columns are .*'x5'"),
+        (Tap(X), {"y": "label"}, "no table, and y='label' would be .* give chunks"),
+        (Tap(X, Y), {"sample_weight": "w"}, "no table, and sample_weight='w' would be"),
+        (Shelf(X), {"y": "label"}, "y='label' would be the name of a column, and Shelf has none"),
+        (Shelf(X), {"sample_weight": "w"}, "sample_weight='w' would be"),
+        (Tap(X, Y), {"y": Y}, "y is given, and the chunks of X hold one too; pass y=None"),
+        (Tap(X, Y, Y), {"sample_weight": Y}, "sample_weight is given, and the chunks"),
+    ],
+)
+def test_y_and_weights_in_doubt(given, named, error):
+    with pytest.raises(ValueError, match=error):
+        open_rows(given, None, **named)
+
+
+def test_a_chunk_that_the_memory_does_not_hold():
+    with pytest.raises(
+        ValueError, match=r"max_memory=14399 bytes.* a chunk of 200 rows of X needs"
+    ):
+        open_rows(Tap(X, chunk=200), 14399)
+    open_rows(Tap(X, chunk=200), 14400)
+
+
+def test_a_part_is_read_in_order():
+    with pytest.raises(ValueError, match="another one; use a splitter that keeps the order"):
+        some_rows(open_rows(Shelf(X), None)[0], np.array([3, 1]))
+
+
+def test_y_and_weights_come_with_the_rows():
+    """In memory, whole; what is not in the source is the user's."""
+    _, y, weight = open_rows(Tap(X, Y, Y / 2), None)
+    np.testing.assert_array_equal(y, Y)
+    np.testing.assert_array_equal(weight, Y / 2)
+    given = np.ones(200)
+    assert open_rows(Tap(X, Y), None, None, given)[2] is given
+    source, y, weight = open_rows(batches(X, label=Y, w=Y / 2), None, "label", "w")
+    assert source.shape == X.shape
+    np.testing.assert_array_equal(y, Y)
+    np.testing.assert_array_equal(weight, Y / 2)
+    y = open_rows(Tap(X, np.stack([Y, Y], axis=1)), None)[1]
+    assert y.shape == (200, 2)
+    y, weight = open_rows(Shelf(X), None, Y, Shelf2(Y))[1:]
+    assert y is Y
+    assert isinstance(weight, np.ndarray)
+    np.testing.assert_array_equal(weight, Y)
+
+
+class Shelf2(Shelf):
+    """Of numbers that belong to rows: those are read whole."""
+
+    def __array__(self, dtype=None, copy=None):
+        return self._X

@@ -1,0 +1,290 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import naive
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.streaming import (
+    Consumer,
+    compute_dtype,
+    stream,
+    stream_all,
+    stream_into,
+    take_rows,
+)
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
+from sklearn_fsvc.engines import get_engine
+
+
+@pytest.fixture
+def job(rng):
+    X = rng.random((50, 6))
+    return get_engine("jit"), RBFLayer(X[:9], 1.0), X
+
+
+def collect(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
+    parts, tiles = [], []
+
+    def consume(part, H):
+        parts.append(part)
+        tiles.append(H.copy())
+
+    consumer = Consumer(consume, tile_rows=tile_rows)
+    stream(Job(engine, max_memory), layer, X, consumer, rows)
+    return parts, np.concatenate(tiles)
+
+
+@pytest.mark.parametrize("tile_rows", [1, 7, 50, 1000])
+def test_every_row_comes_once_and_in_order(job, tile_rows):
+    engine, layer, X = job
+    parts, H = collect(engine, layer, X, tile_rows=tile_rows)
+    assert [i for p in parts for i in range(p.start, p.stop)] == list(range(50))
+    np.testing.assert_array_equal(H, engine.hidden(engine.prepare(layer), X))
+
+
+def test_chosen_rows(job, rng):
+    engine, layer, X = job
+    rows = rng.permutation(50)[:20]
+    _, H = collect(engine, layer, X, rows=rows, tile_rows=6)
+    np.testing.assert_allclose(H, naive.hidden(layer, X[rows]), atol=1e-12)
+
+
+def test_small_memory_makes_small_tiles(job):
+    engine, layer, X = job
+    fixed = engine.prepared_bytes(layer)
+    parts, _ = collect(engine, layer, X, max_memory=fixed + 3 * (9 * 8 + 2 * 6 * 8))
+    assert max(p.stop - p.start for p in parts) == 3
+
+
+def test_out_of_memory_halves_the_tile_and_goes_on(job):
+    engine, layer, X = job
+    done, sizes = np.zeros((50, 9)), []
+
+    def consume(part, H):
+        sizes.append(len(H))
+        if len(H) > 6:
+            raise MemoryError
+        done[part] = H
+
+    stream(Job(engine), layer, X, Consumer(consume))
+    assert sizes[:4] == [50, 25, 12, 6]
+    np.testing.assert_allclose(done, naive.hidden(layer, X), atol=1e-12)
+
+
+def test_memory_that_runs_out_later_counts_each_row_once(job):
+    engine, layer, X = job
+    counts = np.zeros(50, int)
+
+    def consume(part, H):
+        if part.start and len(H) > 5:
+            raise MemoryError
+        counts[part] += 1
+
+    stream(Job(engine), layer, X, Consumer(consume, tile_rows=20))
+    np.testing.assert_array_equal(counts, 1)
+
+
+def test_out_of_memory_for_one_row_is_raised(job):
+    engine, layer, X = job
+
+    def consume(part, H):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        stream(Job(engine), layer, X, Consumer(consume))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_rows_are_taken_c_ordered(rng, order, dtype):
+    X = np.asarray(rng.integers(0, 9, (10, 4)), dtype=dtype, order=order)
+    for rows in (slice(2, 7), np.array([3, 1])):
+        block = take_rows(X, rows, np.float32)
+        assert block.flags.c_contiguous
+        assert block.dtype == np.float32
+        np.testing.assert_array_equal(block, X[rows])
+
+
+def test_contiguous_rows_are_not_copied(rng):
+    X = rng.random((10, 4))
+    assert np.shares_memory(take_rows(X, slice(2, 5), X.dtype), X)
+
+
+@pytest.mark.parametrize(
+    ("units", "rows", "expected"),
+    [("u1", "u1", "u1"), ("u1", "f4", "f4"), ("f4", "u1", "f4"), ("f4", "f8", "f8")],
+)
+def test_compute_dtype(units, rows, expected):
+    assert compute_dtype(np.dtype(units), np.dtype(rows)) == expected
+
+
+def test_progress_is_printed(job, capsys):
+    engine, layer, X = job
+    nothing, job = Consumer(lambda part, H: None), Job(engine, what="Test fit")
+    stream(replace(job, verbose=2), layer, X, nothing)
+    assert "[Test fit] 50 of 50 rows" in capsys.readouterr().out
+    stream(job, layer, X, nothing)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def several(job):
+    """Layers on the same units, with other radii and kernels."""
+    engine, layer, X = job
+    wide, round_ = RBFLayer(layer.units, 2.5), RBFLayer(layer.units, 0.4, kernel="gaussian")
+    return engine, [layer, wide, round_], X
+
+
+@pytest.mark.parametrize("tile_rows", [1, 7, 50, None])
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+@pytest.mark.parametrize("some", [False, True])
+def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers, some):
+    engine, layers, X = several
+    layers = layers[:n_layers]
+    rows = rng.permutation(50)[:20] if some else None
+    parts, H = [[] for _ in layers], np.full((n_layers, 20 if some else 50, 9), np.nan)
+
+    def consume(i, part, tile):
+        parts[i].append(part)
+        H[i, part] = tile
+        tile[:] = np.nan  # it is the consumer's, and the next layer's is not spoilt by that
+
+    stream_all(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
+    for i, layer in enumerate(layers):
+        parts_alone, alone = collect(engine, layer, X, rows=rows, tile_rows=tile_rows)
+        assert parts[i] == parts_alone
+        np.testing.assert_allclose(H[i], alone, rtol=0, atol=1e-14)
+
+
+def test_distances_are_computed_once(several):
+    engine, layers, X = several
+    evaluated, hidden = [], engine.hidden
+
+    def noted(prepared, X, out=None, units=None):
+        evaluated.append(len(X))
+        return hidden(prepared, X, out, units)
+
+    engine.hidden = noted
+    stream_all(Job(engine), layers, X, Consumer(lambda i, part, H: None, tile_rows=20))
+    assert evaluated == [20, 20, 10]
+
+
+def test_small_memory_makes_small_tiles_of_several_layers(several):
+    """A row has its distances, the outputs of one layer, and what the consumer takes."""
+    engine, layers, X = several
+    row = 9 * 8 + 9 * 8 + 2 * 6 * 8 + 100
+    memory = engine.prepared_bytes(layers[0].distances) + 1000 + 3 * row
+    sizes = []
+    consumer = Consumer(lambda i, part, H: sizes.append(len(H)), fixed_bytes=1000, row_bytes=100)
+    stream_all(Job(engine, memory), layers, X, consumer)
+    assert max(sizes) == 3
+
+
+@pytest.mark.parametrize("short", [0, 1, 2])
+@pytest.mark.parametrize("most", [1, 3, 7, 24])
+def test_out_of_memory_in_one_of_several_layers_counts_each_row_once(several, short, most):
+    """The tiles of one layer may have to be smaller than those that others had already."""
+    engine, layers, X = several
+    counts, H = np.zeros((3, 50), int), np.full((3, 50, 9), np.nan)
+
+    def consume(i, part, tile):
+        if i == short and len(tile) > most:
+            tile[:] = np.nan
+            raise MemoryError
+        counts[i, part] += 1
+        H[i, part] = tile
+        tile[:] = np.nan
+
+    stream_all(Job(engine), layers, X, Consumer(consume))
+    np.testing.assert_array_equal(counts, 1)
+    for i, layer in enumerate(layers):
+        np.testing.assert_allclose(H[i], naive.hidden(layer, X), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_failures", range(1, 12))
+def test_memory_that_comes_back_counts_no_row_twice(several, n_failures):
+    """Once a layer has had the tile, there is no beginning again: it ends, or it is right."""
+    engine, layers, X = several
+    counts, left = np.zeros((3, 50), int), n_failures
+
+    def consume(i, part, tile):
+        nonlocal left
+        if i == 1 and left:
+            left -= 1
+            raise MemoryError
+        counts[i, part] += 1
+
+    try:
+        stream_all(Job(engine), layers, X, Consumer(consume))
+    except MemoryError:
+        assert n_failures > 5  # not one row could be taken
+    else:
+        np.testing.assert_array_equal(counts, 1)
+
+
+@pytest.mark.parametrize("short", [0, 1, 2])
+def test_out_of_memory_for_one_row_of_one_layer_is_raised(several, short):
+    engine, layers, X = several
+
+    def consume(i, part, tile):
+        if i == short:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        stream_all(Job(engine), layers, X, Consumer(consume))
+
+
+class SmallBasicLayers(JitEngine):
+    """Basic layers of 256 x 256 outputs; `parts` are those that were evaluated."""
+
+    def __init__(self):
+        self.parts = []
+
+    def settings(self, layer):
+        return {**super().settings(layer), "M": 256, "asymmetry": 1}
+
+    def hidden(self, prepared, X, out=None, units=None):
+        self.parts.append((len(X), units.start, units.stop))
+        return super().hidden(prepared, X, out, units)
+
+
+@pytest.fixture(params=["triangular", "gaussian", "tanh"])
+def large(request, rng):
+    """A layer of more units, and more rows, than a basic layer has."""
+    X, units = rng.random((1000, 7)), rng.random((600, 7))
+    if request.param == "tanh":
+        return TanhLayer(units, rng.random(600)), X
+    return RBFLayer(units, 1.0, kernel=request.param), X
+
+
+def whole(layer, X):
+    engine = get_engine("jit")
+    return engine.hidden(engine.prepare(layer), X)
+
+
+def test_a_large_layer_is_cut_into_basic_layers(large):
+    engine, (layer, X) = SmallBasicLayers(), large
+    _, H = collect(engine, layer, X)
+    columns = [(0, 256), (256, 512), (512, 600)]
+    assert engine.parts == [(n, *c) for n in (256, 256, 256, 232) for c in columns]
+    np.testing.assert_array_equal(H, whole(layer, X))
+
+
+def test_a_tile_is_cut_into_basic_layers(large):
+    """A consumer's tile of all rows is no larger piece of work for the engine."""
+    engine, (layer, X) = SmallBasicLayers(), large
+    parts, H = collect(engine, layer, X, tile_rows=1000)
+    assert parts == [slice(0, 1000)]
+    assert len(engine.parts) == 12
+    assert max(n for n, *_ in engine.parts) == 256
+    np.testing.assert_array_equal(H, whole(layer, X))
+
+
+def test_basic_layers_are_written_where_H_stays(large):
+    engine, (layer, X) = SmallBasicLayers(), large
+    H = np.full((1000, 600), np.nan)
+    stream_into(Job(engine), layer, X, H)
+    assert len(engine.parts) == 12
+    np.testing.assert_array_equal(H, whole(layer, X))

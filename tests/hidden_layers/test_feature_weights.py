@@ -1,0 +1,275 @@
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import naive
+from allocated import MIB, peak
+from contract import Cauchy
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.hidden_layers.feature_weights import (
+    learn,
+    mean_squared_gradients,
+    next_weights,
+    of_equal_spread,
+    rows_to_ask,
+)
+from sklearn_fsvc._src.kernels import KERNELS
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc.engines import get_engine
+
+JIT = get_engine("jit")
+KERNELS_AND_OWN = [*KERNELS.values(), Cauchy()]
+CAUSES, OTHERS = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
+
+
+def made(n_rows=900, dtype=np.float64, seed=0, **how):
+    """Rows of 12 features, and two classes that depend on two of them together."""
+    X = np.random.default_rng(seed).normal(size=(n_rows, 12))
+    classes = (X[:, 3] * X[:, 7] > 0).astype(int)
+    return Samples(X.astype(dtype), ClassTargets(classes, 2), **how)
+
+
+def learned(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **how):
+    return learn(Job(engine, **how), samples, metric, kernel, seed)[1]
+
+
+@pytest.mark.parametrize("kernel", KERNELS_AND_OWN, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+def test_what_the_classes_depend_on_counts_for_more(metric, kernel):
+    weights = learned(made(), metric, kernel)
+    assert weights.shape == (12,)
+    assert weights.dtype == np.float64
+    assert weights.max() == 1
+    assert weights.min() >= 0
+    assert weights[CAUSES].min() > 3 * weights[OTHERS].max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+def test_every_engine_learns_the_same(engine, metric, dtype):
+    if engine.name == "mkl" and metric == "manhattan":
+        pytest.skip("the same code as that of blas, but for the products")
+    for kernel, expected in learned_by_jit(metric, dtype).items():
+        # The slope of a triangle jumps where it ends, at distances that differ by rounding.
+        tolerance = (3e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
+        weights = learned(made(400, dtype), metric, kernel, engine)
+        np.testing.assert_allclose(weights, expected, rtol=tolerance)
+
+
+@cache
+def learned_by_jit(metric, dtype):
+    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in KERNELS_AND_OWN}
+
+
+def weighed_on(samples, weights):
+    """The weights after one more round."""
+    return next_weights(Job(JIT), samples, weights, "manhattan", KERNELS["laplacian"])
+
+
+def test_a_round_as_it_is_on_paper():
+    samples = made(200)
+    codes = samples.targets.codes + (samples.X[:, 0] > 1)
+    samples = replace(samples, targets=ClassTargets(codes, 3))
+    X, Y = samples.X, samples.targets.matrix()
+    even = X.std(axis=0).min() / X.std(axis=0)
+    X = X * even
+    d = naive.distances(X, X, "manhattan")
+    radius = 0.7 * np.median(d[np.triu_indices(200, 1)])
+    W, _ = naive.ridge(naive.rbf(X, X[:100], radius, kernel="laplacian"), Y, 0.1)
+    squares = naive.gradients(X, X[:100], W, radius, kernel="laplacian") ** 2
+    g = even**2 * squares.sum(axis=1).mean(axis=0)
+    np.testing.assert_allclose(weighed_on(samples, even), np.sqrt(g / g.max()), rtol=1e-5)
+
+
+def test_later_rounds_are_of_weighted_rows():
+    """A round is a first round for rows that the weights so far have multiplied: three."""
+    samples = made(200).taken(np.random.RandomState(0).permutation(200))  # all rows, as drawn
+    even = weights = of_equal_spread(samples, JIT)
+    for _ in range(3):
+        found = weighed_on(samples, weights)
+        first = weighed_on(replace(samples, X=samples.X * weights), np.ones(12)) * weights
+        np.testing.assert_allclose(found, first / first.max(), rtol=1e-6)
+        weights = found
+    assert (even != weights).any()
+    np.testing.assert_allclose(learned(made(200)), weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_unit_of_a_feature_does_not_matter(dtype):
+    """In units a thousand times smaller numbers are as much larger: the weight takes it back."""
+    samples, units = made(dtype=dtype), np.where(np.arange(12) % 3 == 0, 1000, 1).astype(dtype)
+    weights, others = learned(samples), units * learned(replace(samples, X=samples.X * units))
+    tolerance = 1e-2 if dtype == np.float32 else 1e-7
+    np.testing.assert_allclose(others / others.max(), weights, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+def test_equal_spread(dtype, engine, rng):
+    """Also of weighted rows, far from 0, and of some of very many features at a time."""
+    X = (rng.normal(size=(300, 7)) * [1, 2, 3, 4, 5, 0, 7] + 100).astype(dtype)
+    X = np.concatenate([X, np.full((300, 5000), 100, dtype), X[:, ::-1]], axis=1)
+    weight = rng.integers(0, 3, 300).astype(float)
+    samples = Samples(engine.to_device(X), weight=weight)
+    spread = np.repeat(X, weight.astype(int), axis=0).std(axis=0, dtype=np.float64)
+    varies = np.flatnonzero(spread)
+    assert len(varies) == 12
+    found = of_equal_spread(samples, engine)
+    assert not np.delete(found, varies).any()
+    np.testing.assert_allclose(found[varies], spread[varies].min() / spread[varies], rtol=1e-6)
+
+
+def test_equal_spread_of_rows_that_do_not_vary(rng):
+    np.testing.assert_array_equal(of_equal_spread(Samples(np.full((5, 3), 0.1)), JIT), 1)
+    X = rng.normal(size=(9, 1)) * [1, 1e300]
+    np.testing.assert_allclose(of_equal_spread(Samples(X), JIT), [1, 1e-300])
+
+
+def test_a_constant_column_has_no_spread(rng):
+    """The mean of so many equal numbers is rounded, and differs from each of them."""
+    X = np.column_stack([rng.normal(size=4000), np.full(4000, 0.1), np.full(4000, 1e3)])
+    for weight in (None, rng.random(4000)):
+        np.testing.assert_array_equal(of_equal_spread(Samples(X, weight=weight), JIT), [1, 0, 0])
+
+
+def test_rows_of_weight_0_are_as_good_as_absent(rng):
+    samples = made()
+    keep = rng.random(900) < 0.6
+    lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
+    weighted = replace(samples, targets=lies, weight=keep.astype(float))
+    absent = Samples(samples.X[keep], ClassTargets(samples.targets.codes[keep], 2))
+    np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-9)
+
+
+def test_weights_of_the_rows_count():
+    """Rows of the other half of the classes count for next to nothing."""
+    samples = made()
+    codes = np.where(np.arange(900) < 450, samples.X[:, 0] > 0, samples.X[:, 5] > 0).astype(int)
+    for most, cause in ((slice(450), 0), (slice(450, 900), 5)):
+        weight = np.full(900, 1e-3)
+        weight[most] = 1
+        mixed = replace(samples, targets=ClassTargets(codes, 2), weight=weight)
+        assert learned(mixed).argmax() == cause
+
+
+def test_rows_from_a_file_and_bytes(tmp_path):
+    samples = made()
+    X = np.clip(samples.X * 40 + 128, 0, 255).astype(np.uint8)
+    file = np.memmap(tmp_path / "X", np.uint8, "w+", shape=X.shape)
+    file[:] = X
+    file.flush()
+    file = np.memmap(tmp_path / "X", np.uint8, "r", shape=X.shape)
+    weights = learned(replace(samples, X=file))
+    wide = learned(replace(samples, X=X.astype(np.float32)))
+    np.testing.assert_array_equal(weights, wide)
+    assert weights[CAUSES].min() > 4 * weights[OTHERS].max()
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
+def test_a_constant_feature_does_no_harm(metric):
+    samples = made()
+    samples.X[:, 5] = 1e6
+    weights = learned(samples, metric)
+    assert np.isfinite(weights).all()
+    assert weights[CAUSES].min() > 4 * np.delete(weights, CAUSES).max()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda X: np.zeros_like(X), lambda X: X[:1]],
+    ids=["equal", "one"],
+)
+def test_rows_that_tell_nothing_leave_the_weights_where_they_begin(change):
+    X = change(made().X)
+    targets = ClassTargets(np.arange(len(X)) % 2, 2)
+    samples = Samples(X, targets)
+    np.testing.assert_allclose(learned(samples), of_equal_spread(samples, JIT), rtol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-660, 660])
+def test_the_unit_of_the_rows_does_not_matter(exponent):
+    """Squares of gradients are no numbers then, and of the rows neither."""
+    samples = made()
+    far = replace(samples, X=np.ldexp(samples.X.astype(float), exponent))
+    expected = learned(replace(samples, X=samples.X.astype(float)))
+    np.testing.assert_allclose(learned(far), expected, rtol=1e-6)
+
+
+def test_spreads_that_no_weights_make_alike_are_refused():
+    samples = made()
+    X = samples.X.astype(np.float32)
+    X[:, 1] *= np.float32(1e-20)
+    X[:, 4] *= np.float32(1e20)
+    with pytest.raises(ValueError, match=r"Feature 1 of X spreads by .*feature 4 by .*Scale"):
+        learned(replace(samples, X=X))
+
+
+def test_random_state_draws_the_rows():
+    samples = made(5000)
+    np.testing.assert_array_equal(learned(samples), learned(samples))
+    assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
+
+
+@pytest.mark.parametrize(("n_outputs", "n_asked"), [(2, 4000), (41, 909), (200, 500)])
+def test_gradients_of_many_outputs_are_taken_of_fewer_rows(n_outputs, n_asked):
+    samples = made(4000)
+    assert (
+        rows_to_ask(replace(samples, targets=ClassTargets(samples.targets.codes, n_outputs)))
+        == n_asked
+    )
+
+
+def test_many_rows_are_looked_at_in_part(monkeypatch):
+    """And gradients are taken of those that are no centres."""
+    samples, seen = made(5000), []
+    samples = replace(samples, targets=ClassTargets(samples.targets.codes, 41))
+
+    def gradients(job, layer, W, drawn, rows):
+        seen.append((len(drawn), layer.n_units, rows[0], len(rows)))
+        return mean_squared_gradients(job, layer, W, drawn, rows)
+
+    monkeypatch.setattr(
+        "sklearn_fsvc._src.hidden_layers.feature_weights.mean_squared_gradients", gradients
+    )
+    learned(samples)
+    assert seen == [(4000, 600, 4000 - 909, 909)] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_budget_is_kept(dtype):
+    samples, limit = made(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
+    learned(made(300, dtype))  # compiled before it is measured
+    weights, free = peak(learned, samples)
+    assert free > limit
+    bounded, most = peak(lambda: learned(samples, max_memory=limit))
+    assert most <= limit + 20_000 * 16  # the numbers of the rows, and their order
+    np.testing.assert_allclose(bounded, weights, rtol=1e-3)
+    with pytest.raises(
+        ValueError, match=r"max_memory=.* is too small: learning feature weights needs"
+    ):
+        learned(samples, max_memory=3 * MIB)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+@pytest.mark.parametrize("tile_bytes", [None, 40_000])
+def test_mean_squared_gradients(engine, rng, metric, tile_bytes):
+    """Over rows of their own dtype, some of them, weighted, tile by tile."""
+    X = rng.integers(0, 9, (300, 5)).astype(np.uint8)
+    weights, W = rng.random(5).astype(np.float32), rng.normal(size=(2, 20))
+    layer = RBFLayer(X[:20] * weights, 3.0, metric, "laplacian", weights)
+    rows, weight = rng.permutation(300)[:200], rng.random(300)
+    squares = naive.squared_gradients(layer, X * weights, W)
+    limit = None
+    if tile_bytes:
+        limit = engine.prepared_bytes(layer.distances) + tile_bytes
+    job = Job(engine, limit)
+    found = mean_squared_gradients(job, layer, W, Samples(X), rows)
+    np.testing.assert_allclose(found, squares[rows].mean(axis=0), rtol=1e-4)
+    found = mean_squared_gradients(job, layer, W, Samples(X, weight=weight), rows)
+    expected = np.average(squares[rows], axis=0, weights=weight[rows])
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    found = mean_squared_gradients(job, layer, W, Samples(engine.to_device(X)))
+    np.testing.assert_allclose(found, squares.mean(axis=0), rtol=1e-4)

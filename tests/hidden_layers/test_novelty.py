@@ -1,0 +1,218 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import naive
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.hidden_layers.centers import presentation_order
+from sklearn_fsvc._src.hidden_layers.novelty import (
+    NoveltyRule,
+    OrderedRows,
+    first_novel_rows,
+    min_centers,
+    novel_rows,
+)
+from sklearn_fsvc.engines import get_engine
+
+JIT = get_engine("jit")
+
+# Coordinates on a coarse grid make ties and duplicates; the thresholds are no sums of the
+# activities that such a grid gives, so that rounding decides nothing.
+grids = hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)),
+                   elements=st.integers(-4, 4).map(float))  # fmt: skip
+radii = st.floats(0.05, 10)
+overlaps = st.sampled_from([0.1234567, 0.7654321, 0.98765432, 1.2345678, 2.3456789])
+metrics = st.sampled_from(["manhattan", "euclidean", "sqeuclidean"])
+kernels = st.sampled_from(["triangular", "gaussian"])
+
+
+def shown(X, order=None, groups=None, engine=JIT, **how):
+    order = np.arange(len(X)) if order is None else order
+    return OrderedRows(engine, X, order, groups, **how)
+
+
+def jit(**sizes):
+    """An engine with sizes of its own."""
+    engine = get_engine("jit")
+    vars(engine).update(sizes)
+    return engine
+
+
+def rows_of(X, rule, engine=JIT):
+    return novel_rows(shown(X, engine=engine), rule)[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(X=grids, radius=radii, overlap=overlaps, metric=metrics, kernel=kernels)
+def test_blocked_selection_is_the_sequential_rule(X, radius, overlap, metric, kernel):
+    rule = NoveltyRule(metric, kernel, radius, overlap)
+    expected = naive.novel_rows(X, radius, overlap, metric, kernel)
+    np.testing.assert_array_equal(rows_of(X, rule), expected)
+
+
+@pytest.mark.parametrize("block", [64, 100, 1000])
+def test_blocks_and_chunks_change_nothing(rng, block):
+    X = rng.random((700, 4))
+    expected = naive.novel_rows(X, 0.08, 0.9)
+    engine = jit(block_rows=block, chunk_units=50)
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 0.08, 0.9), engine)
+    np.testing.assert_array_equal(found, expected)
+    assert len(found) > 100  # more than a chunk
+
+
+def test_a_copy_of_a_centre_is_not_novel_in_a_later_block(rng):
+    """Its activity is 1, and the rule is strict."""
+    X = np.tile(rng.random((64, 3)), (3, 1))
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, 1.0), jit(block_rows=64))
+    np.testing.assert_array_equal(found, np.arange(64))
+
+
+def test_every_engine_selects_the_same(engine, rng):
+    X = rng.random((400, 6))
+    for metric in ("manhattan", "euclidean", "sqeuclidean"):
+        rule = NoveltyRule(metric, "triangular", 0.2, 0.9)
+        found, _ = novel_rows(shown(X, engine=engine), rule)
+        np.testing.assert_array_equal(found, naive.novel_rows(X, 0.2, 0.9, metric))
+
+
+@settings(max_examples=50, deadline=None)
+@given(X=grids, radius=radii, overlap=overlaps)
+def test_invariants(X, radius, overlap):
+    rule = NoveltyRule("manhattan", "triangular", radius, overlap)
+    found = rows_of(X, rule)
+    H = naive.rbf(X, X[found], radius)
+    # Centre j was under the threshold with respect to the earlier centres.
+    for j, row in enumerate(found):
+        assert H[row, :j].sum() < overlap
+    if overlap <= 1:
+        # Every training row ends at or above it, and no row is stored twice.
+        assert (H.sum(axis=1) >= overlap - 1e-9).all()
+        assert len(np.unique(X[found], axis=0)) == len(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(X=grids, overlap=st.sampled_from([0.3, 1.0]))
+def test_a_tiny_radius_selects_every_distinct_row(X, overlap):
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, overlap))
+    assert len(found) == len(np.unique(X, axis=0))
+
+
+@pytest.mark.parametrize(("overlap", "n"), [(0.5, 1), (1.0, 2), (1.5, 2), (3.7, 4)])
+def test_a_huge_radius_selects_the_least(rng, overlap, n):
+    X = rng.random((50, 3))
+    found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e9, overlap))
+    np.testing.assert_array_equal(found, np.arange(n))
+    assert min_centers(shown(X), overlap) == n
+
+
+@settings(max_examples=50, deadline=None)
+@given(X=grids, radius=radii, overlap=overlaps, seed=st.integers(0, 9))
+def test_groups_are_selected_as_if_alone(X, radius, overlap, seed):
+    groups = np.random.default_rng(seed).integers(0, 3, len(X))
+    order = np.random.default_rng(seed).permutation(len(X))
+    rule = NoveltyRule("manhattan", "triangular", radius, overlap)
+    found, n_seen = novel_rows(shown(X, order, groups), rule)
+    expected = naive.novel_rows_by_group(X[order], groups[order], radius, overlap)
+    np.testing.assert_array_equal(found, expected)
+    assert n_seen == len(X)
+
+
+def test_where_the_limit_ends_a_pass_does_not_depend_on_the_blocks(rng):
+    """Else the search for a radius would end elsewhere on another engine."""
+    X = rng.random((3000, 4))
+    rule = NoveltyRule("manhattan", "triangular", 0.05, 1.0)
+    ends = [novel_rows(shown(X, block_rows=rows), rule, limit=100) for rows in (64, 200, 3000)]
+    for found, n_seen in ends:
+        assert len(found) == 101
+        assert n_seen == found[-1] + 1
+        np.testing.assert_array_equal(found, ends[0][0])
+
+
+def test_the_limit_ends_the_pass_early(rng):
+    X = rng.random((5000, 3))
+    rule = NoveltyRule("manhattan", "triangular", 0.001, 1.0)
+    found, n_seen = novel_rows(shown(X), rule, limit=100)
+    assert len(found) > 100
+    assert n_seen < 5000
+
+
+def test_a_fixed_radius_makes_prefixes(rng):
+    X, groups = rng.random((600, 4)), rng.integers(0, 3, 600)
+    rule = NoveltyRule("manhattan", "triangular", 0.1, 1.0)
+    order = rng.permutation(600)
+    few = first_novel_rows(shown(X, order, groups), rule, 20)
+    many = first_novel_rows(shown(X, order, groups), rule, 90)
+    every, _ = novel_rows(shown(X, order, groups), rule)
+    np.testing.assert_array_equal(few, many[:20])
+    np.testing.assert_array_equal(many, every[:90])
+
+
+def test_presentation_order(rng):
+    weight = np.array([1, 0, 2, 0, 1.0])
+    unweighted, weighted = Samples(rng.random((100, 2))), Samples(rng.random((5, 2)), None, weight)
+    np.testing.assert_array_equal(presentation_order(unweighted, False, None), np.arange(100))
+    np.testing.assert_array_equal(presentation_order(weighted, False, None), [0, 2, 4])
+    shuffled = presentation_order(unweighted, True, 0)
+    assert sorted(shuffled) == list(range(100))
+    assert list(shuffled) != list(range(100))
+    np.testing.assert_array_equal(shuffled, presentation_order(unweighted, True, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_rows_may_be_compared_with_weights(engine, rng, dtype):
+    X, weights = rng.integers(0, 256, (300, 6)).astype(dtype), rng.random(6)
+    order, wide = rng.permutation(300), np.result_type(dtype, np.float32)
+    weights = weights.astype(wide)
+    presentation = shown(X, order, engine=engine, dtype=wide, weights=weights)
+    expected = X[order].astype(wide) * weights
+    block = engine.to_host(presentation.block(slice(20, 60)))
+    assert block.dtype == wide
+    np.testing.assert_array_equal(block, expected[20:60])
+    rule = NoveltyRule("manhattan", "triangular", 90.0, 0.9)
+    found, _ = novel_rows(presentation, rule)
+    np.testing.assert_array_equal(found, naive.novel_rows(expected, 90.0, 0.9))
+    assert 10 < len(found) < 290
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
+    """With every limit, also how many rows it took: a search takes the same way."""
+    X = (rng.random((300, 3)) * 9).astype(dtype)
+    order, groups = rng.permutation(300)[:250], np.minimum(rng.integers(0, 7, 300), 4)
+    weights = np.array([1.0, 0.3, 0.0]) if weighted else None
+    how = {"weights": weights, "dtype": np.dtype(float) if weighted else None}
+    engine = jit()
+    in_turn, at_once = (shown(X, order, groups, engine, group_bytes=n, **how) for n in (0, 2**24))
+    assert in_turn.at_once is None
+    assert len(at_once.at_once) == 5
+    calls, novel = [], engine.novel
+
+    def noted(layer, *args):
+        calls.append(layer.n_units)
+        return novel(layer, *args)
+
+    for radius in (0.3, 1.0, 4.0):
+        rule = NoveltyRule("manhattan", "triangular", radius, 0.9)
+        for limit in (None, 0, 1, 5, 20, 60, 119, 250):
+            found, expected = (novel_rows(each, rule, limit) for each in (at_once, in_turn))
+            np.testing.assert_array_equal(found[0], expected[0])
+            assert found[1] == expected[1]
+        for n in (1, 7, 300):
+            found, expected = (first_novel_rows(each, rule, n) for each in (at_once, in_turn))
+            np.testing.assert_array_equal(found, expected)
+    engine.novel = noted
+    novel_rows(at_once, rule)
+    assert sorted(calls) == sorted(np.bincount(groups[order]))
+
+
+@pytest.mark.parametrize("change", [{"group_bytes": 10_000}, {"groups": None}, "pairs"])
+def test_what_is_too_much_is_not_at_once(rng, change, monkeypatch):
+    how = {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
+    if change == "pairs":
+        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._PAIRED", 100 * 30 * 8)
+    else:
+        how |= change
+    assert shown(rng.random((100, 2)), **how).at_once is None
