@@ -176,7 +176,7 @@ def of_teams():
             for n, which in ((500_000, "0"), (1_000_000, "all"))
         )
         parts.append(100 * half / whole)
-    yield "keep {:.0f} % of the speed with tanh units, and {:.0f} % with RBF units".format(*parts)
+    yield "is {:.0f} % with tanh units and {:.0f} % with RBF units".format(*parts)
     peaks = [of[f"150000 units, GPU {n}: peak memory, GB"] for n in (0, 1)]
     fit = of["150000 units, 20000 rows, cuda:0,1: fit, s"]
     yield "in {:.0f} s, with {:.0f} and {:.0f} GB of memory".format(fit, *peaks)
@@ -190,19 +190,19 @@ def of_clusters():
         cpu = of.get(f"{key}: CPU, s") or of[f"{key}: CPU of the workers, s"]
         yield f"{name} {of[f'{key}: fit, s']:.1f} s {cpu:.1f} s"
     gain = of["one worker / two"]
-    yield f"Two workers gain {gain:.2f} on one"
+    yield f"speed-up of {gain:.2f} over one"
     terms = kept("clusters: terms of the model, 2048 units")
     work, merge, solve = (terms[k] for k in ("work, us a row", "merge, s", "solve, s"))
-    yield f"*work* is {work:.0f} us a row, *merge* {merge:.2f} s within a machine"
+    yield f"*work* is {work:.0f} us per sample, *merge* {merge:.2f} s within a machine"
 
     def model(P, steps):
         return 400_000 * work / 1e6 / P + steps * merge + solve
 
     one, eight, many = model(1, 0), model(8, 3), model(64, 6)
-    yield f"{one:.1f} s with one worker, {eight:.1f} s with eight ({one / eight:.1f} times as fast)"
-    yield f"{many:.1f} s with 64 ({one / many:.0f} times)"
+    yield f"{one:.1f} s with one worker, {eight:.1f} s with eight (a speed-up of {one / eight:.1f})"
+    yield f"{many:.1f} s with 64 ({one / many:.0f})"
     stream = kept("clusters: a stream of 100000000 x 64 float32, 256 units")
-    yield f"{stream['fit, s']:.0f} s, 730,000 rows a second"
+    yield f"{stream['fit, s']:.0f} s, 730,000 samples per second"
     assert round(stream["rows a second"], -4) == 730_000
 
 
@@ -220,7 +220,7 @@ def of_selection():
         kept(f"selection: {data}, among all rows, device jit")["pairs / block by block"]
         for data in ("MNIST, uint8", "letter, float32")
     ]
-    yield "{:.0f} % of the pairs that blocks of rows would evaluate, and {:.0f} % on letter".format(
+    yield "evaluates {:.0f} % of the pairs of a blockwise evaluation, and {:.0f} % for letter".format(
         *(100 * part for part in parts)
     )
 
