@@ -113,7 +113,7 @@ def of_products_and_types():
     ]
     yield "{:.1f}, {:.1f} and {:.1f} ps by our loops, BLAS and MKL".format(*few)
     kernel = times(GPU, "table4", method="paper kernel, B = 16")
-    yield f"takes {min(kernel):.1f} to {max(kernel):.1f} ps in every type"
+    yield f"takes {min(kernel):.1f} to {max(kernel):.1f} ps for every dtype"
     rates = []
     for machine, way in ((GPU, "cuda:0"), (CORES, "jit")):
         single, double, byte = (
@@ -130,7 +130,7 @@ def of_runs():
         seconds(GPU, method="cuda:0", stage=stage)
         for stage in ("transfer in", "layer", "transfer out")
     )
-    yield f"{1e3 * into:.1f} ms in, {1e3 * layer:.1f} ms for the layer, {1e3 * out:.0f} ms out"
+    yield f"{1e3 * into:.1f} ms for the input, {1e3 * layer:.1f} ms for the layer, {1e3 * out:.0f} ms for the result"
     many, two = (seconds(m, method="jit", stage="layer") for m in (GPU, CORES))
     loops = [seconds(m, method="paper @jit, from some rows") for m in (CORES, GPU)]
     yield f"{many:.2f} s on the 16 cores, {two:.2f} s on two, "
@@ -140,7 +140,7 @@ def of_runs():
         for method in ("prefetch", "no prefetch")
         for row in cells(GPU, "prefetch", method=method, stage="all")
     ]
-    yield "take {:.0f} ms with prefetch and {:.0f} ms without".format(*(1e3 * s for s in ahead))
+    yield "take {:.0f} ms with prefetching and {:.0f} ms without".format(*(1e3 * s for s in ahead))
     gains = [
         time(m, "threads", layer=kind, threads="1") / time(m, "threads", layer=kind, threads=n)
         for m, n in ((CORES, "2"), (GPU, "16"))
