@@ -130,7 +130,8 @@ def of_runs():
         seconds(GPU, method="cuda:0", stage=stage)
         for stage in ("transfer in", "layer", "transfer out")
     )
-    yield f"{1e3 * into:.1f} ms for the input, {1e3 * layer:.1f} ms for the layer, {1e3 * out:.0f} ms for the result"
+    yield f"{1e3 * into:.1f} ms for the input, {1e3 * layer:.1f} ms for the layer"
+    yield f"{1e3 * out:.0f} ms for the result"
     many, two = (seconds(m, method="jit", stage="layer") for m in (GPU, CORES))
     loops = [seconds(m, method="paper @jit, from some rows") for m in (CORES, GPU)]
     yield f"{many:.2f} s on the 16 cores, {two:.2f} s on two, "
@@ -220,9 +221,8 @@ def of_selection():
         kept(f"selection: {data}, among all rows, device jit")["pairs / block by block"]
         for data in ("MNIST, uint8", "letter, float32")
     ]
-    yield "evaluates {:.0f} % of the pairs of a blockwise evaluation, and {:.0f} % for letter".format(
-        *(100 * part for part in parts)
-    )
+    few, many = (100 * part for part in parts)
+    yield f"evaluates {few:.0f} % of the pairs of a blockwise evaluation, and {many:.0f} % for letter"
 
 
 def of_bands():
