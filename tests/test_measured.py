@@ -222,7 +222,7 @@ def of_selection():
         for data in ("MNIST, uint8", "letter, float32")
     ]
     few, many = (100 * part for part in parts)
-    yield f"evaluates {few:.0f} % of the pairs of a blockwise evaluation, and {many:.0f} % for letter"
+    yield f"{few:.0f} % of the pairs of a blockwise evaluation, and {many:.0f} % for letter"
 
 
 def of_bands():
