@@ -1,7 +1,10 @@
+"""Arrays and files that results are written into."""
+
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.data.streaming import check_holds, check_out, write
+from sklearn_fsvc._src.data.streaming import write
+from sklearn_fsvc._src.data.validation import check_holds, check_out
 
 
 class Slots:

@@ -1,0 +1,88 @@
+"""Memory planning: sizes that users give, and counts of what fits into them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_fsvc._src.data.tiling import (
+    count_fitting,
+    format_bytes,
+    host_memory_limit,
+    parse_memory,
+    rows_per_tile,
+)
+from sklearn_fsvc._src.engines.host import host_memory
+
+sizes = st.integers(1, 10**12)
+
+
+@given(n_rows=sizes, row=sizes, fixed=st.integers(0, 10**12), limit=sizes, preferred=sizes)
+def test_a_tile_is_the_largest_that_fits(n_rows, row, fixed, limit, preferred):
+    try:
+        rows = rows_per_tile(n_rows, row, fixed, limit, preferred)
+    except ValueError:
+        assert fixed + row > limit
+        return
+    assert 1 <= rows <= min(n_rows, preferred)
+    assert fixed + rows * row <= limit
+    if rows < min(n_rows, preferred):
+        assert fixed + (rows + 1) * row > limit
+
+
+@given(limit=sizes, item=sizes, fixed=st.integers(0, 10**12), at_most=st.integers(0, 100))
+def test_as_many_items_as_fit_are_counted(limit, item, fixed, at_most):
+    n = count_fitting(limit, item, fixed)
+    assert n == 0 or fixed + n * item <= limit
+    assert fixed + (n + 1) * item > limit
+    assert count_fitting(limit, item, fixed, at_most) == min(n, at_most)
+
+
+def test_the_default_limit_is_half_of_the_free_host_memory():
+    assert host_memory_limit(None) == pytest.approx(host_memory()[0] // 2, rel=0.2)
+    assert host_memory_limit("3KiB") == 3072
+
+
+def test_the_error_names_the_bytes_that_are_needed():
+    with pytest.raises(ValueError, match=r"max_memory=100 bytes is too small.*needs 130"):
+        rows_per_tile(10, 30, 100, 100, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("2GiB", 2 * 2**30), ("1.5 MB", 1_500_000), (" 7 ", 7), ("3KiB", 3072), (5, 5),
+        ("1G", 10**9), ("500M", 500_000_000), ("10k", 10_000), ("10K", 10_000), ("2kB", 2000),
+        ("2T", 2 * 10**12), (np.int64(5), 5), (np.uint8(200), 200),
+    ],
+)  # fmt: skip
+def test_sizes_are_parsed(text, n):
+    parsed = parse_memory(text, free=1)
+    assert parsed == n
+    assert type(parsed) is int  # NumPy's integers overflow
+
+
+@pytest.mark.parametrize("text", ["two", "2 GIB", "-1", "", "1e9", "2GiBs", "2Gi", "2g"])
+def test_invalid_sizes_are_refused(text):
+    known = "B, kB, KB, KiB, MB, MiB, GB, GiB, TB, TiB, where k, K, M, G or T alone mean kB"
+    with pytest.raises(ValueError, match=rf"max_memory='.*' is not a size; .* {known}"):
+        parse_memory(text, free=1)
+
+
+@pytest.mark.parametrize("value", [0, -5, "0", "0GiB"])
+def test_sizes_must_be_positive(value):
+    with pytest.raises(ValueError, match=r"max_memory.* greater than 0"):
+        parse_memory(value, free=1)
+
+
+@pytest.mark.parametrize("value", [1.5, True, np.True_, [1], np.float64(5), np.ones(1, int)])
+def test_other_types_are_refused(value):
+    with pytest.raises(TypeError, match="max_memory"):
+        parse_memory(value, free=1)
+
+
+@given(st.integers(0, 2**50))
+def test_format_keeps_four_digits(n):
+    number, unit = format_bytes(n).split()
+    size = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
+    assert abs(float(number) * size - n) <= 0.05001 * size
