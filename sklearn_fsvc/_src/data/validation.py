@@ -30,10 +30,6 @@ _MISSING_TARGETS = re.compile("Input (y )?contains NaN|boolean value of NA")
 _CONVERTIBLE: tuple[Any, ...] = (
     bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16,
 )  # fmt: skip
-    bool,
-    *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)),
-    np.float16,
-)
 _ACCEPTED = list(dict.fromkeys(map(np.dtype, (*DTYPES, *_CONVERTIBLE))))
 # Values up to which an array is converted at once, and validated without scikit-learn.
 _SMALL_SIZE = 2**17
