@@ -123,7 +123,7 @@ def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatc
     ],
 )
 def test_another_estimator_is_refused(wine, estimator):
-    with pytest.raises(TypeError, match=r"no classifier or regressor.*GridSearchCV"):
+    with pytest.raises(TypeError, match=r"not a classifier or regressor.*GridSearchCV"):
         HiddenSizeSearchCV(estimator, {}).fit(*wine)
 
 
@@ -206,7 +206,7 @@ def test_a_search_whose_warning_is_an_error_is_left_as_it_was(wine):
     assert vars(search) == before
 
 
-@pytest.mark.parametrize("name", ["gather", "score"])
+@pytest.mark.parametrize("name", ["gather", "score_group"])
 def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
     monkeypatch.setattr(shared_fits, name, mock.Mock(side_effect=KeyboardInterrupt))
     search = HiddenSizeSearchCV(TANH, SIZES)

@@ -9,7 +9,7 @@ from allocated import MIB, PER_ROW, peak
 from search.comparing import same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.search import shared_fits
-from sklearn_fsvc._src.search.cached_estimator import SharedFits
+from sklearn_fsvc._src.search.cached_estimator import FitCache
 
 N, LIMIT = 20_000, 8 * MIB
 RBF = RBFClassifier(
@@ -97,13 +97,13 @@ def test_parts_of_several_groups(rows, monkeypatch):
     X, y = rows[0][:1500, :10], rows[1][:1500]
     grid = {"alpha": [0.1, 1.0, 10.0], "bias": [True, False], "n_hidden": [10, 20]}
     free = search_of(TANH, grid).fit(X, y)
-    parts, replace_scores = [], SharedFits.replace_scores
+    parts, replace_scores = [], FitCache.replace_scores
 
-    def spy(findings, part):
+    def spy(cache, part):
         parts.append(part)
-        replace_scores(findings, part)
+        replace_scores(cache, part)
 
-    monkeypatch.setattr(SharedFits, "replace_scores", spy)
+    monkeypatch.setattr(FitCache, "replace_scores", spy)
     tight = clone(free).set_params(estimator__max_memory="1MiB").fit(X, y)
     assert parts == [range(4, 8), range(8, 12)]  # and the first four as the networks are made
     same_results(tight.cv_results_, free.cv_results_)

@@ -116,21 +116,21 @@ def test_copies_of_a_search(wine, way):
 def test_copies_of_what_scikit_learn_meets(wine, way):
     """scikit-learn 1.8 copies all of it for the routing, but must not copy the rows."""
     X, y = wine
-    findings = cached_estimator.SharedFits(X, TANH, [{}])
+    cache = cached_estimator.FitCache(X, TANH, [{}])
     candidate, scorer, splitter = (
         COPIES[way](original)
         for original in (
-            cached_estimator.CachedEstimator(findings),
+            cached_estimator.CachedEstimator(cache),
             cached_estimator.UserScorer(of_the_rows),
-            cached_estimator.UserSplitter(KFold(2), findings),
+            cached_estimator.UserSplitter(KFold(2), cache),
         )
     )
     assert repr(candidate) == repr(TANH)
-    assert (candidate.findings.X is X) == (splitter.findings.X is X) == (way != "pickle")
+    assert (candidate.cache.X is X) == (splitter.cache.X is X) == (way != "pickle")
     rows = np.arange(len(X))
     (train, test), _ = splitter.split(rows, y)
     candidate.set_params(candidate=0, n_hidden=10).fit(train, y[train])
-    assert candidate.findings.alone == {0}
+    assert candidate.cache.fitted_alone == {0}
     network = clone(TANH).set_params(n_hidden=10).fit(X[train], y[train])
     assert scorer(candidate, test, y[test]) == of_the_rows(network, X[test], y[test])
 

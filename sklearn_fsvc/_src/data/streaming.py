@@ -106,7 +106,7 @@ def stream(
         Row numbers in the order of evaluation; by default all rows in order.
     """
     sink = _ConsumerSink(job.engine.xp, layer, consumer)
-    _new_pass(job, layer, X, rows).run(sink, consumer)
+    _open_stream(job, layer, X, rows).run(sink, consumer)
 
 
 def stream_into(job: Job, layer: Any, X: Any, out: Any) -> None:
@@ -114,7 +114,7 @@ def stream_into(job: Job, layer: Any, X: Any, out: Any) -> None:
 
     `out` is an array of the host or of ``engine.xp``. It does not count as memory of the job.
     """
-    _new_pass(job, layer, X).run(job.engine.sink(out), _KEEP_HIDDEN)
+    _open_stream(job, layer, X).run(job.engine.sink(out), _KEEP_HIDDEN)
 
 
 def stream_all(
@@ -288,15 +288,17 @@ def write(out: Any, rows: Any, values: Any) -> None:
 # A pass over the samples.
 
 
-def _new_pass(job: Job, layer: Any, X: Any, rows: npt.NDArray[np.intp] | None = None) -> "_Pass":
-    """Return the `_Pass`; without the features that are 0 in all rows of a sparse matrix."""
+def _open_stream(
+    job: Job, layer: Any, X: Any, rows: npt.NDArray[np.intp] | None = None
+) -> "_Stream":
+    """Return the `_Stream`; without the features that are 0 in all rows of a sparse matrix."""
     if isinstance(X, SparseRows):
         layer, X = X.narrowed(layer)
-    return _Pass(job, layer, X, rows)
+    return _Stream(job, layer, X, rows)
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _Stream:
     """One pass of samples through a layer."""
 
     job: Job
@@ -541,7 +543,7 @@ class _DistanceConsumer:
     def _consume_layer(self, i: int, part: slice, D: Any) -> None:
         """Pass H of layer `i` on; after a MemoryError in two halves, recursively.
 
-        A MemoryError of the first layer is raised: `_Pass` halves the tile then. That is no
+        A MemoryError of the first layer is raised: `_Stream` halves the tile then. That is no
         longer possible once the first layer has consumed the whole tile, since it must not
         receive these samples twice.
         """

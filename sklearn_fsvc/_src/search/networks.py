@@ -182,7 +182,7 @@ class GroupFit:
 
 def key_of(rows: npt.NDArray[np.intp]) -> bytes:
     """Return a key that identifies an array of row numbers."""
-    return blake2b(np.ascontiguousarray(rows), digest_size=16).digest()
+    return blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,6 +291,7 @@ def _solve_members(
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         same_alpha = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in same_alpha})
+        solved: list[tuple[Any, Any]]
         if is_word(alpha, "auto"):
             solved = [_search_and_solve(statistics, size, start, take_factor) for size in sizes]
         else:
