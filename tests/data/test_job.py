@@ -8,7 +8,7 @@ from sklearn_fsvc.engines import get_engine
 from sourced import Tap
 
 
-def test_a_job_with_less_memory():
+def test_reserved_memory_reduces_the_limit():
     engine = get_engine("jit")
     whole = Job(engine, "1MB")
     less = whole.reserving(1000).reserving(200).named("a part")
@@ -18,7 +18,7 @@ def test_a_job_with_less_memory():
     assert Job(engine).memory_limit == pytest.approx(half, rel=0.2)
 
 
-def test_rows_that_are_anticipated(rng):
+def test_prefetching_takes_a_quarter_of_the_memory(rng):
     """A quarter of the memory is for them, group by group; each part of them is one pass."""
     X, groups, order = rng.random((100, 4)), np.arange(100) % 2, rng.permutation(100)
     tap, job = Tap(X), Job(get_engine("jit"), 4 * 50 * 32)

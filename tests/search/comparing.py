@@ -46,8 +46,8 @@ def weighed(y, scores, sample_weight=1.0):
     return rows @ scores @ columns / (len(y) ** 2 * len(columns) * len(outputs))
 
 
-VALUES = make_scorer(weighed, response_method="decision_function")
-IN_FULL = {"scoring": VALUES, "return_train_score": True, "cv": 2}
+DECISION_SCORER = make_scorer(weighed, response_method="decision_function")
+ALL_SCORES = {"scoring": DECISION_SCORER, "return_train_score": True, "cv": 2}
 
 
 def load(name):
@@ -60,7 +60,7 @@ def load(name):
     return X[rows], y[rows]
 
 
-def load_numbers(n_outputs=0):
+def load_regression(n_outputs=0):
     """X and y of 150 rows: y of shape (150,), or with some outputs, each in a unit of its own."""
     X, y = load_diabetes(return_X_y=True)
     X, y = 20 * X[:150], y[:150] / 100
@@ -68,7 +68,7 @@ def load_numbers(n_outputs=0):
     return X, np.column_stack(others[:n_outputs]) if n_outputs else y
 
 
-def load_outputs(kind):
+def load_multioutput(kind):
     """X and y of 150 rows: "labels" are 0 and 1 for each of four, "classes" have two columns."""
     X, y = make_multilabel_classification(150, 8, n_classes=4, random_state=0)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -77,9 +77,9 @@ def load_outputs(kind):
     return X, np.column_stack([np.array(list("abc"))[y[:, :3].argmax(axis=1)], y[:, 3]])
 
 
-def same(ours, theirs, data):
+def assert_same_search(ours, theirs, data):
     """All that the two searches have found is equal."""
-    same_results(ours.cv_results_, theirs.cv_results_)
+    assert_same_results(ours.cv_results_, theirs.cv_results_)
     public = [{k for k in vars(s) if not k.startswith("_")} for s in (ours, theirs)]
     assert public[0] == public[1]
     for name in ("best_index_", "best_params_", "n_splits_", "multimetric_"):
@@ -88,11 +88,11 @@ def same(ours, theirs, data):
         np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=1e-9, atol=1e-9)
     assert repr(ours.scorer_) == repr(theirs.scorer_)
     if theirs.refit:
-        same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
+        assert_same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
         assert ours.refit_time_ > 0
 
 
-def same_results(ours, theirs):
+def assert_same_results(ours, theirs):
     assert list(ours) == list(theirs)
     assert ours["params"] == theirs["params"]
     assert [list(p) for p in ours["params"]] == [list(p) for p in theirs["params"]]
@@ -109,20 +109,20 @@ def same_results(ours, theirs):
             np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-def same_estimator(ours, theirs, X):
+def assert_same_estimator(ours, theirs, X):
     assert type(ours) is type(theirs)
     assert ours.get_params().keys() == theirs.get_params().keys()
     if not is_classifier(theirs):
         np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
         return
-    same_value("classes_", ours.classes_, theirs.classes_)
+    assert_same_value("classes_", ours.classes_, theirs.classes_)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     values = [search.decision_function(X) for search in (ours, theirs)]
     for here, there in zip(*values, strict=True):  # rows, or outputs
         np.testing.assert_allclose(here, there, atol=1e-12)
 
 
-def own_fits():
+def count_network_fits():
     """Counts the networks that are fitted one by one."""
     fit = Network._fit
     return mock.patch.object(Network, "_fit", autospec=True, side_effect=fit)
@@ -132,15 +132,15 @@ def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
     """Fit both searches and compare them; `alone` fits of one network are expected of ours."""
     how, fit_params = {"cv": 2, **how}, fit_params or {}
     theirs = GridSearchCV(estimator, grid, **how).fit(*data, **fit_params)
-    with own_fits() as fits:
+    with count_network_fits() as fits:
         ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
     last = last_step(getattr(ours, "best_estimator_", None))
     assert fits.call_count == alone + isinstance(last, Network)
-    same(ours, theirs, data)
+    assert_same_search(ours, theirs, data)
     return ours
 
 
-def same_fits(estimator, grid, data, *, scoring=None, **how):
+def compare_networks(estimator, grid, data, *, scoring=None, **how):
     """Compare, and each network of each split is what its own fit would have left.
 
     `scoring` is a dict of scorers beside ours. The networks of our search come back.
@@ -153,7 +153,7 @@ def same_fits(estimator, grid, data, *, scoring=None, **how):
             met.append(network)
         return 0.0
 
-    values = VALUES if is_classifier(estimator) else make_scorer(weighed)
+    values = DECISION_SCORER if is_classifier(estimator) else make_scorer(weighed)
     scoring, own = {"values": values, **(scoring or {})}, {"networks": collect}
     # With weights, scikit-learn takes a plain function by itself, but not beside other scorers.
     each = [scoring, collect] if "fit_params" in how else [own | scoring]
@@ -165,21 +165,21 @@ def same_fits(estimator, grid, data, *, scoring=None, **how):
         assert repr(here) == repr(there)
         assert vars(here).keys() == vars(there).keys()
         for name, value in vars(there).items():
-            same_value(name, vars(here)[name], value)
+            assert_same_value(name, vars(here)[name], value)
     return ours
 
 
-def same_value(name, here, there):
+def assert_same_value(name, here, there):
     """Of attributes of fitted networks."""
     assert type(here) is type(there), name
     if isinstance(there, list):
         for i, (mine, other) in enumerate(zip(here, there, strict=True)):
-            same_value(f"{name}[{i}]", mine, other)
+            assert_same_value(f"{name}[{i}]", mine, other)
         return
     if isinstance(there, dict):
         assert list(here) == list(there), name
         for key in there:
-            same_value(f"{name}[{key!r}]", here[key], there[key])
+            assert_same_value(f"{name}[{key!r}]", here[key], there[key])
         return
     if name == "temperature_":  # which is searched, by sums that are rounded
         np.testing.assert_allclose(here, there, rtol=1e-6, err_msg=name)
@@ -199,7 +199,7 @@ def weighted_accuracy(estimator, X, y, sample_weight=None, *, factor=1):
     return factor * estimator.score(X, y, sample_weight=sample_weight)
 
 
-def of_the_rows(estimator, X, y):
+def score_of_samples(estimator, X, y):
     """Depends on the rows themselves, the labels and the fitted attributes."""
     units = estimator.centers_ if isinstance(estimator, RBFClassifier) else estimator.components_
     assert estimator.readout_coef_.shape[1] == len(units) <= estimator.n_hidden
@@ -208,10 +208,10 @@ def of_the_rows(estimator, X, y):
     return estimator.readout_coef_.sum() + np.abs(inner).mean()
 
 
-def of_masks(n):
+def mask_splits(n):
     mask = np.arange(n) % 4 == 0
     return [(~mask, mask), (mask, ~mask)]
 
 
-def of_repeated_rows(n, rng):
+def bootstrap_splits(n, rng):
     return [(rng.integers(0, n, n), rng.integers(0, n, 50)) for _ in range(3)]

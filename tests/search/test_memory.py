@@ -6,9 +6,8 @@ import pytest
 from sklearn.base import clone
 
 from allocated import MIB, PER_ROW, peak
-from search.comparing import same_results
+from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.search import shared_fits
 from sklearn_fsvc._src.search.cached_estimator import FitCache
 
 N, LIMIT = 20_000, 8 * MIB
@@ -39,7 +38,7 @@ def search_of(network, grid, n_jobs=None):
     [(TANH, "array"), (TANH, "memmap"), (RBF, "array"), (RBF, "integers"), (RBF, "table"),
      (ALONE, "memmap"), (ALONE, "table")],
 )  # fmt: skip
-def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tmp_path):
+def test_samples_are_not_copied_and_passes_share_the_memory(rows, network, kind, tmp_path):
     """The training rows of both splits would take three quarters of it, those of a file twice."""
     X, y = rows
     if kind == "memmap":
@@ -54,20 +53,16 @@ def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tm
 
 
 @pytest.mark.parametrize(("n_jobs", "share"), [(None, 1), (2, 2), (16, 3)])
-def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
+def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, before_each_pass):
     """Of passes at the same time, of which there are three, and of networks fitted alone."""
     X, y = (some[:600] for some in rows)
-    limits, gather = [], shared_fits.gather
-
-    def spy(job, *args):
-        limits.append(job.memory_limit)
-        return gather(job, *args)
+    limits = []
 
     def score(network, X, y):
         limits.append(network.max_memory)
         return network.score(X, y)
 
-    monkeypatch.setattr(shared_fits, "gather", spy)
+    before_each_pass(lambda job, n_samples: limits.append(job.memory_limit))
     grid = {"n_hidden": [10]}
     search_of(TANH, grid, n_jobs).set_params(cv=3).fit(X, y)
     assert len(limits) == 3
@@ -80,7 +75,7 @@ def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
 
 
 @pytest.mark.parametrize(("return_train_score", "n_alphas"), [(False, 15), (True, 8)])
-def test_decision_values_wait_in_parts(rows, return_train_score, n_alphas):
+def test_decision_values_are_computed_in_parts(rows, return_train_score, n_alphas):
     """Those of all candidates would take three times of it; results are as if they had."""
     X, y = rows[0][:, :10], rows[1]
     search = search_of(TANH, {"alpha": np.logspace(-2, 2, n_alphas), "n_hidden": [10, 20]})
@@ -88,11 +83,11 @@ def test_decision_values_wait_in_parts(rows, return_train_score, n_alphas):
     free = clone(search).set_params(estimator__max_memory=None).fit(X, y)
     _, found = peak(search.fit, X, y)
     assert found <= LIMIT + 2 * N * PER_ROW
-    same_results(search.cv_results_, free.cv_results_)
+    assert_same_results(search.cv_results_, free.cv_results_)
     assert (search.cv_results_["mean_score_time"] > 0).all()
 
 
-def test_parts_of_several_groups(rows, monkeypatch):
+def test_parts_may_contain_several_groups(rows, monkeypatch):
     """Members of a group lie in several parts, and parts hold several groups."""
     X, y = rows[0][:1500, :10], rows[1][:1500]
     grid = {"alpha": [0.1, 1.0, 10.0], "bias": [True, False], "n_hidden": [10, 20]}
@@ -106,10 +101,10 @@ def test_parts_of_several_groups(rows, monkeypatch):
     monkeypatch.setattr(FitCache, "replace_scores", spy)
     tight = clone(free).set_params(estimator__max_memory="1MiB").fit(X, y)
     assert parts == [range(4, 8), range(8, 12)]  # and the first four as the networks are made
-    same_results(tight.cv_results_, free.cv_results_)
+    assert_same_results(tight.cv_results_, free.cv_results_)
 
 
-def test_rows_of_a_table_and_in_any_order(rows):
+def test_tables_and_splits_in_any_order(rows):
     """Also repeated rows, and a table that is no array of numbers before it is converted."""
     X, y = rows[0][:500], rows[1][:500]
     order = np.random.default_rng(0).permutation(500)
@@ -122,4 +117,4 @@ def test_rows_of_a_table_and_in_any_order(rows):
         table.assign(x0=table["x0"].astype(object)),
     ):  # which is an array of objects
         of_table = search_of(TANH, grid).set_params(cv=cv, refit=True).fit(some, y)
-        same_results(of_array.cv_results_, of_table.cv_results_)
+        assert_same_results(of_array.cv_results_, of_table.cv_results_)

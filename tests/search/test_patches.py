@@ -2,7 +2,7 @@
 
 import pytest
 
-from search.comparing import compare, load, load_numbers, same_fits
+from search.comparing import compare, compare_networks, load, load_regression
 from sklearn_fsvc import PatchClassifier, PatchRegressor
 from sklearn_fsvc._src.parts import layer_of
 
@@ -22,8 +22,8 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks(name):
-    for network in same_fits(*NETWORKS[name], load("digits")):
+def test_results_are_those_of_grid_search(name):
+    for network in compare_networks(*NETWORKS[name], load("digits")):
         assert (
             network.readout_coef_.shape[1] == network.n_hidden * layer_of(network).n_columns_of_unit
         )
@@ -31,4 +31,4 @@ def test_networks(name):
 
 
 def test_regressors():
-    compare(PatchRegressor(**SMALL), SIZES, load_numbers())
+    compare(PatchRegressor(**SMALL), SIZES, load_regression())
