@@ -138,7 +138,7 @@ def test_progress_is_printed(job, capsys):
 
 @pytest.fixture
 def several_layers(job):
-    """Layers on the same units, with other radii and kernels."""
+    """Layers on the same units, with different radii and kernels."""
     engine, layer, X = job
     wide, round_ = RBFLayer(layer.units, 2.5), RBFLayer(layer.units, 0.4, kernel="gaussian")
     return engine, [layer, wide, round_], X
@@ -158,7 +158,7 @@ def test_several_layers_have_the_activations_of_each_alone(
     def consume(i, part, tile):
         parts[i].append(part)
         H[i, part] = tile
-        tile[:] = np.nan  # it is the consumer's, and the next layer's is not spoilt by that
+        tile[:] = np.nan  # consumers may overwrite H without effect on the next layer
 
     stream_all(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
     for i, layer in enumerate(layers):
@@ -181,7 +181,7 @@ def test_distances_are_computed_once(several_layers):
 
 
 def test_a_small_limit_makes_small_tiles_of_several_layers(several_layers):
-    """A row has its distances, the outputs of one layer, and what the consumer takes."""
+    """A row has its distances, the activations of one layer, and the memory of the consumer."""
     engine, layers, X = several_layers
     row = 9 * 8 + 9 * 8 + 2 * 6 * 8 + 100
     memory = engine.prepared_bytes(layers[0].distances) + 1000 + 3 * row
@@ -194,7 +194,7 @@ def test_a_small_limit_makes_small_tiles_of_several_layers(several_layers):
 @pytest.mark.parametrize("short", [0, 1, 2])
 @pytest.mark.parametrize("most", [1, 3, 7, 24])
 def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, short, most):
-    """The tiles of one layer may have to be smaller than those that others had already."""
+    """One layer may need smaller tiles than the layers before it, which have consumed the tile."""
     engine, layers, X = several_layers
     counts, H = np.zeros((3, 50), int), np.full((3, 50, 9), np.nan)
 
@@ -214,7 +214,7 @@ def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, short
 
 @pytest.mark.parametrize("n_failures", range(1, 12))
 def test_transient_memory_errors_repeat_no_sample(several_layers, n_failures):
-    """Once a layer has had the tile, there is no beginning again: it ends, or it is right."""
+    """After the first layer has consumed a tile, the pass either completes or raises."""
     engine, layers, X = several_layers
     counts, left = np.zeros((3, 50), int), n_failures
 
@@ -228,7 +228,7 @@ def test_transient_memory_errors_repeat_no_sample(several_layers, n_failures):
     try:
         stream_all(Job(engine), layers, X, Consumer(consume))
     except MemoryError:
-        assert n_failures > 5  # not one row could be taken
+        assert n_failures > 5  # even for a tile of one row
     else:
         np.testing.assert_array_equal(counts, 1)
 
@@ -246,7 +246,7 @@ def test_a_memory_error_for_one_row_of_one_layer_is_raised(several_layers, short
 
 
 class SmallShapeEngine(JitEngine):
-    """Basic layers of 256 x 256 outputs; `parts` are those that were evaluated."""
+    """Parts of 256 x 256 activations; `parts` are those that were evaluated."""
 
     def __init__(self):
         self.parts = []
@@ -261,7 +261,7 @@ class SmallShapeEngine(JitEngine):
 
 @pytest.fixture(params=["triangular", "gaussian", "tanh"])
 def large_layer(request, rng):
-    """A layer of more units, and more rows, than a basic layer has."""
+    """A layer with more units, and more samples, than one part of H."""
     X, units = rng.random((1000, 7)), rng.random((600, 7))
     if request.param == "tanh":
         return TanhLayer(units, rng.random(600)), X
@@ -282,7 +282,7 @@ def test_a_large_layer_is_evaluated_in_parts(large_layer):
 
 
 def test_a_large_tile_is_evaluated_in_parts(large_layer):
-    """A consumer's tile of all rows is no larger piece of work for the engine."""
+    """A consumer that prefers large tiles does not enlarge the parts."""
     engine, (layer, X) = SmallShapeEngine(), large_layer
     parts, H = collect(engine, layer, X, tile_rows=1000)
     assert parts == [slice(0, 1000)]
@@ -304,7 +304,7 @@ large_sizes = st.integers(1, 10**12)
 
 
 def test_parts_of_the_layer_of_the_paper():
-    """Dogaru & Dogaru 2017: 8000 units and 10,000 samples by M = 4096."""
+    """Dogaru & Dogaru 2017: 8000 units and 10,000 samples with M = 4096."""
     shape = TileShape.of(4096, asymmetry=1, n_units=8000)
     parts = list(shape.parts(10_000, 8000))
     assert parts[0] == (slice(0, 4096), slice(0, 4096))
@@ -341,7 +341,7 @@ def test_parts_cover_every_activation_once(rows, units, n_rows, n_units):
 
 @pytest.fixture(params=["uint8", "float32", "float64"])
 def weighted(request, rng):
-    """(rows that nobody may write to, a layer with weights)."""
+    """(read-only samples, a layer with feature weights)."""
     X = rng.integers(0, 256, (90, 7)) if request.param == "uint8" else rng.normal(size=(90, 7))
     X, weights = X.astype(request.param), rng.random(7)
     weights[2] = 0
@@ -353,7 +353,7 @@ def weighted(request, rng):
 
 
 def stream_to_host(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
-    """H on the host, and how many rows each tile had."""
+    """Return H on the host, and the rows of each tile."""
     tiles = []
     consumer = Consumer(lambda part, H: tiles.append(engine.to_host(H).copy()), tile_rows=tile_rows)
     stream(Job(engine, max_memory), layer, X, consumer, rows)
@@ -416,7 +416,7 @@ def test_samples_are_weighted_once_for_all_layers(weighted):
 
 
 def test_a_small_limit_makes_small_tiles_of_weighted_samples(weighted):
-    """A row has its outputs, and its features twice: as they came, and weighted."""
+    """A row has its activations, and its features twice: as they are, and weighted."""
     X, layer = weighted
     engine, item = get_engine("jit"), layer.units.itemsize
     row = 13 * item + 7 * (X.itemsize + item)
@@ -433,7 +433,7 @@ def test_the_memory_limit_holds(rng, dtype, shape):
     layer = RBFLayer(units, 1e4, weights=weights)
     consumer = Consumer(lambda part, H: None)
     job = Job(get_engine("jit"))
-    stream(job, layer, X, consumer)  # compiled before it is measured
+    stream(job, layer, X, consumer)  # compiles the kernels
     assert peak(stream, job, layer, X, consumer)[1] > 5 * MIB
     assert peak(stream, replace(job, max_memory=5 * MIB), layer, X, consumer)[1] <= 5 * MIB
 

@@ -21,7 +21,7 @@ def fitted(rng):
 
 @pytest.fixture
 def validated_inputs(monkeypatch):
-    """What scikit-learn is validated_inputs about."""
+    """Return the list of all X that scikit-learn validates."""
     seen, validate = [], validation.validate_data
 
     def recorded(estimator, X, *args, **how):
@@ -95,7 +95,7 @@ LAYERS = {
     "euclidean": lambda X: RBFLayer(X[:9], 1.0, "euclidean", "gaussian"),
     "tanh": lambda X: TanhLayer(np.linspace(-1, 1, 27).reshape(9, 3), np.zeros(9)),
 }
-# name -> (what is made of rows, whether float32 is_safe for them)
+# name -> (transformation of X, whether float32 is accurate enough)
 ROWS = {
     "standardised": (lambda X: X, True),
     "with a few common digits": (lambda X: X + 8, True),
@@ -149,7 +149,7 @@ def test_a_feature_of_tiny_spread_needs_float64(X):
 
 
 class SliceOnlyFile:
-    """A file that is written to in slices alone."""
+    """A file that is written in slices only."""
 
     def __init__(self, *shape, dtype=float):
         self.shape, self.dtype, self.X = shape, np.dtype(dtype), np.zeros(shape, dtype)

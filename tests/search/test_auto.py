@@ -1,7 +1,7 @@
-"""Candidates that are "auto" beside candidates with numbers and names.
+"""Grids with "auto" in addition to numbers and names.
 
-Each network is compared with what its own fit would have left, its `search_results_` too: what is
-searched must begin where it would have begun, and meet the rows that it would have n_folds.
+Each network is compared with that of its own fit, including `search_results_`: its searches must
+start at the same values and use the same held-out samples.
 """
 
 import numpy as np
@@ -58,12 +58,14 @@ def alphas(networks):
 def test_searched_penalties(wine, name):
     network, grid = NETWORKS[name]
     ours = compare_networks(network, {"n_hidden": [3, 60], "alpha": [0.2, "auto"], **grid}, wine)
-    assert len(set(alphas(ours))) > 1  # or the search could be of one size, or one split
+    assert (
+        len(set(alphas(ours))) > 1
+    )  # else the test would not detect a confusion of sizes or splits
 
 
 @pytest.mark.parametrize("network", [TANH, TANH_AUTO, ALL_AUTO])
 def test_searched_penalties_with_sample_weights(wine, network):
-    """Rows without weight are neither kept nor held out."""
+    """Samples of weight 0 are neither trained on nor held out."""
     rng = np.random.default_rng(0)
     weight = rng.random(len(wine[1])) * (rng.random(len(wine[1])) > 0.33)
     grid = {"n_hidden": [30], "alpha": [0.2, "auto"], "class_weight": [None, "balanced"]}
@@ -80,9 +82,9 @@ def test_searched_penalties_in_a_pipeline(wine, weight, network):
 
 @pytest.mark.parametrize(("few", "n_parts"), [(150, [6, 1, 1]), (50, [1, 1, 1])])
 def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_size, few, n_parts):
-    """100 rows in each split: all parts for so few, but the first alone for more units.
+    """100 samples in each split: all parts for small networks, only the first for larger ones.
 
-    What is found is 1, which is not given: scores that tie to rounding have either's rank.
+    The penalty found is 1, which is not in the grid: scores that tie up to rounding have any order.
     """
     set_small_size(few)
     grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 2.0]}
@@ -99,13 +101,13 @@ def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
 def test_a_random_state_instance(wine, network):
-    """The rows that are held out are drawn when all else has been drawn."""
+    """Held-out samples are drawn last."""
     network = clone(network).set_params(random_state=np.random.RandomState(3))
     compare(network, {"n_hidden": [10, 30], "alpha": ["auto", 1.0]}, wine, **ALL_SCORES)
 
 
 def test_searched_and_given_parameters_in_one_grid(wine):
-    """What was tried for the one is not of the other, and no penalty begins there."""
+    """The search history of a candidate does not affect that of another, nor its first penalty."""
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
     ours = compare_networks(ALL_AUTO, grid, wine)
@@ -136,17 +138,17 @@ def test_feature_weights(wine, selection_radius):
 
 
 def test_a_custom_kernel(wine):
-    """Which scikit-learn copies for each candidate."""
+    """scikit-learn clones it for each candidate."""
     grid = {"kernel": [Laplacian(), "gaussian"], "radius": [5.0], "n_hidden": [10, 20]}
     compare_networks(ALL_AUTO, grid, wine)
 
 
-# More units than there are rows
+# More units than samples
 
 
 @pytest.mark.parametrize("grid", [{"alpha": [0.1, 1.0], "radius": [4.0]}, {"radius": [3.0, 6.0]}])
 def test_more_units_than_samples(wine, grid):
-    """Each size beyond is the same network; GridSearchCV warns, and so do we."""
+    """Larger sizes are the same network; both searches warn."""
     network = clone(ALL_AUTO).set_params(kernel="gaussian")
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
     with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 rows") as caught:
@@ -178,14 +180,14 @@ GROUP = {"n_hidden": [200, 40], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
 @pytest.mark.parametrize(("limit", "is_shared"), [("6MiB", True), ("3MiB", False)])
 @pytest.mark.filterwarnings("ignore:.*could not share")
 def test_statistics_of_held_out_samples_respect_the_memory_limit(limit, is_shared, set_small_size):
-    """12 sets of statistics of 313 KiB, of all rows and of those held out; or one by one."""
+    """12 statistics of 313 KiB are shared if they fit into the limit."""
     rng = np.random.default_rng(0)
     set_small_size(100)  # one held-out part for all sizes
     X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
     network = clone(TRIANGLES).set_params(max_memory=limit)
     search = HiddenSizeSearchCV(network, GROUP, cv=2, refit=False)
     few = {**GROUP, "n_hidden": [40], "radius": [5.0]}
-    clone(search).set_params(param_grid=few).fit(X, y)  # compiled
+    clone(search).set_params(param_grid=few).fit(X, y)  # compiles the kernels
     with count_network_fits() as fits:
         _, taken = peak(search.fit, X, y)
     assert (fits.call_count == 0) is is_shared

@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn 1.9: a search tells of its passes, and what GridSearchCV tells."""
+"""Callbacks of scikit-learn 1.9: the tasks of GridSearchCV, and those of the shared passes."""
 
 import pickle
 
@@ -24,7 +24,7 @@ def fit_with_recorder(search, data):
 
 
 def path_of(context):
-    """The names of a task and of all that it is a part of, but the whole fit."""
+    """Return the names of a task and of its parents, except the fit."""
     names = []
     while context.parent is not None:
         names.append(context.source_task_name or context.task_name)
@@ -33,7 +33,7 @@ def path_of(context):
 
 
 def test_the_tasks_of_a_search(wine):
-    """All of GridSearchCV's, and no network is fitted for a candidate: it is looked up."""
+    """The tasks of GridSearchCV, with a look-up in place of each fit."""
     ours = [
         path_of(c) for c in fit_with_recorder(HiddenSizeSearchCV(TANH, GRID, cv=3), wine).contexts
     ]
@@ -48,7 +48,7 @@ def test_the_tasks_of_a_search(wine):
 
 
 def passes_of(search, data):
-    """The names of all passes, and of what they are a part of."""
+    """Return the names of all passes, with their parents."""
     paths = map(path_of, fit_with_recorder(search, data).contexts)
     return sorted(path[2:] for path in paths if path[:2] == ("search", "passes") and path[3:])
 
@@ -67,7 +67,7 @@ def test_one_pass_for_all_splits(wine):
 
 
 def test_names_and_order_of_tasks(wine):
-    """The passes come first, then the candidates; people see the estimator that they gave."""
+    """Passes precede candidates, and all tasks have the name of the user's estimator."""
     recorder = fit_with_recorder(HiddenSizeSearchCV(TANH, GRID, cv=3, n_jobs=2), wine)
     ends = [name for name in recorder.tasks if name in ("end passes", "begin candidates")]
     assert ends == ["end passes", "begin candidates"]

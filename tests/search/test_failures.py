@@ -1,4 +1,4 @@
-"""Candidates that fail, those that share nothing, and input that cannot be searched."""
+"""Candidates that fail, candidates that cannot share a pass, and invalid input."""
 
 from unittest import mock
 
@@ -46,7 +46,7 @@ def test_an_invalid_size_fails_alone(wine, network):
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 def test_a_size_that_exceeds_the_memory_fails_alone(wine):
-    """The smaller ones, which shared with it, are fitted after all."""
+    """The smaller sizes of the same group are fitted alone."""
     network = clone(TANH).set_params(max_memory="1MiB")
     grid = {"n_hidden": [10, 300, 20], "alpha": ["auto"]}
     with (
@@ -60,7 +60,7 @@ def test_a_size_that_exceeds_the_memory_fails_alone(wine):
 
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
 def test_candidates_may_fail_on_some_splits(wine):
-    """Where a split trains on one class alone."""
+    """One split trains on a single class."""
     X, y = (each[np.argsort(wine[1], kind="stable")] for each in wine)
     rows = np.arange(len(y))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[::2], rows[1::2])]
@@ -98,7 +98,7 @@ def test_candidates_that_share_no_pass(wine):
 
 
 def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
-    """A candidate that a shared pass cannot solve does not take the others with it."""
+    """The other candidates of the pass are unaffected."""
     solve = shared_fits.RidgeStatistics.solve_leading
 
     def unsolved(statistics, alpha, sizes, also=None):
@@ -110,7 +110,7 @@ def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
     compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=2, **ALL_SCORES)
 
 
-# Input that cannot be searched
+# Invalid input
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ BAD_INPUT = {
 
 @pytest.mark.parametrize("name", BAD_INPUT)
 def test_invalid_input_has_the_errors_of_grid_search(name):
-    """The same error as of GridSearchCV, and nothing is changed by it."""
+    """The error of GridSearchCV; the search is unchanged."""
     X, y, parameters, match = BAD_INPUT[name]
     all_rows = [(np.arange(40), np.arange(40))]
     for kind in (GridSearchCV, HiddenSizeSearchCV):
@@ -166,7 +166,7 @@ def test_invalid_input_has_the_errors_of_grid_search(name):
 
 @pytest.mark.filterwarnings("ignore")
 def test_nan_affects_only_the_splits_that_contain_it():
-    """In the training rows it fails the fit, in the test rows the score."""
+    """In training samples it fails the fit, in test samples the score."""
     rows = np.arange(40)
     cv = [(rows[10:30], rows[30:]), (rows[:20], rows[20:]), (rows[20:], rows[:20])]
     theirs, ours = (
@@ -217,7 +217,7 @@ def test_an_interrupt_of_a_pass_is_raised(wine, monkeypatch, name):
 
 
 class WithExtraMethod(TanhClassifier):
-    """Other values to begin with, and a method of its own: what ours does is as it was."""
+    """Has other defaults and an additional method; overrides none."""
 
     def __init__(self, n_hidden=20, *, alpha=1.0, random_state=0):
         super().__init__(n_hidden, alpha=alpha, random_state=random_state)
@@ -227,7 +227,7 @@ class WithExtraMethod(TanhClassifier):
 
 
 class WithOverriddenPredict(TanhClassifier):
-    """Answers in another way."""
+    """Overrides the predictions."""
 
     def decision_function(self, X):
         return -super().decision_function(X)
@@ -240,7 +240,7 @@ class WithOverriddenPredict(TanhClassifier):
     ("network", "alone"), [(WithExtraMethod(), 0), (WithOverriddenPredict(random_state=0), 2 * 3)]
 )
 def test_subclasses_share_passes_unless_they_override_methods(wine, network, alone):
-    """They share their work if they do all as ours do, and are fitted one by one if not."""
+    """They are fitted alone if they override a method that is shared."""
     grid = {"n_hidden": [10, 20], "alpha": [1.0]}
     ours = compare(network, grid, wine, cv=3, alone=alone)
     assert type(ours.best_estimator_) is type(network)

@@ -1,7 +1,7 @@
-"""HiddenSizeSearchCV answers what GridSearchCV answers, with less work.
+"""Results of HiddenSizeSearchCV for classifiers: those of GridSearchCV, from shared passes.
 
-Nearly every test of this folder fits both searches and compares all that they leave. Unless a
-test says otherwise it fails, too, where a candidate was fitted one by one.
+Nearly every test of this folder fits both searches and compares all fitted attributes. It fails,
+too, if a candidate was fitted alone that should share a pass.
 """
 
 import warnings
@@ -121,7 +121,7 @@ def test_a_random_state_instance(iris):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_uncovered_samples(iris, n_classes):
-    """They have the class of the nearest of the units that the candidate has."""
+    """They have the class of the nearest unit of the candidate."""
     X, y = (each[iris[1] < n_classes] for each in iris)
     grid = {"n_hidden": [5, 20], "radius": [0.05, 0.2], "alpha": [0.1]}
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
@@ -133,7 +133,7 @@ def test_uncovered_samples(iris, n_classes):
 
 @pytest.mark.parametrize("network", ALL_PASSES)
 def test_small_tiles(iris, network):
-    """Sources limit the tiles."""
+    """A source limits the tiles."""
     grid = {"n_hidden": [5, 20], "alpha": [1.0]}
     grid = {**grid, "radius": [0.2, 0.5]} if network is RBF else grid
     X, y = iris
@@ -145,7 +145,7 @@ def test_small_tiles(iris, network):
 
 
 def test_grids_of_different_parameters(digits):
-    """What a parameter shares in one grid, it need not share in the next."""
+    """Parameters that are shared in one grid may not be shared in another."""
     network = clone(PLAIN_RBF).set_params(selection_radius=40.0, random_state=0)
     grids = [{"alpha": [0.1, 1.0]}, {"n_hidden": [15, 30]}, {"radius": [50.0], "n_hidden": [20]}]
     compare(network, grids, digits, **ALL_SCORES)
@@ -164,7 +164,7 @@ def test_class_weights(wine, network):
 
 
 def test_balanced_class_weights_are_those_of_each_split(iris):
-    """Balanced weights depend on the training rows: one pass cannot serve all splits."""
+    """Balanced weights depend on the training set: one pass cannot serve all splits."""
     X, y = (each[np.argsort(iris[1], kind="stable")] for each in iris)
     network = clone(TANH).set_params(class_weight="balanced")
     compare(network, SIZES, (X, y), **{**ALL_SCORES, "cv": KFold(4)})
@@ -186,7 +186,7 @@ def test_string_labels(cancer, network):
      clone(PLAIN_RBF).set_params(selection_radius=40.0, random_state=0)],
 )  # fmt: skip
 def test_float32_and_uint8_samples(digits, network, dtype):
-    """H is in float32, and here it is multiplied with itself in float64: one row may tip."""
+    """H in float32 is multiplied in float64 here: the class of one sample may differ."""
     X, y = digits[0].astype(dtype), digits[1]
     scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
     theirs, ours = (
@@ -204,7 +204,7 @@ def test_every_device(wine, device, network):
     network = clone(network).set_params(device=device)
     grid = {**SIZES, "alpha": [0.2, "auto"]}
     if network.get_params().get("radius"):
-        network.kernel = "laplacian"  # or no radius would share
+        network.kernel = "laplacian"  # so that radii share a pass
         grid["radius"] = [4.0, 8.0]
     compare(network, grid, wine, **ALL_SCORES)
 

@@ -1,4 +1,4 @@
-"""Classifiers of several outputs: labels that are there or not, and classes of their own."""
+"""Searches of multilabel and multioutput classifiers."""
 
 import numpy as np
 import pandas as pd
@@ -58,7 +58,7 @@ both_networks = pytest.mark.parametrize("network", [TANH, RBF])
 @both_kinds
 @pytest.mark.parametrize("name", NETWORKS)
 def test_results_are_those_of_grid_search(name, kind):
-    """Also by the answers."""
+    """Also for scores of predictions."""
     compare_networks(
         *NETWORKS[name], load_multioutput(kind), scoring={"right": make_scorer(exact_match)}
     )
@@ -73,7 +73,7 @@ def test_multilabel_scorers(network):
 
 @both_networks
 def test_scorers_without_multioutput_support(network):
-    """As with GridSearchCV, each score is missing, with a warning."""
+    """Both searches warn, and have missing scores."""
     how = {"scoring": ["accuracy", "f1_macro"], "refit": False}
     with pytest.warns(UserWarning, match="not supported|non-finite"):
         ours = compare(network, SIZES, load_multioutput("classes"), **how)
@@ -99,7 +99,7 @@ def test_containers_of_labels(work, network, form):
     X, y = load_multioutput("labels")
     compare(network, SIZES, (X, form(y)), return_train_score=True)
     if network is TANH:
-        assert work.rows == 150  # the pass serves all splits
+        assert work.rows == 150  # one pass for all splits
 
 
 @both_networks
@@ -111,7 +111,7 @@ def test_containers_of_classes(network):
 
 @both_networks
 def test_two_values_other_than_0_and_1(network):
-    """scikit-learn's type_of_target calls them an indicator."""
+    """scikit-learn's type_of_target has an indicator for them."""
     X, y = load_multioutput("labels")
     ours = compare(network, SIZES, (X, 1 + y[:, :2]))
     assert not ours.best_estimator_.multilabel_
@@ -140,7 +140,7 @@ def test_all_splits_share_one_pass(work, kind):
 
 @both_networks
 def test_a_label_missing_in_a_training_set(work, network):
-    """It is a label all the same: the targets stay as they are, and so does the one pass."""
+    """The label remains a target, so that all splits share one pass."""
     X, y = load_multioutput("labels")
     y[:, 2] = np.arange(150) < 30
     y[:, 3] = 0
@@ -151,7 +151,7 @@ def test_a_label_missing_in_a_training_set(work, network):
 
 @both_networks
 def test_a_class_missing_in_a_training_set(work, network):
-    """There the codes of that output's classes are others."""
+    """There the classes of that output are encoded otherwise."""
     X, y = load_multioutput("classes")
     y[:, 0] = np.where(np.arange(150) < 30, "a", np.where(X[:, 0] > 0, "b", "c"))
     compare_networks(network, SIZES, (X, y), cv=KFold(5))
@@ -187,7 +187,7 @@ def test_labels_of_weight_0_in_a_training_set():
         compare(TANH, SIZES, load_multioutput("labels"), alone=4, **how)
 
 
-# Steps, rows outside, and what is fitted one by one
+# Pipelines, uncovered samples, and networks that are fitted alone
 
 
 @both_kinds
@@ -200,7 +200,7 @@ def test_steps_before_the_network(kind, network):
 
 @both_kinds
 def test_uncovered_samples(kind):
-    """They have the classes of the nearest of the units that the candidate has."""
+    """They have the classes of the nearest unit of the candidate."""
     X, y = load_multioutput(kind)
     grid = {"n_hidden": [5, 20], "radius": [0.6, 1.2]}
     compare(TRIANGLES, grid, (X, y), scoring=DECISION_SCORER, return_train_score=True)

@@ -1,4 +1,4 @@
-"""How many passes over the rows a search takes, and what they cost."""
+"""The number of passes over the samples, and their cost."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 
 
 def test_all_splits_share_one_pass(digits, work):
-    """Each row is met once by the largest network, and once more to be scored."""
+    """The largest network is evaluated once for the statistics, and once for the scores."""
     HiddenSizeSearchCV(TANH, SIZES, cv=KFold(4), refit=False).fit(*digits)
     assert work.rows == 200
     assert work.entries == 2 * 200 * 40
@@ -45,14 +45,14 @@ def test_samples_that_enter_the_statistics(digits, work, cv, rows):
     ],
 )
 def test_each_split_needs_one_pass(digits, work, network, grid):
-    """Whatever is in the grid; and one more to score the rows left out."""
+    """For any grid; and one more pass for the test samples."""
     HiddenSizeSearchCV(network, grid, cv=KFold(4), refit=False).fit(*digits)
     assert (work.passes, work.rows) == (4, 3 * 200)
     assert work.entries == (3 + 1) * 200 * 40
 
 
 PASSES = {
-    # A searched selection radius; random centres, but a radius or kernel that is tried.
+    # The selection radius is searched; or centres are random, but radius or kernel are searched.
     "sizes": ({"selection": "global"}, {"n_hidden": [20, 30], "radius": [40.0, 60.0]}, 2),
     "kernels": (
         {"selection": "global", "n_hidden": 20},
@@ -98,7 +98,7 @@ def test_parameters_that_need_separate_passes(digits, work, name):
 def test_searched_penalties_need_a_pass_for_each_split(
     digits, work, set_small_size, network, alphas, few, passes, rows
 ):
-    """And the rows that are held out are met once more, whatever the sizes."""
+    """Held-out samples are evaluated once more, for any sizes."""
     set_small_size(few)
     grid = {"n_hidden": [40, 10], "alpha": alphas}
     if network is TRIANGLES:
@@ -109,7 +109,7 @@ def test_searched_penalties_need_a_pass_for_each_split(
 
 
 def test_scorers_share_decision_values(digits, work):
-    """Those of scikit-learn's scorers come from the pass, for training rows too."""
+    """Scorers of scikit-learn use those of the pass, also for training samples."""
     scoring = ["accuracy", "f1_macro"]
     how = {"cv": KFold(4), "refit": False, "return_train_score": True}
     HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, **how).fit(*digits)
@@ -117,7 +117,7 @@ def test_scorers_share_decision_values(digits, work):
 
 
 def test_a_small_limit_needs_a_pass_for_each_split(digits, work):
-    """The statistics of all splits at one time are too many."""
+    """The statistics of all splits together exceed the limit."""
     network = TanhClassifier(feature_weights=None, scale=0.02, alpha=1.0, random_state=0)
     grid = {"n_hidden": [150, 20]}
     full = HiddenSizeSearchCV(network, grid, **{**ALL_SCORES, "cv": 3}).fit(*digits)

@@ -1,4 +1,4 @@
-"""HiddenSizeSearchCV over units on patches, each of which has several columns of H."""
+"""Searches of networks on image patches, whose units have several columns of H."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Regressors: the search answers what GridSearchCV answers, with the same shared work."""
+"""Searches of regressors: results of GridSearchCV, from shared passes."""
 
 from itertools import product
 
@@ -63,7 +63,7 @@ OF_ONE_OUTPUT = ["tanh, one pass", "tanh, penalties", "rbf", "rbf, all that is a
     ("name", "n_outputs"), [*product(NETWORKS, [3]), *product(OF_ONE_OUTPUT, [0])]
 )
 def test_results_are_those_of_grid_search(name, n_outputs):
-    """Also mean and scale of y, which are of the training rows of each split."""
+    """Also the mean and the scale of y, which are those of each training set."""
     compare_networks(*NETWORKS[name], load_regression(n_outputs))
 
 
@@ -108,7 +108,7 @@ def test_containers_of_y(network, form):
 
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_splits_are_not_stratified(network):
-    """Also where they look like classes."""
+    """Also if y looks like classes."""
     X, y = load_regression()
     y = (y > np.median(y)) + (X[:, 2] > 1).astype(int)
     order = np.argsort(y, kind="stable")
@@ -122,7 +122,7 @@ def test_splits_are_not_stratified(network):
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("network", [clone(TANH).set_params(scale=0.05), RBF])
 def test_float32_and_uint8_samples(network, dtype):
-    """H is in float32, here multiplied with itself in float64; the origin of y is far off."""
+    """H in float32 is multiplied in float64 here; y has a large mean."""
     X, y = load_regression(2)
     X, y = (10 * (X - X.min())).astype(dtype), y + 1e4
     theirs, ours = (
@@ -156,11 +156,11 @@ def test_splitters_of_groups():
     compare(TANH, SIZES, load_regression(), **how)
 
 
-# Rows that no unit covers, and y that differs much from split to split
+# Uncovered samples, and y that differs between splits
 
 
 def test_uncovered_samples():
-    """They are given the intercept."""
+    """They are predicted by the intercept."""
     network = clone(RBF).set_params(kernel="triangular")
     grid = {"n_hidden": [10, 40], "radius": [0.8, 1.6]}
     for n_outputs in (0, 2):
@@ -185,7 +185,7 @@ def test_y_with_a_large_mean():
 @pytest.mark.filterwarnings("ignore:y has a heavy tail")
 @pytest.mark.parametrize("size", [1e3, 1e9, 1e15])
 def test_an_outlier(work, size):
-    """What is left of sums without it would be rounded: each split has a pass of its own."""
+    """Subtraction from the total would cancel: each split has a separate pass."""
     X, y = load_regression()
     y[7] = size
     compare(TANH, SIZES, (X, y), **{**ALL_SCORES, "cv": KFold(5)})
@@ -194,7 +194,7 @@ def test_an_outlier(work, size):
 
 @pytest.mark.filterwarnings("ignore:y has a heavy tail")
 def test_an_outlier_of_small_weight(work):
-    """Beside another one: without that, the rows vary little for all their size."""
+    """Together with a larger outlier, without which y hardly varies."""
     X, y = load_regression()
     y[[7, 100]] = 1e9
     weight = np.where(np.arange(150) == 100, 1e-30, 1.0)
@@ -204,7 +204,7 @@ def test_an_outlier_of_small_weight(work):
 
 @pytest.mark.parametrize("n_outputs", [0, 2])
 def test_constant_y_in_a_training_set(n_outputs):
-    """There its scale is 1."""
+    """There the scale is 1."""
     X, y = load_regression(n_outputs)
     y[:75] = 0.3
     scoring = {name: SCORERS[name] for name in ("squares", "absolute")}
@@ -218,7 +218,7 @@ def test_a_constant_output():
     compare_networks(TANH, SIZES, (X, y), scoring={"squares": SCORERS["squares"]})
 
 
-# Weights of rows
+# Sample weights
 
 
 def weight_of(n=150):
@@ -233,7 +233,7 @@ def weight_of(n=150):
 )  # fmt: skip
 @pytest.mark.parametrize("n_outputs", [0, 2])
 def test_sample_weights(network, grid, n_outputs):
-    """In fit, and in mean and scale of y."""
+    """In the fit, and in the mean and the scale of y."""
     fit_params = {"sample_weight": weight_of()}
     compare_networks(
         network, grid, load_regression(n_outputs), scoring=SCORERS, fit_params=fit_params
@@ -290,12 +290,12 @@ def test_the_network_itself_is_a_parameter():
     compare(estimator, grids, load_regression())
 
 
-# The work
+# Shared passes
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])
 def test_all_splits_share_one_pass(work, n_outputs):
-    """Each row is met once by the largest network, and once more to be scored."""
+    """The largest network is evaluated once for the statistics, and once for the scores."""
     data = load_regression(n_outputs)
     HiddenSizeSearchCV(TANH, SIZES, cv=3, scoring=SCORERS, refit=False).fit(*data)
     assert (work.rows, work.entries) == (150, 2 * 150 * 40)
@@ -311,7 +311,7 @@ def test_all_splits_share_one_pass(work, n_outputs):
     ],
 )
 def test_each_split_needs_a_pass(work, network, grid, is_held_out):
-    """And all rows once more, in six parts, where each of them is held out."""
+    """And all samples once more, in six held-out parts."""
     HiddenSizeSearchCV(network, grid, cv=3, refit=False).fit(*load_regression(2))
     passes, times = (7, 2) if is_held_out else (1, 1)
     assert (work.passes, work.rows) == (3 * passes, times * 2 * 150)
@@ -340,7 +340,7 @@ def test_every_device(device, network):
     compare(clone(network).set_params(device=device), grid, load_regression(2), **ALL_SCORES)
 
 
-# Input that cannot be searched
+# Invalid input
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_every_device(device, network):
     ids=["NaN", "words", "too short"],
 )
 def test_invalid_y_is_refused(y, match):
-    """The same error as of GridSearchCV, and nothing is changed by it."""
+    """The error of GridSearchCV; the search is unchanged."""
     X = load_regression()[0]
     all_rows = [(np.arange(149), np.arange(149))]
     for kind in (GridSearchCV, HiddenSizeSearchCV):
@@ -388,7 +388,7 @@ AROUND = {
 @pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
 @pytest.mark.parametrize("name", AROUND)
 def test_transformed_targets(name, scoring):
-    """They share passes, and answer in the unit of y."""
+    """They share passes, and predict in the unit of y."""
     estimator, prefix = AROUND[name]
     X, y = load_regression()
     grid = {prefix + parameter: values for parameter, values in SIZES.items()}
@@ -407,7 +407,7 @@ def test_transformed_targets_of_several_outputs_with_weights():
 
 
 def test_targets_without_a_logarithm():
-    """The search says what scikit-learn's says: which values are wrong."""
+    """The error of scikit-learn names the values."""
     X, y = load_regression()
     search = HiddenSizeSearchCV(log_regressor(RBF), {"regressor__n_hidden": [10]}, cv=2)
     with pytest.raises(ValueError, match=r"NaN|infinity"), np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Refit, and what is left of a search."""
+"""Refit, pickles, copies, and the attributes of a fitted search."""
 
 import copy
 import pickle
@@ -80,7 +80,7 @@ def test_scorers_are_those_of_the_user(wine):
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", weighted_accuracy])
 def test_a_pickle_does_not_contain_the_samples(digits, scoring):
-    """What was found on the way is forgotten."""
+    """Intermediate results are not kept."""
     ours, theirs = (
         search(TANH, {"n_hidden": [10, 20]}, scoring=scoring, cv=2).fit(*digits)
         for search in (HiddenSizeSearchCV, GridSearchCV)
@@ -114,7 +114,7 @@ def test_copies_of_a_search(wine, way):
 
 @pytest.mark.parametrize("way", COPIES)
 def test_copies_share_the_cache(wine, way):
-    """scikit-learn 1.8 copies all of it for the routing, but must not copy the rows."""
+    """scikit-learn 1.8 copies the whole search for routing, but must not copy X."""
     X, y = wine
     cache = cached_estimator.FitCache(X, TANH, [{}])
     candidate, scorer, splitter = (

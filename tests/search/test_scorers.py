@@ -1,4 +1,4 @@
-"""Scorers, scikit-learn's and those of ones own: each gives what it gives in GridSearchCV."""
+"""Scorers of scikit-learn and of the user: the scores of GridSearchCV."""
 
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ def test_errors_of_scorers(wine, scoring, error_score):
 )
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_scorers_of_unavailable_probabilities(scoring, in_pipeline, wine):
-    """One error that says why, and nothing is fitted; where some have them, GridSearchCV's way."""
+    """One error before any fit; GridSearchCV's behaviour if some candidates have the method."""
     network = clone(RBF).set_params(readout="lms")
     estimator = make_pipeline(StandardScaler(), network) if in_pipeline else network
     prefix = "rbfclassifier__" if in_pipeline else ""
@@ -154,7 +154,7 @@ def test_scorers_of_probabilities_of_regressors():
 
 
 def test_softmax_readouts_are_warned_of():
-    """Each candidate has a fit of its own, which is asked for probabilities; the user is told."""
+    """Each candidate is fitted alone, with a warning of the cost."""
     X, y = load("iris")
     network = clone(TANH).set_params(readout="softmax", n_hidden=20)
     how = {"param_grid": {"alpha": [0.5, 2.0]}, "scoring": "neg_log_loss", "cv": 2}

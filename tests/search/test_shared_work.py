@@ -1,4 +1,4 @@
-"""Work that is shared: in threads, after errors, in how much time, and what is said of it."""
+"""Shared work: threads, recovery from errors, times, messages and warnings."""
 
 import threading
 import warnings
@@ -42,7 +42,7 @@ def test_steps_are_fitted_once_for_each_split(digits):
 
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_concurrent_passes_have_the_same_results(digits, network):
-    """Passes at one time give what they give one after the other."""
+    """As consecutive passes."""
     grid = {**SIZES, "class_weight": [None, "balanced"]}
     one, two = (
         HiddenSizeSearchCV(network, grid, n_jobs=n_jobs, **ALL_SCORES).fit(*digits)
@@ -100,7 +100,7 @@ def test_a_failed_pass_for_all_splits_is_repeated_for_each_split(wine, before_ea
 
 
 def test_ill_conditioned_candidates_are_listed(wine):
-    """Units that are nearly constant are nearly dependent."""
+    """Nearly constant units are nearly collinear."""
     grid = {"n_hidden": [60], "alpha": [0.0, 1.0], "scale": [1e-9, 0.5]}
     network = TanhClassifier(feature_weights=None, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
@@ -146,7 +146,7 @@ def test_times_add_up_to_that_of_the_search(wine, scoring, readout):
     assert (fit_time > 0).all()
     assert (score_time > 0).all()
     assert 0.1 * elapsed < 5 * (fit_time + score_time).sum() <= elapsed
-    if readout == "lms":  # 20 passes over the rows, and one
+    if readout == "lms":  # 20 passes for a fit, one for the scores
         assert fit_time.sum() > score_time.sum()
 
 

@@ -1,4 +1,4 @@
-"""A search over rows of a file is the search over the rows in memory."""
+"""Searches over files have the results of searches over arrays."""
 
 from functools import cache
 from itertools import product
@@ -27,7 +27,7 @@ def rows():
 
 
 def own_score(estimator, X, y):
-    """Meets the rows of a split, which are a source themselves."""
+    """Scores with the samples of a split, which are a source, too."""
     return -np.mean(estimator.predict(X) != y)
 
 
@@ -44,7 +44,7 @@ SEARCHES = {
 
 @pytest.fixture(scope="module")
 def in_memory_results(rows):
-    """Name -> the search over the rows in memory, once for all kinds of sources."""
+    """Name -> the search over arrays, once for all kinds of sources."""
 
     @cache
     def search(name):

@@ -1,4 +1,4 @@
-"""What a search is given with the rows: splits, weights, groups and other metadata."""
+"""Splitters, sample weights, groups and other metadata of a search."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -40,7 +40,7 @@ from sklearn_fsvc import HiddenSizeSearchCV
 
 
 def below_and_above(X, y=None, groups=None):
-    """Splits that depend on X, which a splitter meets as it is."""
+    """Splits that depend on X, which the splitter receives unchanged."""
     side = np.asarray(X)[:, 20] > np.median(np.asarray(X)[:, 20])
     yield np.flatnonzero(side), np.flatnonzero(~side)
     yield np.flatnonzero(~side), np.flatnonzero(side)
@@ -87,7 +87,7 @@ def test_splitters_of_groups(wine, network):
 @pytest.mark.parametrize("network", [TANH, RBF])
 @pytest.mark.parametrize("missing", [0, 2])
 def test_a_class_missing_in_a_training_set(wine, network, missing):
-    """There the codes of the classes are others."""
+    """There the classes are encoded otherwise."""
     y = wine[1]
     groups = np.where(y == missing, 0, 1 + np.arange(len(y)) % 2)
     how = {"fit_params": {"groups": groups}, "cv": LeaveOneGroupOut()}
@@ -96,7 +96,7 @@ def test_a_class_missing_in_a_training_set(wine, network, missing):
     compare(network, SIZES, wine, **how)
 
 
-# Weights of rows
+# Sample weights
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
@@ -107,7 +107,7 @@ def test_sample_weights(digits, weight, network):
 
 @pytest.mark.parametrize("network", ALL_PASSES)
 def test_sample_weights_reach_the_score(digits, weight, network):
-    """GridSearchCV hands sample_weight to scorers that take it, and score does."""
+    """GridSearchCV passes sample_weight to scorers that accept it, and so to score."""
     compare(network, SIZES, digits, fit_params={"sample_weight": weight}, return_train_score=True)
 
 
@@ -123,7 +123,7 @@ def test_sample_weights_reach_a_custom_scorer(digits, weight, scoring):
 
 @pytest.mark.parametrize("form", [lambda w: None, list, pd.Series, lambda w: w * (w.index > 66)])
 def test_containers_of_sample_weights(digits, weight, form):
-    """Also a split may leave out nothing but rows without weight."""
+    """A split may hold out only samples of weight 0."""
     weight = form(pd.Series(weight, index=np.arange(200)))
     fit_params = {"sample_weight": weight}
     compare(
@@ -139,7 +139,7 @@ def test_containers_of_sample_weights(digits, weight, form):
 def test_a_class_of_weight_0_in_a_training_set(iris, network):
     y, weight = iris[1], np.ones(len(iris[1]))
     rows = np.arange(len(y))
-    weight[(y == 2) & (rows >= len(y) // 2)] = 0  # all of class 2 in what split 0 trains on
+    weight[(y == 2) & (rows >= len(y) // 2)] = 0  # class 2 in the training set of split 0
     fit_params = {"sample_weight": weight}
     compare(network, SIZES, iris, fit_params=fit_params, **{**ALL_SCORES, "cv": KFold(2)})
 
@@ -203,7 +203,7 @@ def test_groups_are_routed_to_the_splitter(wine, network):
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("network", [TANH, RBF])
 def test_sample_weights_are_routed_through_steps(digits, weight, network):
-    """In threads too, which have a configuration of their own."""
+    """Also in threads, which have a separate configuration."""
     scale = StandardScaler().set_fit_request(sample_weight=True)
     estimator = Pipeline(
         [("scale", scale), ("clf", request_weights(network, fit=True, score=True))]

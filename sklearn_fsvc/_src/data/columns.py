@@ -111,7 +111,7 @@ def why_missing(y: Any) -> str | None:
         return None
     return (
         f"Input y contains NaN or None in {len(rows)} of {len(targets)} rows, row {rows[0]} first. "
-        "Samples without a target cannot be learned from: remove them from X and y."
+        "The model cannot learn from them: leave such rows out of X and y."
     )
 
 

@@ -1,4 +1,4 @@
-"""The next tile is read while one is computed, and nothing is left of it afterwards."""
+"""Prefetching of the next tile in a thread, which ends with the pass."""
 
 import threading
 
@@ -41,7 +41,7 @@ def test_one_block_is_read_ahead():
 
 
 def test_the_reader_is_closed_at_once():
-    """Now, and not when nobody knows of it any more."""
+    """By `close`, not by the garbage collector."""
     reading = (np.full((1, 1), i) for i in range(4))
     blocks = read_ahead(reading)
     next(blocks)
@@ -92,7 +92,7 @@ def test_errors_of_the_consumer_end_the_reader(error):
 
 
 def test_a_memory_error_of_the_reader_halves_the_tile():
-    """Of the reader's thread, too: the rows before it are counted once."""
+    """MemoryError in the thread of the reader; samples before it are evaluated once."""
     source, blocks = open_rows(Shelf(X), None)[0], []
     read = source.blocks
 
@@ -118,7 +118,7 @@ def test_arrays_are_read_without_a_thread():
 
 
 def test_tiles_of_a_source_are_small_enough_to_overlap():
-    """A layer of few units would suit a tile of all rows, which nothing else could overlap."""
+    """A layer of few units would prefer one tile of all rows, without any overlap."""
     wide, sizes = np.zeros((40, 2**18), np.float32), []
     layer = TanhLayer(np.ones((3, 2**18), np.float32), np.zeros(3, np.float32))
     source = open_rows(Shelf(wide), "1GB")[0]
@@ -127,7 +127,7 @@ def test_tiles_of_a_source_are_small_enough_to_overlap():
 
 
 def test_prefetched_tiles_count_as_memory():
-    """Two tiles of rows, and two slices of the file, beside what an array takes."""
+    """Two tiles of rows, and two slices of the file, in addition to the memory for an array."""
     engine = get_engine("jit")
     job = Job(engine, engine.prepared_bytes(LAYER) + 10 * (3 * 8 + 2 * 4 * 8))
 

@@ -1,4 +1,4 @@
-"""What cannot be read is refused, with the number of the row and the remedy."""
+"""Invalid sources: errors name the row and a remedy."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_infinities_that_cancel_are_found():
 
 
 def test_finite_values_with_an_infinite_sum_are_accepted():
-    """Their sum overflows."""
+    """The sum overflows."""
     large = np.full((20, 3), np.finfo(np.float32).max)
     np.testing.assert_array_equal(np.concatenate(read_all(Shelf(large))), large)
 
@@ -107,7 +107,7 @@ def test_invalid_chunks_are_refused(chunks, error):
 
 
 def test_columns_must_keep_their_order():
-    """They would be taken for one another."""
+    """Otherwise features would be confused."""
     import pandas
 
     frame = pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]})
@@ -158,7 +158,7 @@ def test_a_subset_of_a_file_must_be_ascending():
 
 
 def test_y_and_weights_of_chunks_are_collected():
-    """In memory, whole; what is not in the source is the user's."""
+    """They are in memory; those that the source does not have are the user's."""
     _, y, weight = open_rows(Tap(X, Y, Y / 2), None)
     np.testing.assert_array_equal(y, Y)
     np.testing.assert_array_equal(weight, Y / 2)
@@ -177,7 +177,7 @@ def test_y_and_weights_of_chunks_are_collected():
 
 
 class ConvertibleFile(Shelf):
-    """Of numbers that belong to rows: those are read whole."""
+    """A file of targets, which is read completely."""
 
     def __array__(self, dtype=None, copy=None):
         return self._X

@@ -1,4 +1,4 @@
-"""Rows of an array in memory: some of them, in any order, converted as they are asked for."""
+"""Arrays in memory as sources: subsets in any order, converted when they are read."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from allocated import peak
 from sklearn_fsvc._src.data.sources import InMemory, some_rows
 from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
 
-# So many numbers that a piece holds a few rows alone.
+# Wide rows, so that a piece has few of them.
 N, FEATURES = 600, 300
 ORDERS = {
     "all": np.arange(N),
@@ -70,7 +70,7 @@ def test_only_the_selected_rows_are_copied(array):
 
 
 def test_errors_name_the_row_number_of_the_user():
-    """As the user counts them."""
+    """Row numbers refer to the user's array."""
     X = np.zeros((50, 3))
     X[41, 2] = np.nan
     part = InMemory(X).part(np.arange(50)[::-1]).part(np.arange(20))

@@ -1,4 +1,4 @@
-"""What all sources have in common: the rows that were asked for, and no more in memory."""
+"""The contract of all sources: the rows that are read, and how little is in memory."""
 
 import time
 
@@ -40,7 +40,7 @@ def slices_of(n_rows, tile):
 @settings(max_examples=40, deadline=None)
 @given(st.sets(st.integers(0, N - 1), min_size=1), st.integers(1, N), st.integers(0, N))
 def test_blocks_of_selected_rows(kind, rows, tile, skipped):
-    """Whatever the tile, and wherever it begins; all parts but the first `skipped` rows."""
+    """For any tile size and start; without the first `skipped` rows."""
     rows = np.array(sorted(rows))
     parts = [part for part in slices_of(len(rows), tile) if part.start >= skipped]
     blocks = list(row_blocks(SOURCES[kind](), rows, parts))
@@ -100,7 +100,7 @@ def test_slices_have_a_maximum_size():
 
 
 def test_slices_end_at_the_chunks_of_the_file():
-    """Or a compressed chunk would be read twice."""
+    """Otherwise a compressed chunk would be read twice."""
     shelf = Shelf(X, chunks=(7, 6))
     list(open_source(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
     assert shelf.asked == [(5, 14), *((k, min(k + 14, N)) for k in range(14, N, 14))]
@@ -118,7 +118,7 @@ def test_only_needed_slices_and_chunks_are_read():
 
 
 def test_chunks_may_reuse_one_buffer():
-    """As of a reader that fills one buffer again and again."""
+    """A reader may fill one buffer repeatedly."""
     buffer, labels = np.empty((20, 6), np.float32), np.empty(20)
 
     def read():
@@ -130,12 +130,12 @@ def test_chunks_may_reuse_one_buffer():
     np.testing.assert_array_equal(y, np.arange(N) // 20 * 20)
     blocks = row_blocks(source, None, slices_of(N, 20))
     for part, block in zip(slices_of(N, 20), blocks, strict=True):
-        time.sleep(0.01)  # in which the next chunk is read
+        time.sleep(0.01)  # meanwhile the next chunk is read
         np.testing.assert_array_equal(block, X[part])
 
 
 class ClosableIterator:
-    """An iterator that is to be closed."""
+    """An iterator with a `close` method."""
 
     def __init__(self):
         self._chunks, self.is_closed = iter([X[:90], X[90:]]), False
@@ -187,7 +187,7 @@ def test_dtypes_are_converted_as_those_of_arrays(dtype, taken, kind):
 
 @pytest.mark.parametrize("module", ["pyarrow", "pandas", "polars"])
 def test_chunks_may_be_tables(module):
-    """Numbers of several dtypes meet in the one that holds all; names come along."""
+    """Columns of several dtypes are converted to their common dtype; names are kept."""
     pytest.importorskip(module)
     columns = {"a": np.arange(5, dtype=np.uint8), "y": list("pqpqp"), "b": X[:5, 0]}
 
@@ -209,7 +209,7 @@ def test_chunks_may_be_tables(module):
 
 @pytest.mark.parametrize(("max_bytes", "n_passes"), [(N * 24, 2), (N * 24 - 1, 3), (60 * 24, 5)])
 def test_prefetched_rows_share_passes(max_bytes, n_passes):
-    """One pass brings as many rows as may wait; the first one was to open the source."""
+    """Each pass fills the buffer; the first one opened the source."""
     tap = Tap(X)
     order = np.random.default_rng(0).permutation(N)
     source = PrefetchedSource(open_source(tap), order, max_bytes)
@@ -230,14 +230,14 @@ def test_other_rows_than_the_prefetched_ones_are_read():
 
 
 class DeviceArray(Shelf):
-    """An array on a device."""
+    """An array on another device."""
 
     def __dlpack__(self):
         raise NotImplementedError
 
 
 def test_arrays_tables_and_lists_are_not_sources():
-    """What lies in memory is scikit-learn's to check, and what lies on a device an engine's."""
+    """Arrays in memory are validated by scikit-learn, arrays on a device by its engine."""
     on_device = DeviceArray(X)
     assert open_source(on_device) is on_device
     import pandas

@@ -71,7 +71,7 @@ def test_subsets_stay_sparse(X):
     assert some.nbytes < SparseRows(X).nbytes / 5
     np.testing.assert_array_equal(some.sparse(slice(None), float).toarray(), X.toarray()[rows])
     whole = SparseRows(X)
-    assert some_rows(whole, np.arange(N)) is whole  # nothing is copied
+    assert some_rows(whole, np.arange(N)) is whole  # without a copy
     back = np.arange(N)[::-1]
     np.testing.assert_array_equal(some_rows(whole, back).take(slice(None)), X.toarray()[back])
 
@@ -100,7 +100,7 @@ def test_blocks_are_concatenated(X):
 
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-np.inf, "infinity")])
 def test_the_first_value_that_is_not_finite_is_located(X, value, what):
-    first = X.indptr[50]  # of its row
+    first = X.indptr[50]  # the first value of row 50
     X.data[[first, first + 40]] = value
     row, column = np.argwhere(~np.isfinite(X.toarray()))[0]
     assert row == 50
