@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import naive
 from allocated import MIB, peak
@@ -13,7 +11,6 @@ from contract import TOLERANCE
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.streaming import (
     Consumer,
-    TileShape,
     compute_dtype,
     stream,
     stream_all,
@@ -297,46 +294,6 @@ def test_parts_are_written_into_the_output(large_layer):
     stream_into(Job(engine), layer, X, H)
     assert len(engine.parts) == 12
     np.testing.assert_array_equal(H, evaluate_at_once(layer, X))
-
-
-small = st.integers(1, 60)
-large_sizes = st.integers(1, 10**12)
-
-
-def test_parts_of_the_layer_of_the_paper():
-    """Dogaru & Dogaru 2017: 8000 units and 10,000 samples with M = 4096."""
-    shape = TileShape.of(4096, asymmetry=1, n_units=8000)
-    parts = list(shape.parts(10_000, 8000))
-    assert parts[0] == (slice(0, 4096), slice(0, 4096))
-    assert parts[-1] == (slice(8192, 10_000), slice(4096, 8000))
-    assert len(parts) == 6
-
-
-@pytest.mark.parametrize(
-    ("asymmetry", "rows", "units"), [(1, 2048, 2048), (2, 4096, 1024), (4, 8192, 512)]
-)
-def test_asymmetry_trades_units_for_rows(asymmetry, rows, units):
-    assert TileShape.of(2048, asymmetry, n_units=8000) == TileShape(rows, units)
-
-
-@given(M=small, asymmetry=small, n_units=large_sizes)
-def test_a_part_has_M_squared_activations_for_any_number_of_units(M, asymmetry, n_units):
-    asymmetry = min(M, asymmetry)
-    shape = TileShape.of(M, asymmetry, n_units)
-    assert shape.units == min(n_units, M // asymmetry)
-    assert shape.rows * shape.units <= M**2 < (shape.rows + 1) * shape.units
-
-
-@given(rows=small, units=small, n_rows=small, n_units=small)
-def test_parts_cover_every_activation_once(rows, units, n_rows, n_units):
-    shape, H = TileShape(rows, units), np.zeros((n_rows, n_units), int)
-    parts = list(shape.parts(n_rows, n_units))
-    for part in parts:
-        assert 0 < H[part].shape[0] <= rows
-        assert 0 < H[part].shape[1] <= units
-        assert all(0 <= s.start < s.stop <= n for s, n in zip(part, H.shape, strict=True))
-        H[part] += 1
-    assert (H == 1).all()
 
 
 @pytest.fixture(params=["uint8", "float32", "float64"])

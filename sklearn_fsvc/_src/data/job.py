@@ -72,7 +72,7 @@ class Job:
         if self.stop is not None and self.stop.is_set():
             raise Stopped
 
-    def with_rows_on_device(self, X: Any) -> tuple[Any, Self]:
+    def upload(self, X: Any) -> tuple[Any, Self]:
         """Return X on the device, if a quarter of the memory holds it, and the remaining job.
 
         Samples that are read in several passes are then transferred once. Else X itself is
@@ -96,7 +96,7 @@ class Job:
         if groups is not None:
             order = order[np.argsort(groups[order], kind="stable")]
         X = PrefetchedSource(X, order, self.memory_limit // 4)
-        return X, self.reserving(X.waiting_bytes)
+        return X, self.reserving(X.buffer_bytes)
 
     def progress(self, n_rows: int, tile_rows: int) -> "Progress":
         """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""

@@ -70,17 +70,17 @@ class Samples:
     def on_device(self, job: Job) -> tuple[Self, Job]:
         """Return the samples with X on the device, and the remaining job.
 
-        See `Job.with_rows_on_device`. With several devices X is `Sharded`, one share on each.
+        See `Job.upload`. With several devices X is `Sharded`, one share on each.
         """
         shares = shares_of(job.engine.team, len(self))
         if len(shares) == 1:
-            X, job = job.with_rows_on_device(self.X)
+            X, job = job.upload(self.X)
             return replace(self, X=X), job
 
         def upload(job: Job, share: slice) -> tuple[Any, Job]:
             X = part_of(self.X, share)
             is_on_device = isinstance(X, job.engine.xp.ndarray)
-            return job.with_rows_on_device(job.engine.algebra.here(X) if is_on_device else X)
+            return job.upload(job.engine.algebra.here(X) if is_on_device else X)
 
         uploaded = run_parallel(job, shares, upload)
         reserved = max(remaining.reserved for _, remaining in uploaded)

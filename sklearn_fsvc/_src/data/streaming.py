@@ -10,11 +10,11 @@ The rows of a tile are planned from the memory limit. The engine evaluates a til
 size that is fastest on the device, see `TileShape`.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,50 +22,17 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from ..engines.base import Engine, Sink
-from ..engines.patches import IMAGES, evaluator_of
+from ..engines.patches import evaluator_of
 from ..layers import PatchLayer
 from .job import Job, Progress
 from .map_reduce import Sharded
 from .sources import Source, SparseRows, are_sparse, read_ahead
-from .tiling import rows_per_tile
+from .tiling import TileShape, basic_layer, evaluate, rows_per_tile
 from .validation import NotNumbers, check_hidden, explain_overflow, largest_of
 
 # Samples x units, and bytes of units, up to which no tile is planned: H takes a few MB, and the
 # layer as much as it has already. For few samples, planning would take longer than evaluation.
 _SMALL_H, _SMALL_LAYER = 2**16, 2**24
-
-
-@dataclass(frozen=True)
-class TileShape:
-    """The part of H, `rows` x `units`, that an engine evaluates in one call.
-
-    A device has a size M at which it is fastest; H is cut into parts of M^2 activations
-    (Dogaru & Dogaru 2017: M^2 = m N).
-    """
-
-    rows: int
-    units: int
-
-    @classmethod
-    def of(cls, M: int, asymmetry: int, n_units: int) -> "TileShape":
-        """Return the shape for a layer of `n_units`.
-
-        ``units = M / asymmetry`` and ``rows = M * asymmetry``. If the layer has fewer units, a
-        part has all of them, and more rows accordingly.
-
-        >>> TileShape.of(4096, asymmetry=1, n_units=8000)
-        TileShape(rows=4096, units=4096)
-        >>> TileShape.of(4096, asymmetry=1, n_units=512)
-        TileShape(rows=32768, units=512)
-        """
-        units = min(n_units, M // asymmetry)
-        return cls(M * M // units, units)
-
-    def parts(self, n_rows: int, n_units: int) -> Iterator[tuple[slice, slice]]:
-        """Iterate over (rows, units) of all parts, as slices; the last ones end with H."""
-        down = [slice(i, min(i + self.rows, n_rows)) for i in range(0, n_rows, self.rows)]
-        across = [slice(j, min(j + self.units, n_units)) for j in range(0, n_units, self.units)]
-        return product(down, across)
 
 
 @dataclass(frozen=True)
@@ -166,16 +133,6 @@ def n_synapses(X: Any, n_units: int | None) -> int:
         return 0
     n_values = X.nnz if issparse(X) else shape[0] * shape[1]
     return n_values * (shape[0] if n_units is None else n_units)
-
-
-def basic_layer(engine: Engine, layer: Any, has_all_units: bool = False) -> TileShape:
-    """Return the shape that was measured to be fastest here, or the engine's default."""
-    if isinstance(layer, PatchLayer):  # divided by images only; its evaluator divides further
-        return TileShape(IMAGES, layer.n_units)
-    settings, n_units = engine.settings(layer), layer.n_units
-    if has_all_units:
-        return TileShape(max(1, settings["M"] ** 2 // n_units), n_units)
-    return TileShape.of(settings["M"], settings["asymmetry"], n_units)
 
 
 def is_row_exact(engine: Engine, layer: Any) -> bool:
@@ -293,7 +250,7 @@ def _open_stream(
 ) -> "_Stream":
     """Return the `_Stream`; without the features that are 0 in all rows of a sparse matrix."""
     if isinstance(X, SparseRows):
-        layer, X = X.narrowed(layer)
+        layer, X = X.drop_empty_features(layer)
     return _Stream(job, layer, X, rows)
 
 
@@ -490,12 +447,6 @@ class _Stream:
     def _is_read_ahead(self) -> bool:
         """Whether the next tile of a source is in the memory that is planned."""
         return self._is_dense_source and self.job.engine.xp is np
-
-
-def evaluate(evaluator: Any, prepared: Any, shape: TileShape, X: Any, H: Any) -> None:
-    """Write the activations of the rows X to H, one part of `shape` after the other."""
-    for rows, units in shape.parts(*H.shape):
-        evaluator.hidden(prepared, X[rows], out=H[rows], units=units)
 
 
 class _ConsumerSink(Sink):

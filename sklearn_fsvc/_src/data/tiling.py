@@ -1,18 +1,28 @@
-"""Memory planning: how many bytes a call may take, and how many items of a size fit into them.
+"""Sizes: how much memory a call may take, the rows of a tile, and the parts that H is cut into.
 
-The arithmetic is pure: integers in, integers out. Callers estimate what their own arrays take, in
-all (`fixed_bytes`) and for each row or item, and receive a count, or an error that names
-`max_memory`. Three functions cover all cases:
+Memory planning is pure arithmetic: integers in, integers out. Callers estimate what their own
+arrays take, in all (`fixed_bytes`) and for each row or item, and receive a count, or an error that
+names `max_memory`. Three functions cover all cases:
 
 - `rows_per_tile` plans the tiles of a pass over samples. One row is the least, else it raises.
 - `count_fitting` plans what can be done with less: buffers, subsamples, matrices that are kept.
 - `check_fits` refuses what cannot be made smaller.
+
+A tile is limited by memory. Within a tile, an engine evaluates parts of H of the size that is
+fastest on its device, the `TileShape`.
 """
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 from numbers import Integral
+from typing import Any
 
+from ..engines.base import Engine
 from ..engines.host import host_memory
+from ..engines.patches import IMAGES
+from ..layers import PatchLayer
 
 # Bytes of each unit: powers of 1000, with or without the B, and of 1024.
 _UNITS = {"": 1, "B": 1, "k": 1000, "kB": 1000}
@@ -95,3 +105,52 @@ def format_bytes(n: float) -> str:
             return f"{n:.1f} {unit}"
         n /= 1024
     return f"{n:.1f} GiB"
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """The part of H, `rows` x `units`, that an engine evaluates in one call.
+
+    A device has a size M at which it is fastest; H is cut into parts of M^2 activations
+    (Dogaru & Dogaru 2017: M^2 = m N).
+    """
+
+    rows: int
+    units: int
+
+    @classmethod
+    def of(cls, M: int, asymmetry: int, n_units: int) -> "TileShape":
+        """Return the shape for a layer of `n_units`.
+
+        ``units = M / asymmetry`` and ``rows = M * asymmetry``. If the layer has fewer units, a
+        part has all of them, and more rows accordingly.
+
+        >>> TileShape.of(4096, asymmetry=1, n_units=8000)
+        TileShape(rows=4096, units=4096)
+        >>> TileShape.of(4096, asymmetry=1, n_units=512)
+        TileShape(rows=32768, units=512)
+        """
+        units = min(n_units, M // asymmetry)
+        return cls(M * M // units, units)
+
+    def parts(self, n_rows: int, n_units: int) -> Iterator[tuple[slice, slice]]:
+        """Iterate over (rows, units) of all parts, as slices; the last ones end with H."""
+        down = [slice(i, min(i + self.rows, n_rows)) for i in range(0, n_rows, self.rows)]
+        across = [slice(j, min(j + self.units, n_units)) for j in range(0, n_units, self.units)]
+        return product(down, across)
+
+
+def basic_layer(engine: Engine, layer: Any, has_all_units: bool = False) -> TileShape:
+    """Return the shape that was measured to be fastest here, or the engine's default."""
+    if isinstance(layer, PatchLayer):  # divided by images only; its evaluator divides further
+        return TileShape(IMAGES, layer.n_units)
+    settings, n_units = engine.settings(layer), layer.n_units
+    if has_all_units:
+        return TileShape(max(1, settings["M"] ** 2 // n_units), n_units)
+    return TileShape.of(settings["M"], settings["asymmetry"], n_units)
+
+
+def evaluate(evaluator: Any, prepared: Any, shape: TileShape, X: Any, H: Any) -> None:
+    """Write the activations of the rows X to H, one part of `shape` after the other."""
+    for rows, units in shape.parts(*H.shape):
+        evaluator.hidden(prepared, X[rows], out=H[rows], units=units)

@@ -16,18 +16,18 @@ N = 200
 X = np.random.default_rng(0).random((N, 6), np.float32)
 
 
-def open_source(X, max_memory="1MB"):
+def make_source(X, max_memory="1MB"):
     return open_rows(X, max_memory)[0]
 
 
 SOURCES = {
-    "slices": lambda: open_source(Shelf(X), 16 * 24 * 11),
-    "slices in chunks": lambda: open_source(Shelf(X, chunks=(7, 6)), 16 * 24 * 20),
-    "arrays": lambda: open_source(Tap(X)),
-    "arrays and y": lambda: open_source(Tap(X, np.arange(N))),
-    "batches": lambda: open_source(batches(X)),
+    "slices": lambda: make_source(Shelf(X), 16 * 24 * 11),
+    "slices in chunks": lambda: make_source(Shelf(X, chunks=(7, 6)), 16 * 24 * 20),
+    "arrays": lambda: make_source(Tap(X)),
+    "arrays and y": lambda: make_source(Tap(X, np.arange(N))),
+    "batches": lambda: make_source(batches(X)),
     "sparse": lambda: SparseRows(csr_array(X)),
-    "part": lambda: some_rows(open_source(Shelf(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)),
+    "part": lambda: some_rows(make_source(Shelf(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)),
 }
 all_sources = pytest.mark.parametrize("kind", SOURCES)
 
@@ -76,7 +76,7 @@ def test_a_slice_of_the_rows(kind):
 
 def test_blocks_of_rows_in_any_order():
     rows = np.random.default_rng(0).permutation(N)[:50]
-    blocks = list(row_blocks(open_source(Shelf(X)), rows, slices_of(50, 20)))
+    blocks = list(row_blocks(make_source(Shelf(X)), rows, slices_of(50, 20)))
     np.testing.assert_array_equal(np.concatenate(blocks), X[rows])
 
 
@@ -85,7 +85,7 @@ def test_blocks_of_rows_in_any_order():
 )
 def test_slices_take_a_sixteenth_of_the_memory(max_memory, most):
     shelf = Shelf(X, most)
-    source = open_source(shelf, max_memory)
+    source = make_source(shelf, max_memory)
     list(source.blocks(range(N), 64))
     assert max(stop - start for start, stop in shelf.asked) == most
     source.take(np.arange(N)[::-1])
@@ -95,23 +95,23 @@ def test_slices_take_a_sixteenth_of_the_memory(max_memory, most):
 def test_slices_have_a_maximum_size():
     wide = np.zeros((40, 2**18), np.float32)
     shelf = Shelf(wide, most=8)
-    list(open_source(shelf, "1GB").blocks(range(40), 40))
+    list(make_source(shelf, "1GB").blocks(range(40), 40))
     assert shelf.asked == [(start, start + 8) for start in range(0, 40, 8)]
 
 
 def test_slices_end_at_the_chunks_of_the_file():
     """Otherwise a compressed chunk would be read twice."""
     shelf = Shelf(X, chunks=(7, 6))
-    list(open_source(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
+    list(make_source(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
     assert shelf.asked == [(5, 14), *((k, min(k + 14, N)) for k in range(14, N, 14))]
 
 
 def test_only_needed_slices_and_chunks_are_read():
     shelf = Shelf(X)
-    open_source(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
+    make_source(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
     assert shelf.asked == [(21, 24), (152, 153)]
     tap = Tap(X)
-    source, n_chunks = open_source(tap), tap.given
+    source, n_chunks = make_source(tap), tap.given
     source.take(np.array([3, 40]))
     assert (tap.calls, tap.closed) == (2, 2)
     assert tap.given == n_chunks + 2
@@ -157,7 +157,7 @@ def test_iterators_are_closed():
         handles.append(ClosableIterator())
         return handles[-1]
 
-    open_source(read).take(np.array([3]))
+    make_source(read).take(np.array([3]))
     assert [handle.is_closed for handle in handles] == [True, True]
 
 
@@ -165,7 +165,7 @@ def test_iterators_are_closed():
 def test_files_of_real_libraries(library, tmp_path):
     file = written(library, tmp_path, X)
     rows = np.flatnonzero(np.random.default_rng(0).random(N) < 0.3)
-    source = open_source(file, 16 * 24 * 40)
+    source = make_source(file, 16 * 24 * 40)
     np.testing.assert_array_equal(np.concatenate(list(source.blocks(rows, 9))), X[rows])
     np.testing.assert_array_equal(source.take(rows[::-1]), X[rows[::-1]])
 
@@ -178,7 +178,7 @@ def test_files_of_real_libraries(library, tmp_path):
 @pytest.mark.parametrize("kind", [Shelf, Tap])
 def test_dtypes_are_converted_as_those_of_arrays(dtype, taken, kind):
     numbers = np.arange(12).reshape(4, 3).astype(dtype)
-    source = open_source(kind(numbers))
+    source = make_source(kind(numbers))
     assert source.dtype == np.dtype(taken)
     (block,) = source.blocks(range(4), 4)
     assert block.dtype == np.dtype(taken)
@@ -212,7 +212,7 @@ def test_prefetched_rows_share_passes(max_bytes, n_passes):
     """Each pass fills the buffer; the first one opened the source."""
     tap = Tap(X)
     order = np.random.default_rng(0).permutation(N)
-    source = PrefetchedSource(open_source(tap), order, max_bytes)
+    source = PrefetchedSource(make_source(tap), order, max_bytes)
     for start in range(0, N, 20):
         rows = order[start : start + 20]
         np.testing.assert_array_equal(take_rows(source, np.sort(rows)), X[np.sort(rows)])
@@ -221,7 +221,7 @@ def test_prefetched_rows_share_passes(max_bytes, n_passes):
 
 
 def test_other_rows_than_the_prefetched_ones_are_read():
-    source = PrefetchedSource(open_source(Shelf(X)), np.arange(50, 100), 20 * 24)
+    source = PrefetchedSource(make_source(Shelf(X)), np.arange(50, 100), 20 * 24)
     for rows in ([60, 90], [3], [99, 98], [50, 199], [], [99]):
         rows = np.array(rows, int)
         np.testing.assert_array_equal(take_rows(source, rows), X[rows])
@@ -239,12 +239,12 @@ class DeviceArray(Shelf):
 def test_arrays_tables_and_lists_are_not_sources():
     """Arrays in memory are validated by scikit-learn, arrays on a device by its engine."""
     on_device = DeviceArray(X)
-    assert open_source(on_device) is on_device
+    assert make_source(on_device) is on_device
     import pandas
     from scipy import sparse
 
     frame = pandas.DataFrame(X)
     for array in (X, X.tolist(), frame, frame[0], sparse.csr_array(X), None, np.float32(1)):
-        assert open_source(array) is array
-    source = open_source(Shelf(X))
-    assert open_source(source) is source
+        assert make_source(array) is array
+    source = make_source(Shelf(X))
+    assert make_source(source) is source

@@ -7,11 +7,11 @@ from scipy.sparse import csr_array, random
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.sources import SparseRows, joined, some_rows
 from sklearn_fsvc._src.data.streaming import (  # fmt: skip
-    basic_layer,
     n_synapses,
     stream_into,
     take_in_any_order,
 )
+from sklearn_fsvc._src.data.tiling import basic_layer
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.sparse import SparsePlace
 from sklearn_fsvc._src.layers import TanhLayer
@@ -157,13 +157,13 @@ def test_an_engine_without_a_sparse_evaluator_receives_dense_tiles(X, layer):
 def test_features_that_are_0_in_all_rows_are_removed():
     X = csr_array((np.array([1.0, 2.0, 0.0]), ([0, 1, 1], [9, 3, 5])), (2, 10))
     W = np.arange(40.0).reshape(4, 10)
-    layer, rows = SparseRows(X).narrowed(TanhLayer(W, np.zeros(4)))
+    layer, rows = SparseRows(X).drop_empty_features(TanhLayer(W, np.zeros(4)))
     np.testing.assert_array_equal(layer.units, W[:, [0, 3, 5, 9]])
     assert layer.units.flags.c_contiguous
     np.testing.assert_array_equal(rows.take(slice(None)), X.toarray()[:, [0, 3, 5, 9]])
     most = SparseRows(csr_array(np.eye(10) * (np.arange(10) < 6)))
     given = TanhLayer(W, np.zeros(4))
-    assert most.narrowed(given) == (given, most)
+    assert most.drop_empty_features(given) == (given, most)
 
 
 def test_rows_of_zeros(layer):

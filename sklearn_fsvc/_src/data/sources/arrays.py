@@ -175,7 +175,7 @@ class SparseRows(Source):
         n_rows, n_features = self.shape
         return self._X.nnz <= _MAX_DENSITY * n_rows * n_features
 
-    def narrowed(self, layer: Any) -> tuple[Any, "SparseRows"]:
+    def drop_empty_features(self, layer: Any) -> tuple[Any, "SparseRows"]:
         """Return the layer and the rows without the features that are 0 in all rows.
 
         Both unchanged if these are less than half of the features. A few rows of text have a few

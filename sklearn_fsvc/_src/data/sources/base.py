@@ -163,7 +163,7 @@ class PrefetchedSource(Source):
 
     Attributes
     ----------
-    waiting_bytes : int
+    buffer_bytes : int
         Bytes of the full buffer.
     """
 
@@ -178,7 +178,7 @@ class PrefetchedSource(Source):
         self._positions[order] = np.arange(len(order))
         # The buffer holds the rows of the order from position `_first` on.
         self._first, self._buffer = 0, np.empty((0, source.shape[1]), source.dtype)
-        self.waiting_bytes = self._buffer_rows * row_bytes
+        self.buffer_bytes = self._buffer_rows * row_bytes
 
     def pieces(self, rows: Any) -> Generator[tuple[int, npt.NDArray[Any]], None, None]:
         return self._source.pieces(rows)

@@ -1,4 +1,4 @@
-"""Memory planning: sizes that users give, and counts of what fits into them."""
+"""Sizes: memory limits, counts of what fits into them, and parts of H."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_fsvc._src.data.tiling import (
+    TileShape,
     count_fitting,
     format_bytes,
     host_memory_limit,
@@ -15,6 +16,7 @@ from sklearn_fsvc._src.data.tiling import (
 from sklearn_fsvc._src.engines.host import host_memory
 
 sizes = st.integers(1, 10**12)
+small = st.integers(1, 60)
 
 
 @given(n_rows=sizes, row=sizes, fixed=st.integers(0, 10**12), limit=sizes, preferred=sizes)
@@ -86,3 +88,39 @@ def test_format_keeps_four_digits(n):
     number, unit = format_bytes(n).split()
     size = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
     assert abs(float(number) * size - n) <= 0.05001 * size
+
+
+def test_parts_of_the_layer_of_the_paper():
+    """Dogaru & Dogaru 2017: 8000 units and 10,000 samples with M = 4096."""
+    shape = TileShape.of(4096, asymmetry=1, n_units=8000)
+    parts = list(shape.parts(10_000, 8000))
+    assert parts[0] == (slice(0, 4096), slice(0, 4096))
+    assert parts[-1] == (slice(8192, 10_000), slice(4096, 8000))
+    assert len(parts) == 6
+
+
+@pytest.mark.parametrize(
+    ("asymmetry", "rows", "units"), [(1, 2048, 2048), (2, 4096, 1024), (4, 8192, 512)]
+)
+def test_asymmetry_trades_units_for_rows(asymmetry, rows, units):
+    assert TileShape.of(2048, asymmetry, n_units=8000) == TileShape(rows, units)
+
+
+@given(M=small, asymmetry=small, n_units=sizes)
+def test_a_part_has_M_squared_activations_for_any_number_of_units(M, asymmetry, n_units):
+    asymmetry = min(M, asymmetry)
+    shape = TileShape.of(M, asymmetry, n_units)
+    assert shape.units == min(n_units, M // asymmetry)
+    assert shape.rows * shape.units <= M**2 < (shape.rows + 1) * shape.units
+
+
+@given(rows=small, units=small, n_rows=small, n_units=small)
+def test_parts_cover_every_activation_once(rows, units, n_rows, n_units):
+    shape, H = TileShape(rows, units), np.zeros((n_rows, n_units), int)
+    parts = list(shape.parts(n_rows, n_units))
+    for part in parts:
+        assert 0 < H[part].shape[0] <= rows
+        assert 0 < H[part].shape[1] <= units
+        assert all(0 <= s.start < s.stop <= n for s, n in zip(part, H.shape, strict=True))
+        H[part] += 1
+    assert (H == 1).all()
