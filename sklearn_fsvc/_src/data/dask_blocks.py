@@ -150,7 +150,7 @@ class DaskBlocks(Source):
                     continue
             subset = replace(samples.with_rows(None, slice(first, end)), order=None)
             blocks = [self._checked(i) for i in range(start, stop) if self._lengths[i]]
-            leaf = task(work_on, self._place, n_synapses, subset, rows_in_leaf)
+            leaf = task(work_on, self._settings, n_synapses, subset, rows_in_leaf)
             nodes.append(leaf(shared_work, *blocks))
         add_pair = task(add, work.add)
         while len(nodes) > 1:  # one level of the binary tree
@@ -169,7 +169,7 @@ class DaskBlocks(Source):
 
         shared_nodes = [constant(value) for value in shared]
         n_synapses = self.shape[0] * self.shape[1] * n_units
-        on_block = task(call, self._place, n_synapses, function)
+        on_block = task(call, self._settings, n_synapses, function)
         tasks = [
             on_block(self._checked(i), node(state), *shared_nodes) for i, state in states.items()
         ]
@@ -210,8 +210,8 @@ class DaskBlocks(Source):
         return self.shape[0] * self.shape[1] * n_units
 
     @property
-    def _place(self) -> "Place":
-        return Place(self._device, self._max_memory)
+    def _settings(self) -> "WorkerSettings":
+        return WorkerSettings(self._device, self._max_memory)
 
     @staticmethod
     def _limit_threads() -> AbstractContextManager[Any]:
@@ -229,7 +229,7 @@ class DaskBlocks(Source):
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerSettings:
     """Device and memory limit of each task, as the user gave them."""
 
     device: str
@@ -294,7 +294,7 @@ def check(
 
 
 def work_on(
-    place: Place,
+    settings: WorkerSettings,
     n_synapses: int,
     samples: Any,
     rows: npt.NDArray[np.intp] | None,
@@ -303,13 +303,13 @@ def work_on(
 ) -> Any:
     """Return the result of a `MapReduce` for the samples of some blocks."""
     X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    with place.job(n_synapses) as job:
+    with settings.job(n_synapses) as job:
         samples, job = replace(samples, X=X).on_device(job)
         return work.to_host(work(job, samples, rows))
 
 
 def call(
-    place: Place,
+    settings: WorkerSettings,
     n_synapses: int,
     function: Callable[..., Any],
     block: Any,
@@ -317,7 +317,7 @@ def call(
     *shared: Any,
 ) -> Any:
     """Return ``function(job, block, state, *shared)``."""
-    with place.job(n_synapses) as job:
+    with settings.job(n_synapses) as job:
         return function(job, block, state, *shared)
 
 

@@ -2,7 +2,7 @@
 
 A computation over samples is a `MapReduce`: a function of a share of the samples, and the sum
 of two of its results. `map_reduce` runs it where the samples are. With several devices each one
-has a contiguous share of the rows, `Sharded`, and computes in a thread of its own.
+has a contiguous share of the rows, `Sharded`, and computes in a separate thread.
 """
 
 from abc import ABC, abstractmethod
@@ -34,9 +34,9 @@ class MapReduce(ABC):
         """Return the sum of a result and that of the samples that follow; it may modify `some`."""
 
     @staticmethod
-    def to_host(found: Any) -> Any:
+    def to_host(result: Any) -> Any:
         """Return a result in arrays of the host; by default it is there already."""
-        return found
+        return result
 
 
 def map_reduce(

@@ -66,7 +66,7 @@ def stream(
     layer : RBFLayer, TanhLayer, PatchLayer or another layer
     X : array-like of shape (n_rows, n_features)
         NumPy array or memmap, an array of ``engine.xp``, or a `Source`. Only the rows of one
-        tile are copied, and only if they are not C-ordered. They are uploaded in their own dtype.
+        tile are copied, and only if they are not C-ordered. They are uploaded in the dtype of X.
         Of a source, two tiles are in memory, because the next one is prefetched.
     consumer : Consumer
     rows : ndarray of int, optional
@@ -214,7 +214,7 @@ def preprocess_block(engine: Engine, layer: Any, block: Any) -> Any:
 def weigh(engine: Engine, block: Any, weights: Any, dtype: npt.DTypeLike) -> Any:
     """Return rows on the device times feature weights (1d) or a linear map (2d), in `dtype`.
 
-    A new array: `block` may be the user's own, and is never written to.
+    A new array: `block` may be an array of the user, and is never written to.
     """
     weights = engine.to_device(weights.astype(dtype, copy=False))
     if weights.ndim == 2:

@@ -1,6 +1,6 @@
 """Sizes: how much memory a call may take, the rows of a tile, and the parts that H is cut into.
 
-Memory planning is pure arithmetic: integers in, integers out. Callers estimate what their own
+Memory planning is pure arithmetic: integers in, integers out. Callers estimate what their
 arrays take, in all (`fixed_bytes`) and for each row or item, and receive a count, or an error that
 names `max_memory`. Three functions cover all cases:
 
@@ -66,7 +66,7 @@ def host_memory_limit(max_memory: int | str | None) -> int:
 def count_fitting(
     limit: float, item_bytes: int, fixed_bytes: int = 0, at_most: int | None = None
 ) -> int:
-    """Return how many items of `item_bytes` fit beside `fixed_bytes` into `limit` bytes.
+    """Return how many items of `item_bytes` fit into `limit` bytes, in addition to `fixed_bytes`.
 
     >>> count_fitting(100, 30), count_fitting(100, 30, fixed_bytes=50), count_fitting(10, 30)
     (3, 1, 0)

@@ -46,13 +46,13 @@ class FitCache:
     Attributes
     ----------
     splits : list of (ndarray, ndarray)
-        Training and test rows; empty until GridSearchCV has asked the splitter for them.
+        Training and test rows; empty until GridSearchCV calls the splitter.
     fits : dict
         (candidate, key of the training rows) -> GroupFit.
     errors : dict
         Candidate -> the error of the shared pass that should have fitted it.
     fitted_alone : set
-        The candidates that had a fit of their own.
+        The candidates that were fitted alone.
     source : array-like or Source
         X for networks: its subsets are not copied if possible.
     n_jobs : int

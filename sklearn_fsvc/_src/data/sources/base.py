@@ -34,7 +34,7 @@ class Source(ABC):
     read_bytes : int
         Buffers of a read, in addition to the rows that are returned.
     tile_rows : int
-        The largest tile that is read efficiently: beyond it, the computation waits for the file.
+        The largest tile that is read efficiently: beyond it, the computation is idle during a read.
     is_remote : bool
         Whether the computation runs where the rows are, by the source's `map_reduce`.
     is_in_memory : bool
