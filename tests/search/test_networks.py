@@ -32,9 +32,18 @@ from search.comparing import (
     TRIANGLES,
     assert_same_results,
     compare,
+    compare_networks,
     load,
+    load_regression,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    PatchClassifier,
+    PatchRegressor,
+    RBFClassifier,
+    TanhClassifier,
+)
+from sklearn_fsvc._src.parts import layer_of
 from sourced import InTiles
 
 PLAIN_RBF = RBFClassifier(feature_weights=None, kernel="triangular")
@@ -284,3 +293,33 @@ def test_the_network_itself_is_a_parameter(wine):
     first = compare(estimator, grids[0], wine, **ALL_SCORES)
     assert [vars(network) for network in (TANH, RBF)] == before
     assert first.best_estimator_[-1] is not first.best_params_["clf"]
+
+
+# Image patches, whose units have several columns of H
+
+SMALL = {"pool": 2, "random_state": 0}
+PATCH_SIZES = {"n_hidden": [12, 20], "alpha": [0.2, "auto"]}
+ONLY_SIZES = {"n_hidden": [12, 5]}
+PATCH_NETWORKS = {
+    "soft threshold": (PatchClassifier(**SMALL), PATCH_SIZES),
+    "distances": (PatchClassifier(kernel="gaussian", radius=3.0, **SMALL), PATCH_SIZES),
+    "no prefixes": (PatchClassifier(kernel="below_mean", **SMALL), PATCH_SIZES),
+    "novel patches": (PatchClassifier(selection="global", alpha=1.0, **SMALL), ONLY_SIZES),
+    "other layers too": (
+        PatchClassifier(9, alpha=1.0, **SMALL),
+        {"patch_size": [2, 3], "threshold": [0.1, 1.0], "alpha": [0.1, 1.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATCH_NETWORKS)
+def test_networks_on_patches(name):
+    for network in compare_networks(*PATCH_NETWORKS[name], load("digits")):
+        assert (
+            network.readout_coef_.shape[1] == network.n_hidden * layer_of(network).n_columns_of_unit
+        )
+        assert len(network.components_) == len(network.patches_) == network.n_hidden
+
+
+def test_regressors_on_patches():
+    compare(PatchRegressor(**SMALL), PATCH_SIZES, load_regression())
