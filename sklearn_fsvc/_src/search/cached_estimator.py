@@ -28,7 +28,7 @@ from ..layers import hidden_dtype
 from ..parts import parts_of
 from ..utils.callbacks import Observable, propagate_callbacks, with_callbacks
 from ..utils.user_warnings import warn
-from .networks import Group, GroupFit, is_network, key_of, overrides_methods
+from .networks import CandidateGroup, GroupFit, hash_rows, is_network, overrides_methods
 from .shared_fits import score_again
 from .wrappers import last_step, untransform_predictions
 
@@ -48,7 +48,7 @@ class FitCache:
     splits : list of (ndarray, ndarray)
         Training and test rows; empty until GridSearchCV calls the splitter.
     fits : dict
-        (candidate, key of the training rows) -> GroupFit.
+        (candidate, hash of the training rows) -> GroupFit.
     errors : dict
         Candidate -> the error of the shared pass that should have fitted it.
     fitted_alone : set
@@ -83,7 +83,7 @@ class FitCache:
 
     def add(self, fitted: GroupFit) -> None:
         """Add the networks of a group on one split."""
-        key = key_of(self.splits[fitted.split][0])
+        key = hash_rows(self.splits[fitted.split][0])
         self.fits.update(((candidate, key), fitted) for candidate in fitted.networks)
 
     def replace_scores(self, part: range) -> None:
@@ -102,7 +102,7 @@ class FitCache:
         """Return rows for a scorer of the user, of the type of X."""
         return some_rows(self.X, numbers)
 
-    def summary(self, groups: list[Group], n_passes: int) -> str:
+    def summary(self, groups: list[CandidateGroup], n_passes: int) -> str:
         """Return the plan of the search as a line of text."""
         n_candidates, n_shared = len(self.candidates), sum(len(group.members) for group in groups)
         return (
@@ -135,7 +135,7 @@ class FitCache:
         fits = product(range(len(results) // len(self.splits)), self.splits)
         timed = []
         for result, (candidate, (train, _)) in zip(results, fits, strict=True):
-            share = self.fits.get((candidate, key_of(train)), GroupFit())
+            share = self.fits.get((candidate, hash_rows(train)), GroupFit())
             fit_time = result["fit_time"] + share.fit_time
             score_time = result["score_time"] + share.score_time
             timed.append({**result, "fit_time": fit_time, "score_time": score_time})
@@ -192,7 +192,7 @@ class CachedEstimator(Observable, BaseEstimator):
 
     @with_callbacks
     def fit(self, rows: Rows, y: Any, **fit_params: Any) -> "CachedEstimator":
-        self.fit_ = self.cache.fits.get((self.number, key_of(rows)))
+        self.fit_ = self.cache.fits.get((self.number, hash_rows(rows)))
         if self.fit_ is None:
             self.estimator_ = self._fit_alone(rows, y, fit_params)
         else:
@@ -206,7 +206,7 @@ class CachedEstimator(Observable, BaseEstimator):
         X = self.cache.X if is_best else self.cache.rows(rows)
         estimator = clone(self.cache.estimator).set_params(**self.parameters)
         if not is_best:
-            share_memory(last_step(estimator), self.cache.n_jobs)
+            divide_memory(last_step(estimator), self.cache.n_jobs)
         with propagate_callbacks(getattr(self, "_parent_callback_ctx", None), estimator):
             estimator = estimator.fit(X, y, **fit_params)
         self.cache.fitted_alone.add(self.number)
@@ -247,7 +247,7 @@ class CachedEstimator(Observable, BaseEstimator):
         """Return the decision values of the network for some rows, None if not in the cache."""
         if self.fit_ is None:
             return None
-        return self.fit_.scores.get((self.number, key_of(rows)))
+        return self.fit_.scores.get((self.number, hash_rows(rows)))
 
     def _predict(self, method: str, rows: Rows) -> Any:
         scores = self._cached_scores(rows)
@@ -304,28 +304,28 @@ class UserSplitter(_UserObject):
         return self.cache.splits
 
 
-def scoring_of(scoring: Any) -> Any:
+def wrap_scoring(scoring: Any) -> Any:
     """Return `scoring` for a search whose X are row numbers.
 
     Scorers of scikit-learn pass X to an estimator and use only its predictions; functions of the
     user are wrapped.
     """
     if isinstance(scoring, dict):
-        return {name: scoring_of(scorer) for name, scorer in scoring.items()}
+        return {name: wrap_scoring(scorer) for name, scorer in scoring.items()}
     is_users = callable(scoring) and not isinstance(scoring, _Scorer)
     return UserScorer(scoring) if is_users else scoring
 
 
-def scorer_for(scorer: Any, estimator: Any) -> Any:
+def unwrap_scorer(scorer: Any, estimator: Any) -> Any:
     """Return a scorer of the search with row numbers as one for the user's estimator."""
     if isinstance(scorer, dict):
-        return {name: scorer_for(s, estimator) for name, s in scorer.items()}
+        return {name: unwrap_scorer(s, estimator) for name, s in scorer.items()}
     if isinstance(scorer, UserScorer):
         return scorer.original
     return scorer if isinstance(scorer, _Scorer) else check_scoring(estimator)
 
 
-def in_parts(cache: FitCache, y: Any, with_train: bool) -> tuple[list[range], int]:
+def plan_score_ranges(cache: FitCache, y: Any, with_train: bool) -> tuple[list[range], int]:
     """Return ranges of the candidates, and the bytes of the decision values of a range.
 
     Decision values stay in memory until GridSearchCV looks them up: one for each scored
@@ -352,7 +352,7 @@ def _score_bytes(estimator: Any, X: Any, y: Any) -> int:
     return n_scores * (hidden_dtype(X.dtype).itemsize if hasattr(X, "dtype") else 8)
 
 
-def share_memory(network: Any, n: int) -> None:
+def divide_memory(network: Any, n: int) -> None:
     """Divide the `max_memory` of a network by the number of those that work at the same time."""
     if n > 1 and network.max_memory is not None:
         network.max_memory = max(1, parse_memory(network.max_memory, 0) // n)

@@ -2,10 +2,10 @@
 
 The statistics of a ridge readout contain those of every smaller network as a leading block, and
 serve every penalty, including one that is searched. The distances to the centres of RBF units serve
-every kernel and radius. So candidates that differ only in these parameters form one `Group`, as
-long as the smaller networks are prefixes of the larger ones, with the same centres. `solve_group`
-makes the networks of a group from the statistics, and `score_group` computes their decision
-values in one pass.
+every kernel and radius. So candidates that differ only in these parameters form one
+`CandidateGroup`, as long as smaller networks are prefixes of larger ones, with the same centres.
+`solve_group` makes the networks of a group from the statistics, and `score_group` computes their
+decision values in one pass.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ from ..readouts.cross_validation import (
 )
 from ..readouts.linear import LinearReadout, score_uncovered
 from ..utils.parameters import is_word
-from .wrappers import last_step, prefix_of, with_last_step
+from .wrappers import last_step, parameter_prefix, with_last_step
 
 # Methods whose results a search computes from shared statistics.
 _SHARED_METHODS = (
@@ -48,7 +48,7 @@ KernelRadius = tuple[Any, Any]  # (None, None) for units without a kernel
 
 
 @dataclass
-class Group:
+class CandidateGroup:
     """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius."""
 
     # Not fitted, with the parameters that all have, and the largest of the sizes.
@@ -100,13 +100,13 @@ def _kernel_and_radius(parameters: dict[str, Any]) -> KernelRadius:
     return parameters.get("kernel"), parameters.get("radius")
 
 
-def group_candidates(base: Any, candidates: Sequence[dict[str, Any]]) -> list[Group]:
-    """Return the `Group` of each set of candidates that can share passes.
+def group_candidates(base: Any, candidates: Sequence[dict[str, Any]]) -> list[CandidateGroup]:
+    """Return the `CandidateGroup` of each set of candidates that can share passes.
 
     Candidates are in no group if their network is not one ridge problem of one layer, or if their
     parameters are invalid.
     """
-    prefix, groups = prefix_of(base), {}
+    prefix, groups = parameter_prefix(base), {}
     for number, parameters in enumerate(candidates):
         estimator = clone(base).set_params(**clone(parameters, safe=False))
         network = last_step(estimator)
@@ -118,7 +118,7 @@ def group_candidates(base: Any, candidates: Sequence[dict[str, Any]]) -> list[Gr
         values = ((name, _identity(parameters[name])) for name in fixed)
         key = shared, sharing.key, *values
         if key not in groups:
-            groups[key] = Group(clone(estimator))
+            groups[key] = CandidateGroup(clone(estimator))
         groups[key].add(number, estimator)
     return list(groups.values())
 
@@ -166,7 +166,7 @@ class GroupFit:
     pipeline: Any = None  # the fitted steps around the network
     networks: dict[int, Any] = field(default_factory=dict)  # by candidate, as its own fit leaves it
     problems: dict[int, str] = field(default_factory=dict)  # by candidate, if ill-conditioned
-    # (candidate, key of the rows) -> decision values (rows, outputs).
+    # (candidate, hash of the rows) -> decision values (rows, outputs).
     scores: dict[tuple[int, bytes], npt.NDArray[Any]] = field(default_factory=dict)
     # Seconds, in equal shares for each candidate.
     fit_time: float = 0.0
@@ -180,8 +180,8 @@ class GroupFit:
         return network if self.pipeline is None else with_last_step(self.pipeline, network)
 
 
-def key_of(rows: npt.NDArray[np.intp]) -> bytes:
-    """Return a key that identifies an array of row numbers."""
+def hash_rows(rows: npt.NDArray[np.intp]) -> bytes:
+    """Return a hash that identifies an array of row numbers."""
     return blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).digest()
 
 
@@ -242,7 +242,7 @@ class NetworkBuilder:
 
 def solve_group(
     builder: NetworkBuilder,
-    group: Group,
+    group: CandidateGroup,
     layers: Sequence[Any],
     statistics: Iterable[CVStatistics],
     loo_of: Callable[..., Any] | None = None,
@@ -252,7 +252,7 @@ def solve_group(
     Parameters
     ----------
     builder : NetworkBuilder
-    group : Group
+    group : CandidateGroup
     layers : list of layers
         One for each kernel of the group.
     statistics : iterable of CVStatistics
@@ -312,7 +312,7 @@ def _search_and_solve(
 
 
 def score_group(
-    job: Job, group: Group, layers: Sequence[Any], X: Any, networks: dict[int, Any]
+    job: Job, group: CandidateGroup, layers: Sequence[Any], X: Any, networks: dict[int, Any]
 ) -> dict[int, npt.NDArray[Any]]:
     """Return by candidate the decision values of validated samples X, in one pass.
 

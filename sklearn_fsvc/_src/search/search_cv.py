@@ -40,9 +40,9 @@ from .cached_estimator import (
     CachedEstimator,
     FitCache,
     UserSplitter,
-    in_parts,
-    scorer_for,
-    scoring_of,
+    plan_score_ranges,
+    unwrap_scorer,
+    wrap_scoring,
 )
 from .networks import group_candidates, is_network
 from .shared_fits import SearchPlan, fit_split, fit_splits
@@ -208,7 +208,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         inner.cv = UserSplitter(
             check_cv(self.cv, y, classifier=is_classifier(self.estimator)), cache
         )
-        inner.scoring = scoring_of(self.scoring)
+        inner.scoring = wrap_scoring(self.scoring)
         with parallel_config("threading"):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
@@ -236,10 +236,10 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         """Fit and score all candidates, and have them looked up with their numbers."""
         cache, n_splits = self._cache, len(self._cache.splits)
         _warn_of_separate_fits(cache)
-        parts, kept_bytes = in_parts(cache, cache.y, self.return_train_score)
+        parts, cached_bytes = plan_score_ranges(cache, cache.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else NO_CALLBACKS
         search = search.part("search", 1 + len(parts), in_order=False).begin()
-        self._share(search, parts[0], kept_bytes)
+        self._share(search, parts[0], cached_bytes)
         for number, part in enumerate(parts, 1):
             if number > 1:
                 cache.replace_scores(part)
@@ -265,7 +265,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             return process_routing(self, "fit", **params).estimator.fit
         return {name: value for name, value in params.items() if name != "groups"}
 
-    def _share(self, search: FitTask, part: range, kept_bytes: int) -> None:
+    def _share(self, search: FitTask, part: range, cached_bytes: int) -> None:
         """Fit all groups, each on all splits in one pass, or else in a pass for each split.
 
         The candidates of `part` are scored. An error of a pass is kept: its candidates are
@@ -278,8 +278,8 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         plan = SearchPlan(
             X=cache.source, y=cache.y, fit_params=self._fit_params(cache.params),
             splits=cache.splits, return_train_score=self.return_train_score,
-            verbose=self.verbose, passes=passes, part=part, kept_bytes=kept_bytes,
-            wants_probabilities=may_want_probabilities(self.scoring),
+            verbose=self.verbose, passes=passes, part=part, cached_bytes=cached_bytes,
+            needs_probabilities=may_call_predict_proba(self.scoring),
         )  # fmt: skip
         separate, n_passes = [], 0
         for first, group in zip(count(step=n_splits), groups, strict=False):
@@ -308,7 +308,7 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         """Copy the fitted attributes of the inner search, with the user's scorers and estimator."""
         for name in _fitted_attributes(inner):
             setattr(self, name, getattr(inner, name))
-        self.scorer_ = scorer_for(inner.scorer_, self.estimator)
+        self.scorer_ = unwrap_scorer(inner.scorer_, self.estimator)
         if self.refit:
             self.best_estimator_ = inner.best_estimator_.estimator_
 
@@ -359,7 +359,7 @@ def check_scoring(scoring: Any, estimator: Any, candidates: list[dict[str, Any]]
             raise ValueError(f"scoring={scorer!r} needs {' or '.join(methods)}, and {reason}")
 
 
-def may_want_probabilities(scoring: Any) -> bool:
+def may_call_predict_proba(scoring: Any) -> bool:
     """Return whether some scorer calls predict_proba, or is a function that may call it."""
     for scorer in _scorers_in(scoring):
         is_users = callable(scorer) and not isinstance(scorer, _Scorer)

@@ -32,8 +32,8 @@ from ..readouts.sample import draw
 from ..readouts.statistics import RidgeStatistics
 from ..utils.callbacks import FitTask
 from ..utils.parameters import is_word
-from .networks import Group, GroupFit, NetworkBuilder, key_of, score_group, solve_group
-from .wrappers import fit_wrappers, last_step, sample_weight_of, without_targets
+from .networks import CandidateGroup, GroupFit, NetworkBuilder, hash_rows, score_group, solve_group
+from .wrappers import fit_wrappers, get_sample_weight, last_step, without_target_transform
 
 Rows = npt.NDArray[np.intp]
 
@@ -50,14 +50,14 @@ class SearchPlan:
     verbose: int
     passes: FitTask  # the parent of the callback task of each pass
     part: range  # the candidates that are scored in the first pass
-    kept_bytes: int  # of decision values that are cached
+    cached_bytes: int  # of decision values that are cached
     n_jobs: int = 1  # passes that run at the same time
-    wants_probabilities: bool = False  # whether a scorer may call predict_proba
+    needs_probabilities: bool = False  # whether a scorer may call predict_proba
 
     def job(self, network: Any, engine: Engine) -> Job:
         """Return the job of one of the passes that run at the same time."""
         job = network._job(engine, "fit")
-        limit = (job.memory_limit - self.kept_bytes) // self.n_jobs
+        limit = (job.memory_limit - self.cached_bytes) // self.n_jobs
         return replace(job, max_memory=max(1, limit))
 
     def training_set(self, split: int) -> tuple[Any, Any, dict[str, Any]]:
@@ -79,7 +79,7 @@ class SearchPlan:
         return f"split {split + 1} of {len(self.splits)}"
 
 
-def fit_split(group: Group, plan: SearchPlan, split: int, number: int) -> GroupFit:
+def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) -> GroupFit:
     """Return the networks of a group on one split; `number` is that of the pass."""
     start = perf_counter()
     X, y, params = plan.training_set(split)
@@ -100,7 +100,7 @@ def fit_split(group: Group, plan: SearchPlan, split: int, number: int) -> GroupF
     return fitted
 
 
-def fit_splits(group: Group, plan: SearchPlan, number: int) -> list[GroupFit] | None:
+def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[GroupFit] | None:
     """Return the networks of a group on all splits, from one pass; None if that is impossible.
 
     It needs one hidden layer for all splits, splits that hold out few samples, memory for the
@@ -114,7 +114,7 @@ def fit_splits(group: Group, plan: SearchPlan, number: int) -> list[GroupFit] | 
     network = clone(group.estimator)
     parts = parts_of(network)
     with get_engine(network.device, n_synapses(plan.X, network.n_hidden)) as engine:
-        weight = sample_weight_of(**plan.fit_params)
+        weight = get_sample_weight(**plan.fit_params)
         parts, samples = network._read(parts, engine, plan.X, plan.y, weight)
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
@@ -152,7 +152,7 @@ def score_again(fitted: GroupFit, part: range) -> GroupFit:
 class SharedPass:
     """The layers of a group, after the largest network has selected its units."""
 
-    group: Group
+    group: CandidateGroup
     plan: SearchPlan
     network: Any  # not fitted
     parts: Parts  # with fitted units, and a task that has read the targets
@@ -164,7 +164,7 @@ class SharedPass:
     @classmethod
     def begin(
         cls,
-        group: Group,
+        group: CandidateGroup,
         plan: SearchPlan,
         network: Any,
         parts: Parts,
@@ -259,7 +259,7 @@ class SharedPass:
             self.network, self.parts, task or self.parts.task, job.engine, self.history
         )
         loo_of = None
-        if self.plan.wants_probabilities and builder.task.wants_scores:
+        if self.plan.needs_probabilities and builder.task.wants_scores:
             loo_of = partial(SampledLOO, job, sample=draw(job, samples, rows))
         networks, problems = solve_group(builder, self.group, layers, statistics, loo_of)
         fit_time = (perf_counter() - start) / len(self.group.members)
@@ -287,11 +287,11 @@ class SharedPass:
         if not networks:
             return {}
         X = some_rows(self.plan.X, rows)
-        X = X if fitted.pipeline is None else without_targets(fitted.pipeline).predict(X)
+        X = X if fitted.pipeline is None else without_target_transform(fitted.pipeline).predict(X)
         X = check_rows(self.network, self._job.engine, X, reset=False)
         job = self._described(f"{self.plan.name(split)}, scores")
         scores = score_group(job, self.group, self.layers, X, networks)
-        return {(candidate, key_of(rows)): values for candidate, values in scores.items()}
+        return {(candidate, hash_rows(rows)): values for candidate, values in scores.items()}
 
     @property
     def _job(self) -> Job:

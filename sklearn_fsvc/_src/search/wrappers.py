@@ -21,12 +21,16 @@ def last_step(estimator: Any) -> Any:
     return estimator
 
 
-def prefix_of(estimator: Any) -> str:
+def parameter_prefix(estimator: Any) -> str:
     """Return the prefix of the network's parameters, such as "clf__"."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        return f"{name}__{prefix_of(last)}"
-    return f"regressor__{prefix_of(estimator.regressor)}" if _transforms_target(estimator) else ""
+        return f"{name}__{parameter_prefix(last)}"
+    return (
+        f"regressor__{parameter_prefix(estimator.regressor)}"
+        if _transforms_target(estimator)
+        else ""
+    )
 
 
 def with_last_step(estimator: Any, last: Any) -> Any:
@@ -42,11 +46,15 @@ def with_last_step(estimator: Any, last: Any) -> Any:
     return other
 
 
-def without_targets(estimator: Any) -> Any:
+def without_target_transform(estimator: Any) -> Any:
     """Return a fitted estimator that predicts transformed targets, as its network does."""
     if isinstance(estimator, Pipeline):
-        return _replace_last_step(estimator, without_targets(estimator.steps[-1][1]))
-    return without_targets(estimator.regressor_) if _transforms_target(estimator) else estimator
+        return _replace_last_step(estimator, without_target_transform(estimator.steps[-1][1]))
+    return (
+        without_target_transform(estimator.regressor_)
+        if _transforms_target(estimator)
+        else estimator
+    )
 
 
 def untransform_predictions(estimator: Any, predictions: Any) -> Any:
@@ -68,21 +76,21 @@ def fit_wrappers(
     Returns
     -------
     pipeline : Pipeline, TransformedTargetRegressor or None
-        Fitted, with a last step whose predictions are its input: `without_targets` of it predicts
-        the X of the network.
+        Fitted, with a last step whose predictions are its input: `without_target_transform` of
+        it predicts the X of the network.
     network : classifier or regressor, not fitted
     X, y, sample_weight
         The input of the network.
     """
     network = last_step(estimator)
     if network is estimator:
-        return None, clone(estimator), X, y, sample_weight_of(**params)
+        return None, clone(estimator), X, y, get_sample_weight(**params)
     pipeline = clone(with_last_step(estimator, _InputRecorder(network))).fit(X, y, **params)
     X, y, sample_weight = last_step(pipeline).pop_input()
     return pipeline, clone(network), X, y, sample_weight
 
 
-def sample_weight_of(sample_weight: Any = None) -> Any:
+def get_sample_weight(sample_weight: Any = None) -> Any:
     """Return the only fit parameter of a network; TypeError for others."""
     return sample_weight
 
