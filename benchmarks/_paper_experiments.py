@@ -20,8 +20,8 @@ from _paper_methods import (
     scipy_cdist,
 )
 from _paper_run import MUL, RBF, Run, experiment
-from sklearn_fsvc._src.data.streaming import basic_layer, take_rows
-from sklearn_fsvc._src.data.tiling import TileShape, format_bytes
+from sklearn_fsvc._src.data.streaming import take_rows
+from sklearn_fsvc._src.data.tiling import TileShape, basic_layer, format_bytes
 from sklearn_fsvc._src.engines import get_engine
 from sklearn_fsvc._src.engines.host import processor
 from sklearn_fsvc._src.engines.threads import n_threads

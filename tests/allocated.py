@@ -1,18 +1,17 @@
-"""What a call allocates, as NumPy reports it."""
+"""Peak memory of a call, as reported by tracemalloc (NumPy arrays included)."""
 
 import gc
 import tracemalloc
 
 MIB = 2**20
-# Of the answer and of y: what the user asked for, and codes, not tiles.
+# Bytes per sample of results and encoded targets, which are not temporary memory.
 PER_ROW = 64
 
 
 def peak(function, *args):
-    """(result, the most bytes held at one time during the call).
+    """Return (result, peak of the bytes that are allocated during the call).
 
-    No garbage is collected meanwhile: when that happens is chance, and no large array may wait
-    for it.
+    Garbage collection is disabled: its time is random, and no large array may depend on it.
     """
     gc.collect()
     gc.disable()

@@ -1,10 +1,10 @@
-"""Estimators whose parts differ from those that their class names."""
+"""Estimators with modified parts."""
 
 from dataclasses import replace
 
 
 def composed(model, **changes):
-    """The model with other values in fields of its parts, as ``task={"most_scored": 100}``."""
+    """Return the model with other fields of its parts, such as ``task={"most_scored": 100}``."""
     method = "_stacked_parts" if hasattr(model, "_stacked_parts") else "_parts"
     make = getattr(type(model), method)
 

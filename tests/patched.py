@@ -1,4 +1,4 @@
-"""Layers of patches, and what an engine makes of them beside the loop over all places."""
+"""Patch layers, and the comparison of an engine with the naive loop over all positions."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from sklearn_fsvc._src.images import PatchGrid
 from sklearn_fsvc._src.layers import PatchLayer, RBFLayer
 from sklearn_fsvc.parts import LinearLayer
 
-# One place; cells that are not equal; channels; rectangles; strides that leave pixels over.
+# One position; unequal cells; channels; rectangles; strides that skip pixels.
 GRIDS = [
     PatchGrid((3, 4, 1), (3, 4), 1, (1, 1)),
     PatchGrid((9, 9, 1), (3, 3), 1, (3, 2)),
@@ -24,7 +24,7 @@ WAYS = [
 
 
 def made(grid, way, dtype, is_whitened=True, floor=0.3, m=7, seed=0):
-    """A layer, and images for it."""
+    """Return a random patch layer, and images for it."""
     rng = np.random.default_rng(seed)
     (kind, response), n = way, grid.n_inputs
     units = rng.normal(size=(m, n)).astype(dtype)
@@ -40,8 +40,8 @@ def made(grid, way, dtype, is_whitened=True, floor=0.3, m=7, seed=0):
 
 def evaluated(engine, layer, X, memory_limit=2**30):
     out = engine.xp.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
-    place = PatchEvaluator(engine, memory_limit)
-    return engine.to_host(place.hidden(place.prepare(layer), engine.to_device(X), out))
+    evaluator = PatchEvaluator(engine, memory_limit)
+    return engine.to_host(evaluator.hidden(evaluator.prepare(layer), engine.to_device(X), out))
 
 
 def assert_is_formula(H, layer, X):

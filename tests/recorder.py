@@ -1,8 +1,8 @@
-"""A callback of scikit-learn 1.9 that keeps what it is told."""
+"""A callback of scikit-learn 1.9 that records its calls."""
 
 
 class Recorder:
-    """Keeps the estimators and tasks that begin and end.
+    """Records the tasks that begin and end.
 
     Attributes
     ----------

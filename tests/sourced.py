@@ -1,4 +1,4 @@
-"""Sources of rows for tests: strict ones, and those of real libraries."""
+"""Sources for tests: strict fakes, and files of real libraries."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ CHUNK = 37
 
 
 class InTiles(InMemory):
-    """Rows of an array that are met so many at a time."""
+    """An array as a source with tiles of `n` rows."""
 
     def __init__(self, X, n):
         super().__init__(X)
@@ -20,7 +20,7 @@ class InTiles(InMemory):
 
 
 class Shelf:
-    """Gives slices of some rows at most, and refuses all else."""
+    """A file that returns slices of at most `most` rows, and refuses any other access."""
 
     def __init__(self, X, most=np.inf, chunks=None):
         self._X, self._most = X, most
@@ -43,7 +43,7 @@ class Shelf:
 
 
 class Tap:
-    """Gives chunks in each call, and counts calls, their ends, and chunks."""
+    """A function that returns a generator of chunks; counts calls, closed generators and chunks."""
 
     def __init__(self, *arrays, chunk=CHUNK):
         self._arrays, self._chunk = arrays, chunk
@@ -61,7 +61,7 @@ class Tap:
 
 
 def batches(X, **columns):
-    """A function that gives Arrow record batches with the features x0, x1, ... and others."""
+    """Return a function that yields Arrow record batches with x0, x1, ... and other columns."""
     import pyarrow
 
     table = {f"x{j}": column for j, column in enumerate(X.T)} | columns
@@ -75,7 +75,7 @@ def batches(X, **columns):
 
 
 def written(library, path, X):
-    """X in a file of a library, in chunks of `CHUNK` rows."""
+    """Write X to a file of a library, in chunks of `CHUNK` rows, and return the dataset."""
     if library == "zarr":
         zarr = pytest.importorskip("zarr")
 

@@ -1,10 +1,10 @@
-"""Two engines of one thread on the host, numbered like GPUs: what a team is tested with."""
+"""Two fake devices, numbered like GPUs, for tests of device groups without a GPU."""
 
 from sklearn_fsvc._src.engines.jit import JitEngine
 
 
 class Half(JitEngine):
-    """Half of the host."""
+    """The jit engine as one of two devices."""
 
     name = "half"
     is_numbered = True

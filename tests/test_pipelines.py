@@ -667,5 +667,5 @@ def test_what_to_do_with_dates(library):
     with pytest.raises(ValueError, match=r"holds dates\. .*\['c'\].dt.year") as error:
         preprocessing().fit(table(library, c=days))
     assert "categorical" not in str(error.value)
-    with pytest.raises(ValueError, match=r"holds times; .*total_seconds"):
+    with pytest.raises(ValueError, match=r"holds durations; .*total_seconds"):
         preprocessing().fit(table(library, c=days - days[0]))

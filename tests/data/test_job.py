@@ -8,18 +8,18 @@ from sklearn_fsvc.engines import get_engine
 from sourced import Tap
 
 
-def test_a_job_with_less_memory():
+def test_reserved_memory_reduces_the_limit():
     engine = get_engine("jit")
     whole = Job(engine, "1MB")
     less = whole.reserving(1000).reserving(200).named("a part")
     assert (whole.memory_limit, less.memory_limit) == (10**6, 10**6 - 1200)
-    assert less.max_memory == "1MB"  # as the user wrote it
+    assert less.max_memory == "1MB"  # as given
     half = engine.memory()[0] // 2
     assert Job(engine).memory_limit == pytest.approx(half, rel=0.2)
 
 
-def test_rows_that_are_anticipated(rng):
-    """A quarter of the memory is for them, group by group; each part of them is one pass."""
+def test_prefetching_takes_a_quarter_of_the_memory(rng):
+    """A quarter of the memory holds prefetched rows, group by group; each buffer is one pass."""
     X, groups, order = rng.random((100, 4)), np.arange(100) % 2, rng.permutation(100)
     tap, job = Tap(X), Job(get_engine("jit"), 4 * 50 * 32)
     source, left = job.prefetching(open_rows(tap, None)[0], order, groups)

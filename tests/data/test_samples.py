@@ -6,25 +6,25 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.jit import JitEngine
 
 
-class Elsewhere(JitEngine):
-    """An engine whose arrays do not lie where the user's do."""
+class UploadingEngine(JitEngine):
+    """An engine whose arrays are copies of the user's."""
 
     def upload_if_fits(self, X, limit):
         return X.copy() if X.nbytes <= limit else X
 
 
 @pytest.mark.parametrize(("max_memory", "is_there"), [(9600, True), (9599, False), (None, True)])
-def test_rows_that_stay_on_the_device_count(rng, max_memory, is_there):
-    """A quarter of the memory is for them, and what is left for the rest."""
+def test_uploaded_samples_are_reserved(rng, max_memory, is_there):
+    """They take up to a quarter of the memory; the rest remains."""
     samples = Samples(rng.random((50, 6)), weight=np.ones(50))
-    there, left = samples.on_device(Job(Elsewhere(), max_memory))
+    there, left = samples.on_device(Job(UploadingEngine(), max_memory))
     assert (there.X is not samples.X) == is_there
     assert there.weight is samples.weight
-    # Where the user gave no limit, the engine itself knows what is free.
+    # Without a limit, the free memory of the device counts them.
     assert left.reserved == (2400 if is_there and max_memory else 0)
 
 
-def test_rows_of_weight_0_are_not_present(rng):
+def test_samples_of_weight_0_are_not_present(rng):
     X = rng.random((4, 2))
     np.testing.assert_array_equal(Samples(X).present, np.arange(4))
     np.testing.assert_array_equal(Samples(X, weight=np.array([1, 0, 2, 0])).present, [0, 2])

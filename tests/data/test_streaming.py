@@ -1,9 +1,13 @@
+"""Tiles of samples: their sizes, and their activations of one layer and of several."""
+
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import naive
+from allocated import MIB, peak
+from contract import TOLERANCE
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.streaming import (
     Consumer,
@@ -37,28 +41,28 @@ def collect(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
 
 
 @pytest.mark.parametrize("tile_rows", [1, 7, 50, 1000])
-def test_every_row_comes_once_and_in_order(job, tile_rows):
+def test_each_sample_is_evaluated_once_in_order(job, tile_rows):
     engine, layer, X = job
     parts, H = collect(engine, layer, X, tile_rows=tile_rows)
     assert [i for p in parts for i in range(p.start, p.stop)] == list(range(50))
     np.testing.assert_array_equal(H, engine.hidden(engine.prepare(layer), X))
 
 
-def test_chosen_rows(job, rng):
+def test_selected_rows_are_evaluated_in_their_order(job, rng):
     engine, layer, X = job
     rows = rng.permutation(50)[:20]
     _, H = collect(engine, layer, X, rows=rows, tile_rows=6)
     np.testing.assert_allclose(H, naive.hidden(layer, X[rows]), atol=1e-12)
 
 
-def test_small_memory_makes_small_tiles(job):
+def test_a_small_limit_makes_small_tiles(job):
     engine, layer, X = job
     fixed = engine.prepared_bytes(layer)
     parts, _ = collect(engine, layer, X, max_memory=fixed + 3 * (9 * 8 + 2 * 6 * 8))
     assert max(p.stop - p.start for p in parts) == 3
 
 
-def test_out_of_memory_halves_the_tile_and_goes_on(job):
+def test_a_memory_error_halves_the_tile(job):
     engine, layer, X = job
     done, sizes = np.zeros((50, 9)), []
 
@@ -73,7 +77,7 @@ def test_out_of_memory_halves_the_tile_and_goes_on(job):
     np.testing.assert_allclose(done, naive.hidden(layer, X), atol=1e-12)
 
 
-def test_memory_that_runs_out_later_counts_each_row_once(job):
+def test_a_later_memory_error_repeats_no_sample(job):
     engine, layer, X = job
     counts = np.zeros(50, int)
 
@@ -86,7 +90,7 @@ def test_memory_that_runs_out_later_counts_each_row_once(job):
     np.testing.assert_array_equal(counts, 1)
 
 
-def test_out_of_memory_for_one_row_is_raised(job):
+def test_a_memory_error_for_one_row_is_raised(job):
     engine, layer, X = job
 
     def consume(part, H):
@@ -98,7 +102,7 @@ def test_out_of_memory_for_one_row_is_raised(job):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_rows_are_taken_c_ordered(rng, order, dtype):
+def test_selected_rows_are_c_ordered(rng, order, dtype):
     X = np.asarray(rng.integers(0, 9, (10, 4)), dtype=dtype, order=order)
     for rows in (slice(2, 7), np.array([3, 1])):
         block = take_rows(X, rows, np.float32)
@@ -130,8 +134,8 @@ def test_progress_is_printed(job, capsys):
 
 
 @pytest.fixture
-def several(job):
-    """Layers on the same units, with other radii and kernels."""
+def several_layers(job):
+    """Layers on the same units, with different radii and kernels."""
     engine, layer, X = job
     wide, round_ = RBFLayer(layer.units, 2.5), RBFLayer(layer.units, 0.4, kernel="gaussian")
     return engine, [layer, wide, round_], X
@@ -140,8 +144,10 @@ def several(job):
 @pytest.mark.parametrize("tile_rows", [1, 7, 50, None])
 @pytest.mark.parametrize("n_layers", [1, 2, 3])
 @pytest.mark.parametrize("some", [False, True])
-def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers, some):
-    engine, layers, X = several
+def test_several_layers_have_the_activations_of_each_alone(
+    several_layers, rng, tile_rows, n_layers, some
+):
+    engine, layers, X = several_layers
     layers = layers[:n_layers]
     rows = rng.permutation(50)[:20] if some else None
     parts, H = [[] for _ in layers], np.full((n_layers, 20 if some else 50, 9), np.nan)
@@ -149,7 +155,7 @@ def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers
     def consume(i, part, tile):
         parts[i].append(part)
         H[i, part] = tile
-        tile[:] = np.nan  # it is the consumer's, and the next layer's is not spoilt by that
+        tile[:] = np.nan  # consumers may overwrite H without effect on the next layer
 
     stream_all(Job(engine), layers, X, Consumer(consume, tile_rows=tile_rows), rows)
     for i, layer in enumerate(layers):
@@ -158,8 +164,8 @@ def test_several_layers_at_once_are_each_alone(several, rng, tile_rows, n_layers
         np.testing.assert_allclose(H[i], alone, rtol=0, atol=1e-14)
 
 
-def test_distances_are_computed_once(several):
-    engine, layers, X = several
+def test_distances_are_computed_once(several_layers):
+    engine, layers, X = several_layers
     evaluated, hidden = [], engine.hidden
 
     def noted(prepared, X, out=None, units=None):
@@ -171,9 +177,9 @@ def test_distances_are_computed_once(several):
     assert evaluated == [20, 20, 10]
 
 
-def test_small_memory_makes_small_tiles_of_several_layers(several):
-    """A row has its distances, the outputs of one layer, and what the consumer takes."""
-    engine, layers, X = several
+def test_a_small_limit_makes_small_tiles_of_several_layers(several_layers):
+    """A row has its distances, the activations of one layer, and the memory of the consumer."""
+    engine, layers, X = several_layers
     row = 9 * 8 + 9 * 8 + 2 * 6 * 8 + 100
     memory = engine.prepared_bytes(layers[0].distances) + 1000 + 3 * row
     sizes = []
@@ -184,9 +190,9 @@ def test_small_memory_makes_small_tiles_of_several_layers(several):
 
 @pytest.mark.parametrize("short", [0, 1, 2])
 @pytest.mark.parametrize("most", [1, 3, 7, 24])
-def test_out_of_memory_in_one_of_several_layers_counts_each_row_once(several, short, most):
-    """The tiles of one layer may have to be smaller than those that others had already."""
-    engine, layers, X = several
+def test_a_memory_error_of_a_later_layer_repeats_no_sample(several_layers, short, most):
+    """One layer may need smaller tiles than the layers before it, which have consumed the tile."""
+    engine, layers, X = several_layers
     counts, H = np.zeros((3, 50), int), np.full((3, 50, 9), np.nan)
 
     def consume(i, part, tile):
@@ -204,9 +210,9 @@ def test_out_of_memory_in_one_of_several_layers_counts_each_row_once(several, sh
 
 
 @pytest.mark.parametrize("n_failures", range(1, 12))
-def test_memory_that_comes_back_counts_no_row_twice(several, n_failures):
-    """Once a layer has had the tile, there is no beginning again: it ends, or it is right."""
-    engine, layers, X = several
+def test_transient_memory_errors_repeat_no_sample(several_layers, n_failures):
+    """After the first layer has consumed a tile, the pass either completes or raises."""
+    engine, layers, X = several_layers
     counts, left = np.zeros((3, 50), int), n_failures
 
     def consume(i, part, tile):
@@ -219,14 +225,14 @@ def test_memory_that_comes_back_counts_no_row_twice(several, n_failures):
     try:
         stream_all(Job(engine), layers, X, Consumer(consume))
     except MemoryError:
-        assert n_failures > 5  # not one row could be taken
+        assert n_failures > 5  # even for a tile of one row
     else:
         np.testing.assert_array_equal(counts, 1)
 
 
 @pytest.mark.parametrize("short", [0, 1, 2])
-def test_out_of_memory_for_one_row_of_one_layer_is_raised(several, short):
-    engine, layers, X = several
+def test_a_memory_error_for_one_row_of_one_layer_is_raised(several_layers, short):
+    engine, layers, X = several_layers
 
     def consume(i, part, tile):
         if i == short:
@@ -236,8 +242,8 @@ def test_out_of_memory_for_one_row_of_one_layer_is_raised(several, short):
         stream_all(Job(engine), layers, X, Consumer(consume))
 
 
-class SmallBasicLayers(JitEngine):
-    """Basic layers of 256 x 256 outputs; `parts` are those that were evaluated."""
+class SmallShapeEngine(JitEngine):
+    """Parts of 256 x 256 activations; `parts` are those that were evaluated."""
 
     def __init__(self):
         self.parts = []
@@ -251,40 +257,148 @@ class SmallBasicLayers(JitEngine):
 
 
 @pytest.fixture(params=["triangular", "gaussian", "tanh"])
-def large(request, rng):
-    """A layer of more units, and more rows, than a basic layer has."""
+def large_layer(request, rng):
+    """A layer with more units, and more samples, than one part of H."""
     X, units = rng.random((1000, 7)), rng.random((600, 7))
     if request.param == "tanh":
         return TanhLayer(units, rng.random(600)), X
     return RBFLayer(units, 1.0, kernel=request.param), X
 
 
-def whole(layer, X):
+def evaluate_at_once(layer, X):
     engine = get_engine("jit")
     return engine.hidden(engine.prepare(layer), X)
 
 
-def test_a_large_layer_is_cut_into_basic_layers(large):
-    engine, (layer, X) = SmallBasicLayers(), large
+def test_a_large_layer_is_evaluated_in_parts(large_layer):
+    engine, (layer, X) = SmallShapeEngine(), large_layer
     _, H = collect(engine, layer, X)
     columns = [(0, 256), (256, 512), (512, 600)]
     assert engine.parts == [(n, *c) for n in (256, 256, 256, 232) for c in columns]
-    np.testing.assert_array_equal(H, whole(layer, X))
+    np.testing.assert_array_equal(H, evaluate_at_once(layer, X))
 
 
-def test_a_tile_is_cut_into_basic_layers(large):
-    """A consumer's tile of all rows is no larger piece of work for the engine."""
-    engine, (layer, X) = SmallBasicLayers(), large
+def test_a_large_tile_is_evaluated_in_parts(large_layer):
+    """A consumer that prefers large tiles does not enlarge the parts."""
+    engine, (layer, X) = SmallShapeEngine(), large_layer
     parts, H = collect(engine, layer, X, tile_rows=1000)
     assert parts == [slice(0, 1000)]
     assert len(engine.parts) == 12
     assert max(n for n, *_ in engine.parts) == 256
-    np.testing.assert_array_equal(H, whole(layer, X))
+    np.testing.assert_array_equal(H, evaluate_at_once(layer, X))
 
 
-def test_basic_layers_are_written_where_H_stays(large):
-    engine, (layer, X) = SmallBasicLayers(), large
+def test_parts_are_written_into_the_output(large_layer):
+    engine, (layer, X) = SmallShapeEngine(), large_layer
     H = np.full((1000, 600), np.nan)
     stream_into(Job(engine), layer, X, H)
     assert len(engine.parts) == 12
-    np.testing.assert_array_equal(H, whole(layer, X))
+    np.testing.assert_array_equal(H, evaluate_at_once(layer, X))
+
+
+@pytest.fixture(params=["uint8", "float32", "float64"])
+def weighted(request, rng):
+    """(read-only samples, a layer with feature weights)."""
+    X = rng.integers(0, 256, (90, 7)) if request.param == "uint8" else rng.normal(size=(90, 7))
+    X, weights = X.astype(request.param), rng.random(7)
+    weights[2] = 0
+    X.flags.writeable = False
+    dtype = np.result_type(X, np.float32)
+    units = X[:13].astype(dtype) * weights.astype(dtype)
+    typical = float(np.median(naive.distances(X * weights, units, "manhattan")))
+    return X, RBFLayer(units, typical, "manhattan", "laplacian", weights.astype(dtype))
+
+
+def stream_to_host(engine, layer, X, rows=None, tile_rows=None, max_memory=None):
+    """Return H on the host, and the rows of each tile."""
+    tiles = []
+    consumer = Consumer(lambda part, H: tiles.append(engine.to_host(H).copy()), tile_rows=tile_rows)
+    stream(Job(engine, max_memory), layer, X, consumer, rows)
+    return np.concatenate(tiles), [len(tile) for tile in tiles]
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
+@pytest.mark.parametrize("some", [False, True])
+def test_activations_are_those_of_weighted_samples(engine, rng, weighted, metric, some):
+    X, layer = weighted
+    layer, before = replace(layer, metric=metric), X.copy()
+    rows = rng.permutation(90)[:40] if some else None
+    chosen = X if rows is None else X[rows]
+    expected = naive.of_rows(layer, chosen.astype(layer.units.dtype))
+    for where in (X, engine.to_device(X)):
+        for tile_rows in (1, 7, 1000):
+            H, _ = stream_to_host(engine, layer, where, rows, tile_rows)
+            np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype])
+        np.testing.assert_array_equal(engine.to_host(where), before)
+
+
+def test_a_sample_that_is_a_centre_has_distance_0(engine, weighted):
+    X, layer = weighted
+    H, _ = stream_to_host(engine, layer.distances, X)
+    np.testing.assert_array_equal(H[np.arange(13), np.arange(13)], 0)
+
+
+def test_the_tile_size_changes_no_bit(weighted):
+    X, layer = weighted
+    evaluate_at_once, sizes = stream_to_host(get_engine("jit"), layer, X)
+    assert sizes == [90]
+    for tile_rows in (1, 7):
+        tiles, _ = stream_to_host(get_engine("jit"), layer, X, tile_rows=tile_rows)
+        np.testing.assert_array_equal(tiles, evaluate_at_once)
+    out = np.full(evaluate_at_once.shape, np.nan, evaluate_at_once.dtype)
+    stream_into(Job(get_engine("jit")), layer, X, out)
+    np.testing.assert_array_equal(out, evaluate_at_once)
+
+
+class WeightCounter(JitEngine):
+    """Counts how often feature weights are uploaded, which is once for each weighted tile."""
+
+    n_weighted = 0
+
+    def to_device(self, array):
+        self.n_weighted += array.ndim == 1
+        return super().to_device(array)
+
+
+def test_samples_are_weighted_once_for_all_layers(weighted):
+    X, layer = weighted
+    layers = [layer, replace(layer, radius=2 * layer.radius, kernel="gaussian")]
+    tiles, engine = [[], []], WeightCounter()
+    consumer = Consumer(lambda i, part, H: tiles[i].append(H.copy()), tile_rows=40)
+    stream_all(Job(engine), layers, X, consumer)
+    assert engine.n_weighted == len(tiles[0]) == 3
+    for layer, H in zip(layers, map(np.concatenate, tiles), strict=True):
+        expected = naive.of_rows(layer, X.astype(H.dtype))
+        np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype])
+
+
+def test_a_small_limit_makes_small_tiles_of_weighted_samples(weighted):
+    """A row has its activations, and its features twice: as they are, and weighted."""
+    X, layer = weighted
+    engine, item = get_engine("jit"), layer.units.itemsize
+    row = 13 * item + 7 * (X.itemsize + item)
+    _, sizes = stream_to_host(engine, layer, X, max_memory=engine.prepared_bytes(layer) + 3 * row)
+    assert max(sizes) == 3
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(784,), (784, 300)], ids=["weights", "map"])
+def test_the_memory_limit_holds(rng, dtype, shape):
+    X = rng.integers(0, 100, (4000, 784)).astype(dtype)
+    weights = rng.random(shape).astype(np.result_type(dtype, np.float32))
+    units = X[:8] * weights if weights.ndim == 1 else X[:8] @ weights
+    layer = RBFLayer(units, 1e4, weights=weights)
+    consumer = Consumer(lambda part, H: None)
+    job = Job(get_engine("jit"))
+    stream(job, layer, X, consumer)  # compiles the kernels
+    assert peak(stream, job, layer, X, consumer)[1] > 5 * MIB
+    assert peak(stream, replace(job, max_memory=5 * MIB), layer, X, consumer)[1] <= 5 * MIB
+
+
+def test_derived_layers_have_the_feature_weights(weighted):
+    _, layer = weighted
+    for other in (layer.distances, layer.part(slice(2, 5)), replace(layer, radius=3.0)):
+        assert other.weights is layer.weights
+    wide = layer.astype(np.float64)
+    assert wide.weights.dtype == wide.units.dtype == np.float64
+    np.testing.assert_array_equal(wide.weights, layer.weights)

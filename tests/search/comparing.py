@@ -1,4 +1,4 @@
-"""HiddenSizeSearchCV beside GridSearchCV: fit both, and compare all that they leave."""
+"""Comparison of HiddenSizeSearchCV with GridSearchCV: fits both, and compares all results."""
 
 from unittest import mock
 
@@ -20,24 +20,24 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.estimators.network import Network
 from sklearn_fsvc._src.search.wrappers import last_step
 
-# All that can be searched is.
+# Every parameter is searched that can be.
 TANH_AUTO = TanhClassifier(random_state=0)
 ALL_AUTO = RBFClassifier(selection="random", random_state=0)
-# Where that is not the question, all is given, and a fit takes far less time. The first has one
-# layer for all splits, the next two have one for each of them.
+# Parameters are given where a test is not about their search, since fits take less time. The first
+# has one layer for all splits, the next two have one for each split.
 TANH = TanhClassifier(feature_weights=None, scale=0.5, alpha=1.0, random_state=0)
 TANH_OF_SPLITS = clone(TANH).set_params(scale="auto")
 RBF = clone(ALL_AUTO).set_params(kernel="laplacian", radius=20.0, feature_weights=None, alpha=1.0)
-# Its kernel leaves rows outside every unit.
+# A kernel of bounded support, so that some samples are uncovered.
 TRIANGLES = clone(ALL_AUTO).set_params(kernel="triangular", feature_weights=None)
 SIZES = {"n_hidden": [40, 10], "alpha": [0.1, 10.0]}
 ALL_PASSES = [TANH, TANH_OF_SPLITS, RBF]  # one for all splits, or one for each of them
 
 
 def weighed(y, scores, sample_weight=1.0):
-    """A number that changes with each decision value, their shapes and the order of the rows."""
+    """Return a score that depends on each decision value, their shape and the sample order."""
     outputs = scores if isinstance(scores, list) else [scores]
-    assert all(np.ndim(s) == 1 or np.shape(s)[1] > 1 for s in outputs)  # of two classes one score
+    assert all(np.ndim(s) == 1 or np.shape(s)[1] > 1 for s in outputs)  # two classes have one score
     scores = np.column_stack(outputs).astype(float)
     axis = 0 if np.ndim(y) == 2 else None
     kinds = np.unique(y, return_inverse=True, axis=axis)[1].reshape(len(y))
@@ -46,12 +46,12 @@ def weighed(y, scores, sample_weight=1.0):
     return rows @ scores @ columns / (len(y) ** 2 * len(columns) * len(outputs))
 
 
-VALUES = make_scorer(weighed, response_method="decision_function")
-IN_FULL = {"scoring": VALUES, "return_train_score": True, "cv": 2}
+DECISION_SCORER = make_scorer(weighed, response_method="decision_function")
+ALL_SCORES = {"scoring": DECISION_SCORER, "return_train_score": True, "cv": 2}
 
 
 def load(name):
-    """X in float64 and y, a few hundred rows in an order that mixes the classes."""
+    """Return X in float64 and y: up to 200 samples with shuffled classes."""
     if name == "classification":
         return make_classification(150, 8, n_informative=5, n_classes=3, random_state=0)
     loader = {"digits": load_digits, "iris": load_iris, "wine": load_wine}
@@ -60,16 +60,16 @@ def load(name):
     return X[rows], y[rows]
 
 
-def load_numbers(n_outputs=0):
-    """X and y of 150 rows: y of shape (150,), or with some outputs, each in a unit of its own."""
+def load_regression(n_outputs=0):
+    """Return X and y of 150 samples: y of shape (150,), or with outputs of different units."""
     X, y = load_diabetes(return_X_y=True)
     X, y = 20 * X[:150], y[:150] / 100
     others = [y, 1e3 * X[:, 2] * X[:, 8] - 5e3, 1e-3 * np.sin(X[:, 3])]
     return X, np.column_stack(others[:n_outputs]) if n_outputs else y
 
 
-def load_outputs(kind):
-    """X and y of 150 rows: "labels" are 0 and 1 for each of four, "classes" have two columns."""
+def load_multioutput(kind):
+    """Return X and y of 150 samples: "labels" is a matrix of 0 and 1, "classes" has 2 outputs."""
     X, y = make_multilabel_classification(150, 8, n_classes=4, random_state=0)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     if kind == "labels":
@@ -77,9 +77,9 @@ def load_outputs(kind):
     return X, np.column_stack([np.array(list("abc"))[y[:, :3].argmax(axis=1)], y[:, 3]])
 
 
-def same(ours, theirs, data):
-    """All that the two searches have found is equal."""
-    same_results(ours.cv_results_, theirs.cv_results_)
+def assert_same_search(ours, theirs, data):
+    """Assert that two searches have the same public attributes."""
+    assert_same_results(ours.cv_results_, theirs.cv_results_)
     public = [{k for k in vars(s) if not k.startswith("_")} for s in (ours, theirs)]
     assert public[0] == public[1]
     for name in ("best_index_", "best_params_", "n_splits_", "multimetric_"):
@@ -88,11 +88,11 @@ def same(ours, theirs, data):
         np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=1e-9, atol=1e-9)
     assert repr(ours.scorer_) == repr(theirs.scorer_)
     if theirs.refit:
-        same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
+        assert_same_estimator(ours.best_estimator_, theirs.best_estimator_, data[0])
         assert ours.refit_time_ > 0
 
 
-def same_results(ours, theirs):
+def assert_same_results(ours, theirs):
     assert list(ours) == list(theirs)
     assert ours["params"] == theirs["params"]
     assert [list(p) for p in ours["params"]] == [list(p) for p in theirs["params"]]
@@ -109,79 +109,79 @@ def same_results(ours, theirs):
             np.testing.assert_allclose(here, there, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-def same_estimator(ours, theirs, X):
+def assert_same_estimator(ours, theirs, X):
     assert type(ours) is type(theirs)
     assert ours.get_params().keys() == theirs.get_params().keys()
     if not is_classifier(theirs):
         np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
         return
-    same_value("classes_", ours.classes_, theirs.classes_)
+    assert_same_value("classes_", ours.classes_, theirs.classes_)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     values = [search.decision_function(X) for search in (ours, theirs)]
     for here, there in zip(*values, strict=True):  # rows, or outputs
         np.testing.assert_allclose(here, there, atol=1e-12)
 
 
-def own_fits():
-    """Counts the networks that are fitted one by one."""
+def count_network_fits():
+    """Return a patch that counts the networks that are fitted alone."""
     fit = Network._fit
     return mock.patch.object(Network, "_fit", autospec=True, side_effect=fit)
 
 
 def compare(estimator, grid, data, *, alone=0, fit_params=None, **how):
-    """Fit both searches and compare them; `alone` fits of one network are expected of ours."""
+    """Fit and compare both searches; `alone` is the expected number of networks fitted alone."""
     how, fit_params = {"cv": 2, **how}, fit_params or {}
     theirs = GridSearchCV(estimator, grid, **how).fit(*data, **fit_params)
-    with own_fits() as fits:
+    with count_network_fits() as fits:
         ours = HiddenSizeSearchCV(estimator, grid, **how).fit(*data, **fit_params)
     last = last_step(getattr(ours, "best_estimator_", None))
     assert fits.call_count == alone + isinstance(last, Network)
-    same(ours, theirs, data)
+    assert_same_search(ours, theirs, data)
     return ours
 
 
-def same_fits(estimator, grid, data, *, scoring=None, **how):
-    """Compare, and each network of each split is what its own fit would have left.
+def compare_networks(estimator, grid, data, *, scoring=None, **how):
+    """Compare both searches, and each network of each split with that of its own fit.
 
-    `scoring` is a dict of scorers beside ours. The networks of our search come back.
+    `scoring` is a dict of additional scorers. Returns the networks of our search.
     """
-    met = []
+    seen = []
 
     def collect(estimator, X, y, sample_weight=None):
         network = last_step(estimator)
-        if not (met and met[-1] is network):  # it is asked for test rows, then for training rows
-            met.append(network)
+        if not (seen and seen[-1] is network):  # called for test and then for training samples
+            seen.append(network)
         return 0.0
 
-    values = VALUES if is_classifier(estimator) else make_scorer(weighed)
+    values = DECISION_SCORER if is_classifier(estimator) else make_scorer(weighed)
     scoring, own = {"values": values, **(scoring or {})}, {"networks": collect}
-    # With weights, scikit-learn takes a plain function by itself, but not beside other scorers.
+    # With weights, scikit-learn accepts a plain function alone, but not among other scorers.
     each = [scoring, collect] if "fit_params" in how else [own | scoring]
     for scorers in each:
         how = {"refit": "values", "return_train_score": True, **how, "scoring": scorers}
         compare(estimator, grid, data, **how)
-    theirs, ours = met[: len(met) // 2], met[len(met) // 2 :]
+    theirs, ours = seen[: len(seen) // 2], seen[len(seen) // 2 :]
     for here, there in zip(ours, theirs, strict=True):
         assert repr(here) == repr(there)
         assert vars(here).keys() == vars(there).keys()
         for name, value in vars(there).items():
-            same_value(name, vars(here)[name], value)
+            assert_same_value(name, vars(here)[name], value)
     return ours
 
 
-def same_value(name, here, there):
-    """Of attributes of fitted networks."""
+def assert_same_value(name, here, there):
+    """Assert that attributes of fitted networks are equal, up to rounding."""
     assert type(here) is type(there), name
     if isinstance(there, list):
         for i, (mine, other) in enumerate(zip(here, there, strict=True)):
-            same_value(f"{name}[{i}]", mine, other)
+            assert_same_value(f"{name}[{i}]", mine, other)
         return
     if isinstance(there, dict):
         assert list(here) == list(there), name
         for key in there:
-            same_value(f"{name}[{key!r}]", here[key], there[key])
+            assert_same_value(f"{name}[{key!r}]", here[key], there[key])
         return
-    if name == "temperature_":  # which is searched, by sums that are rounded
+    if name == "temperature_":  # the minimum of a function that is rounded
         np.testing.assert_allclose(here, there, rtol=1e-6, err_msg=name)
         return
     if not isinstance(there, np.ndarray):
@@ -199,8 +199,8 @@ def weighted_accuracy(estimator, X, y, sample_weight=None, *, factor=1):
     return factor * estimator.score(X, y, sample_weight=sample_weight)
 
 
-def of_the_rows(estimator, X, y):
-    """Depends on the rows themselves, the labels and the fitted attributes."""
+def score_of_samples(estimator, X, y):
+    """Return a score that depends on the samples, the labels and the fitted attributes."""
     units = estimator.centers_ if isinstance(estimator, RBFClassifier) else estimator.components_
     assert estimator.readout_coef_.shape[1] == len(units) <= estimator.n_hidden
     assert estimator.alpha in ("auto", estimator.alpha_)
@@ -208,10 +208,10 @@ def of_the_rows(estimator, X, y):
     return estimator.readout_coef_.sum() + np.abs(inner).mean()
 
 
-def of_masks(n):
+def mask_splits(n):
     mask = np.arange(n) % 4 == 0
     return [(~mask, mask), (mask, ~mask)]
 
 
-def of_repeated_rows(n, rng):
+def bootstrap_splits(n, rng):
     return [(rng.integers(0, n, n), rng.integers(0, n, 50)) for _ in range(3)]

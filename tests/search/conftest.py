@@ -1,4 +1,4 @@
-"""Rows to search on, and what counts the work."""
+"""Datasets to search on, and counters of the work of a search."""
 
 from types import SimpleNamespace
 
@@ -9,12 +9,13 @@ from threadpoolctl import threadpool_limits
 
 from search.comparing import load
 from sklearn_fsvc._src.data import streaming
+from sklearn_fsvc._src.readouts import cross_validation
 from sklearn_fsvc._src.search import shared_fits
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread_for_small_matrices():
-    """With more, they wait for each other longer than they compute."""
+    """More threads would synchronise longer than they compute."""
     with threadpool_limits(1, "blas"):
         yield
 
@@ -43,26 +44,54 @@ def cancer():
 
 @pytest.fixture(scope="module")
 def weight():
-    """Of 200 rows; a third of them is as good as absent."""
+    """Sample weights of 200 samples, a third of them 0."""
     rng = np.random.default_rng(1)
     return rng.random(200) * (rng.random(200) > 0.33)
 
 
 @pytest.fixture
-def work(monkeypatch):
-    """Entries of H that are computed tile by tile, and rows that statistics are made of."""
+def before_each_pass(monkeypatch):
+    """Register a function that is called before each pass that computes statistics.
+
+    It is called with (job, number of samples), and may raise.
+    """
+    gather = shared_fits.gather
+
+    def register(function):
+        def observed_gather(job, layers, samples, rows=None, dtype=None):
+            function(job, len(samples) if rows is None else len(rows))
+            return gather(job, layers, samples, rows, dtype)
+
+        monkeypatch.setattr(shared_fits, "gather", observed_gather)
+
+    return register
+
+
+@pytest.fixture
+def work(monkeypatch, before_each_pass):
+    """Activations that are computed tile by tile, and samples that enter statistics."""
     counts = SimpleNamespace(entries=0, rows=0, passes=0)
-    evaluate, gather = streaming.evaluate, shared_fits.gather
+    evaluate = streaming.evaluate
 
-    def counted_evaluate(engine, prepared, basic, X, H):
+    def counted_evaluate(engine, prepared, shape, X, H):
         counts.entries += H.size
-        return evaluate(engine, prepared, basic, X, H)
+        return evaluate(engine, prepared, shape, X, H)
 
-    def counted_gather(job, layers, samples, rows=None, dtype=None):
-        counts.rows += len(samples) if rows is None else len(rows)
+    def count_pass(job, n_samples):
+        counts.rows += n_samples
         counts.passes += 1
-        return gather(job, layers, samples, rows, dtype)
 
     monkeypatch.setattr(streaming, "evaluate", counted_evaluate)
-    monkeypatch.setattr(shared_fits, "gather", counted_gather)
+    before_each_pass(count_pass)
     return counts
+
+
+@pytest.fixture
+def set_small_size(monkeypatch):
+    """Set the number of units up to which penalties are validated on all held-out parts."""
+
+    def set_size(n_units):
+        for module in (cross_validation, shared_fits):
+            monkeypatch.setattr(module, "FEW", n_units)
+
+    return set_size

@@ -1,7 +1,7 @@
-"""Candidates that are "auto" beside candidates with numbers and names.
+"""Grids with "auto" in addition to numbers and names.
 
-Each network is compared with what its own fit would have left, its `search_results_` too: what is
-searched must begin where it would have begun, and meet the rows that it would have met.
+Each network is compared with that of its own fit, including `search_results_`: its searches must
+start at the same values and use the same held-out samples.
 """
 
 import numpy as np
@@ -13,17 +13,17 @@ from sklearn.preprocessing import StandardScaler
 from allocated import MIB, peak
 from search.comparing import (
     ALL_AUTO,
-    IN_FULL,
+    ALL_SCORES,
     TANH,
     TANH_AUTO,
     TRIANGLES,
     compare,
-    own_fits,
-    same_fits,
+    compare_networks,
+    count_network_fits,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.readouts import cross_validation
-from sklearn_fsvc._src.search import networks, shared_fits
+from sklearn_fsvc._src.search import networks
 from sklearn_fsvc.kernels import Laplacian
 
 GIVEN = {"feature_weights": None, "radius": 5.0, "kernel": "gaussian"}
@@ -55,61 +55,62 @@ def alphas(networks):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_penalties_that_are_searched(wine, name):
+def test_searched_penalties(wine, name):
     network, grid = NETWORKS[name]
-    ours = same_fits(network, {"n_hidden": [3, 60], "alpha": [0.2, "auto"], **grid}, wine)
-    assert len(set(alphas(ours))) > 1  # or the search could be of one size, or one split
+    ours = compare_networks(network, {"n_hidden": [3, 60], "alpha": [0.2, "auto"], **grid}, wine)
+    assert (
+        len(set(alphas(ours))) > 1
+    )  # else the test would not detect a confusion of sizes or splits
 
 
 @pytest.mark.parametrize("network", [TANH, TANH_AUTO, ALL_AUTO])
-def test_penalties_that_are_searched_with_weights_of_rows(wine, network):
-    """Rows without weight are neither kept nor held out."""
+def test_searched_penalties_with_sample_weights(wine, network):
+    """Samples of weight 0 are neither trained on nor held out."""
     rng = np.random.default_rng(0)
     weight = rng.random(len(wine[1])) * (rng.random(len(wine[1])) > 0.33)
     grid = {"n_hidden": [30], "alpha": [0.2, "auto"], "class_weight": [None, "balanced"]}
-    same_fits(network, grid, wine, fit_params={"sample_weight": weight})
+    compare_networks(network, grid, wine, fit_params={"sample_weight": weight})
 
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
-def test_penalties_that_are_searched_in_a_pipeline(wine, weight, network):
+def test_searched_penalties_in_a_pipeline(wine, weight, network):
     estimator = Pipeline([("scale", StandardScaler()), ("clf", network)])
     grid = {"clf__n_hidden": [30], "clf__alpha": ["auto", 1.0]}
     fit_params = {"clf__sample_weight": weight[: len(wine[1])]}
-    same_fits(estimator, grid, wine, fit_params=fit_params)
+    compare_networks(estimator, grid, wine, fit_params=fit_params)
 
 
 @pytest.mark.parametrize(("few", "n_parts"), [(150, [6, 1, 1]), (50, [1, 1, 1])])
-def test_few_units_are_judged_by_all_parts(wine, monkeypatch, few, n_parts):
-    """100 rows in each split: all parts for so few, but the first alone for more units.
+def test_small_networks_are_validated_on_all_parts(wine, monkeypatch, set_small_size, few, n_parts):
+    """100 samples in each split: all parts for small networks, only the first for larger ones.
 
-    What is found is 1, which is not given: scores that tie to rounding have either's rank.
+    The penalty found is 1, which is not in the grid: scores that tie up to rounding have any order.
     """
-    for module in (cross_validation, shared_fits):
-        monkeypatch.setattr(module, "FEW", few)
+    set_small_size(few)
     grid = {"n_hidden": [40, 160, 200], "alpha": ["auto", 2.0]}
-    met = []
+    n_folds = []
 
     def search_penalty(folds, start, search=cross_validation.search_penalty):
-        met.append(len(folds))
+        n_folds.append(len(folds))
         return search(folds, start)
 
     monkeypatch.setattr(networks, "search_penalty", search_penalty)
-    same_fits(TANH, grid, wine)
-    assert met == 2 * n_parts
+    compare_networks(TANH, grid, wine)
+    assert n_folds == 2 * n_parts
 
 
 @pytest.mark.parametrize("network", [TANH, ALL_AUTO])
-def test_a_random_state_that_moves_on(wine, network):
-    """The rows that are held out are drawn when all else has been drawn."""
+def test_a_random_state_instance(wine, network):
+    """Held-out samples are drawn last."""
     network = clone(network).set_params(random_state=np.random.RandomState(3))
-    compare(network, {"n_hidden": [10, 30], "alpha": ["auto", 1.0]}, wine, **IN_FULL)
+    compare(network, {"n_hidden": [10, 30], "alpha": ["auto", 1.0]}, wine, **ALL_SCORES)
 
 
-def test_what_is_searched_beside_what_is_given(wine):
-    """What was tried for the one is not of the other, and no penalty begins there."""
+def test_searched_and_given_parameters_in_one_grid(wine):
+    """The search history of a candidate does not affect that of another, nor its first penalty."""
     grid = {"kernel": ["auto", "gaussian"], "radius": ["auto", 4.0],
             "alpha": ["auto", 1.0], "n_hidden": [20]}  # fmt: skip
-    ours = same_fits(ALL_AUTO, grid, wine)
+    ours = compare_networks(ALL_AUTO, grid, wine)
     tried = {
         (network.kernel, network.radius): set(
             zip(*(network.search_results_[name] for name in ("kernel", "radius")), strict=True)
@@ -125,45 +126,47 @@ def test_what_is_searched_beside_what_is_given(wine):
 
 
 @pytest.mark.parametrize("selection_radius", [None, 3.0])
-def test_weights_of_features(wine, selection_radius):
+def test_feature_weights(wine, selection_radius):
     by_hand = np.linspace(0.0, 1.0, wine[0].shape[1])
     selection = "per_class" if selection_radius else "random"
     network = clone(ALL_AUTO).set_params(selection=selection, selection_radius=selection_radius)
     grid = {"feature_weights": [None, "learned", by_hand, "auto"], "n_hidden": [10, 20],
             "radius": [5.0], "kernel": ["laplacian"], "alpha": ["auto"]}  # fmt: skip
-    ours = same_fits(network, grid, wine)
+    ours = compare_networks(network, grid, wine)
     assert [n.feature_weights_ is None for n in ours if n.feature_weights is None] == [True] * 4
     assert not all(n.feature_weights_ is None for n in ours if n.feature_weights is not by_hand)
 
 
-def test_a_kernel_of_ones_own(wine):
-    """Which scikit-learn copies for each candidate."""
+def test_a_custom_kernel(wine):
+    """scikit-learn clones it for each candidate."""
     grid = {"kernel": [Laplacian(), "gaussian"], "radius": [5.0], "n_hidden": [10, 20]}
-    same_fits(ALL_AUTO, grid, wine)
+    compare_networks(ALL_AUTO, grid, wine)
 
 
-# More units than there are rows
+# More units than samples
 
 
 @pytest.mark.parametrize("grid", [{"alpha": [0.1, 1.0], "radius": [4.0]}, {"radius": [3.0, 6.0]}])
-def test_more_units_than_rows(wine, grid):
-    """Each size beyond is the same network; GridSearchCV warns, and so do we."""
+def test_more_units_than_samples(wine, grid):
+    """Larger sizes are the same network; both searches warn."""
     network = clone(ALL_AUTO).set_params(kernel="gaussian")
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
     with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 rows") as caught:
-        ours = same_fits(network, grid, wine, refit=False)
+        ours = compare_networks(network, grid, wine, refit=False)
     assert {len(each.centers_) for each in ours} == {10, 20, 89}
     with pytest.warns(UserWarning, match="n_hidden=600 is more than the") as caught:
         HiddenSizeSearchCV(network, grid, cv=2, refit=False).fit(*wine)
     assert len(caught) == 2  # splits
 
 
-def test_a_size_that_is_more_than_the_rows_of_some_splits(wine):
+def test_more_units_than_samples_of_some_splits(wine):
     n, rows = len(wine[1]), np.arange(len(wine[1]))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
     mixed = np.random.default_rng(0).permutation(n)
     with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 rows"):
-        ours = same_fits(ALL_AUTO, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv)
+        ours = compare_networks(
+            ALL_AUTO, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv
+        )
     assert sorted(len(each.centers_) for each in ours) == [10, 10, 10, 30, 40, 40]
 
 
@@ -176,17 +179,16 @@ GROUP = {"n_hidden": [200, 40], "alpha": ["auto"], "radius": [3.0, 5.0, 8.0],
 
 @pytest.mark.parametrize(("limit", "is_shared"), [("6MiB", True), ("3MiB", False)])
 @pytest.mark.filterwarnings("ignore:.*could not share")
-def test_memory(limit, is_shared, monkeypatch):
-    """12 sets of statistics of 313 KiB, of all rows and of those held out; or one by one."""
+def test_statistics_of_held_out_samples_respect_the_memory_limit(limit, is_shared, set_small_size):
+    """12 statistics of 313 KiB are shared if they fit into the limit."""
     rng = np.random.default_rng(0)
-    for module in (cross_validation, shared_fits):  # else there would be more sets
-        monkeypatch.setattr(module, "FEW", 100)
+    set_small_size(100)  # one held-out part for all sizes
     X, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
     network = clone(TRIANGLES).set_params(max_memory=limit)
     search = HiddenSizeSearchCV(network, GROUP, cv=2, refit=False)
     few = {**GROUP, "n_hidden": [40], "radius": [5.0]}
-    clone(search).set_params(param_grid=few).fit(X, y)  # compiled
-    with own_fits() as fits:
+    clone(search).set_params(param_grid=few).fit(X, y)  # compiles the kernels
+    with count_network_fits() as fits:
         _, taken = peak(search.fit, X, y)
     assert (fits.call_count == 0) is is_shared
     assert taken < float(limit.removesuffix("MiB")) * MIB

@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn 1.9: a search tells of its passes, and what GridSearchCV tells."""
+"""Callbacks of scikit-learn 1.9: the tasks of GridSearchCV, and those of the shared passes."""
 
 import pickle
 
@@ -17,14 +17,14 @@ callback = pytest.importorskip("sklearn.callback")
 GRID = {"n_hidden": [10, 20], "alpha": [0.1, 1.0]}
 
 
-def told(search, data):
+def fit_with_recorder(search, data):
     recorder = Recorder()
     search.set_callbacks(recorder).fit(*data)
     return recorder
 
 
 def path_of(context):
-    """The names of a task and of all that it is a part of, but the whole fit."""
+    """Return the names of a task and of its parents, except the fit."""
     names = []
     while context.parent is not None:
         names.append(context.source_task_name or context.task_name)
@@ -32,10 +32,12 @@ def path_of(context):
     return tuple(reversed(names))
 
 
-def test_tasks_of_a_search(wine):
-    """All of GridSearchCV's, and no network is fitted for a candidate: it is looked up."""
-    ours = [path_of(c) for c in told(HiddenSizeSearchCV(TANH, GRID, cv=3), wine).contexts]
-    theirs = [path_of(c) for c in told(GridSearchCV(TANH, GRID, cv=3), wine).contexts]
+def test_the_tasks_of_a_search(wine):
+    """The tasks of GridSearchCV, with a look-up in place of each fit."""
+    ours = [
+        path_of(c) for c in fit_with_recorder(HiddenSizeSearchCV(TANH, GRID, cv=3), wine).contexts
+    ]
+    theirs = [path_of(c) for c in fit_with_recorder(GridSearchCV(TANH, GRID, cv=3), wine).contexts]
     assert ours.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
     assert theirs.count(("search", "candidate-split-evaluation")) == 3 * 4
     assert theirs.count(("search", "candidate-split-evaluation", "pass")) == 3 * 4
@@ -46,8 +48,8 @@ def test_tasks_of_a_search(wine):
 
 
 def passes_of(search, data):
-    """The names of all passes, and of what they are a part of."""
-    paths = map(path_of, told(search, data).contexts)
+    """Return the names of all passes, with their parents."""
+    paths = map(path_of, fit_with_recorder(search, data).contexts)
     return sorted(path[2:] for path in paths if path[:2] == ("search", "passes") and path[3:])
 
 
@@ -64,9 +66,9 @@ def test_one_pass_for_all_splits(wine):
     assert ("all splits", "rows held out by split 2 of 2") in passes
 
 
-def test_names_and_order(wine):
-    """The passes come first, then the candidates; people see the estimator that they gave."""
-    recorder = told(HiddenSizeSearchCV(TANH, GRID, cv=3, n_jobs=2), wine)
+def test_names_and_order_of_tasks(wine):
+    """Passes precede candidates, and all tasks have the name of the user's estimator."""
+    recorder = fit_with_recorder(HiddenSizeSearchCV(TANH, GRID, cv=3, n_jobs=2), wine)
     ends = [name for name in recorder.tasks if name in ("end passes", "begin candidates")]
     assert ends == ["end passes", "begin candidates"]
     names = {c.estimator_name for c in recorder.contexts}
@@ -76,7 +78,9 @@ def test_names_and_order(wine):
 def test_a_pipeline_within_a_search(wine):
     model = make_pipeline(StandardScaler(), TANH)
     grid = {f"tanhclassifier__{name}": values for name, values in GRID.items()}
-    ours = [path_of(c) for c in told(HiddenSizeSearchCV(model, grid, cv=3), wine).contexts]
+    ours = [
+        path_of(c) for c in fit_with_recorder(HiddenSizeSearchCV(model, grid, cv=3), wine).contexts
+    ]
     assert ours.count(("search", "candidates", "candidate-split-evaluation")) == 3 * 4
     assert ("refit-with-best-params", "fit-transform-standardscaler") in ours
 
@@ -90,10 +94,10 @@ def test_progress_bars(wine, capsys):
     assert not any("look-up" in line for line in lines)
 
 
-def test_nothing_stays(wine):
+def test_no_callback_state_is_kept(wine):
     search = HiddenSizeSearchCV(TANH, GRID, cv=3)
     plain = set(vars(HiddenSizeSearchCV(TANH, GRID, cv=3).fit(*wine)))
-    told(search, wine)
+    fit_with_recorder(search, wine)
     assert set(vars(search)) - plain == {"_skl_callbacks"}
     assert set(vars(pickle.loads(pickle.dumps(search)))) == plain
     assert not hasattr(search.best_estimator_, "_skl_callbacks")

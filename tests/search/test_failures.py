@@ -1,4 +1,4 @@
-"""Candidates that fail, those that share nothing, and input that cannot be searched."""
+"""Candidates that fail, candidates that cannot share a pass, and invalid input."""
 
 from unittest import mock
 
@@ -13,13 +13,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from search.comparing import (
-    IN_FULL,
+    ALL_SCORES,
     RBF,
     SIZES,
     TANH,
+    assert_same_results,
+    bootstrap_splits,
     compare,
-    of_repeated_rows,
-    same_results,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFProjector, TanhClassifier
 from sklearn_fsvc._src.search import shared_fits
@@ -28,7 +28,7 @@ from sklearn_fsvc._src.search import shared_fits
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 @pytest.mark.parametrize("error_score", [np.nan, -1.0])
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_a_penalty_that_fails_alone(wine, network, error_score):
+def test_an_invalid_penalty_fails_alone(wine, network, error_score):
     grid = {"alpha": [1.0, -1, 0.1], "n_hidden": [10, 20]}
     with pytest.warns(FitFailedWarning, match="alpha=-1 must be"):
         ours = compare(network, grid, wine, error_score=error_score, alone=2 * 2)
@@ -39,14 +39,14 @@ def test_a_penalty_that_fails_alone(wine, network, error_score):
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_a_size_that_fails_alone(wine, network):
+def test_an_invalid_size_fails_alone(wine, network):
     with pytest.warns(FitFailedWarning, match="n_hidden=0 must be at least 1"):
         compare(network, {"n_hidden": [10, 0, 20]}, wine, alone=2)
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t")
-def test_a_size_for_which_there_is_no_memory(wine):
-    """The smaller ones, which shared with it, are fitted after all."""
+def test_a_size_that_exceeds_the_memory_fails_alone(wine):
+    """The smaller sizes of the same group are fitted alone."""
     network = clone(TANH).set_params(max_memory="1MiB")
     grid = {"n_hidden": [10, 300, 20], "alpha": ["auto"]}
     with (
@@ -59,8 +59,8 @@ def test_a_size_for_which_there_is_no_memory(wine):
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
-def test_candidates_that_fail_on_some_splits(wine):
-    """Where a split trains on one class alone."""
+def test_candidates_may_fail_on_some_splits(wine):
+    """One split trains on a single class."""
     X, y = (each[np.argsort(wine[1], kind="stable")] for each in wine)
     rows = np.arange(len(y))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[::2], rows[1::2])]
@@ -74,31 +74,31 @@ def test_candidates_that_fail_on_some_splits(wine):
     ("grid", "match"),
     [({"n_hidden": [10, 0]}, "n_hidden=0 must"), ({"alpha": [1.0, -1]}, "alpha=-1")],
 )
-def test_errors_are_raised_where_asked_for(wine, grid, match):
+def test_error_score_raise_raises(wine, grid, match):
     network = clone(RBF).set_params(n_hidden=10)
     for search in (GridSearchCV, HiddenSizeSearchCV):
         with pytest.raises(ValueError, match=match):
             search(network, grid, error_score="raise", cv=2).fit(*wine)
 
 
-def test_all_fail(wine):
+def test_a_search_of_invalid_candidates_is_refused(wine):
     for search in (GridSearchCV, HiddenSizeSearchCV):
         with pytest.raises(ValueError, match=r"(?s)All the 10 fits failed.*n_hidden=0 must"):
             search(RBF, {"n_hidden": [0, -1]}).fit(*wine)
 
 
-def test_candidates_that_share_nothing(wine):
+def test_candidates_that_share_no_pass(wine):
     grids = [
         {"readout": ["lms", "none"], "n_hidden": [10]},
         {"alpha": ["loo", 1.0, [0.1, 1.0]], "n_hidden": [10, 20]},
     ]
-    cv = of_repeated_rows(len(wine[1]), np.random.default_rng(0))
-    ours = compare(RBF, grids, wine, alone=3 * 6, **{**IN_FULL, "cv": cv})
+    cv = bootstrap_splits(len(wine[1]), np.random.default_rng(0))
+    ours = compare(RBF, grids, wine, alone=3 * 6, **{**ALL_SCORES, "cv": cv})
     assert ours.best_params_.keys() <= {"readout", "n_hidden", "alpha"}
 
 
-def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatch):
-    """A candidate that a shared pass cannot solve does not take the others with it."""
+def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
+    """The other candidates of the pass are unaffected."""
     solve = shared_fits.RidgeStatistics.solve_leading
 
     def unsolved(statistics, alpha, sizes, also=None):
@@ -107,10 +107,10 @@ def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatc
         return found
 
     monkeypatch.setattr(shared_fits.RidgeStatistics, "solve_leading", unsolved)
-    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=2, **IN_FULL)
+    compare(TANH, {"n_hidden": [10, 20], "alpha": [1.0]}, wine, alone=2, **ALL_SCORES)
 
 
-# Input that cannot be searched
+# Invalid input
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatc
         make_pipeline(TANH, StandardScaler()),
     ],
 )
-def test_another_estimator_is_refused(wine, estimator):
-    with pytest.raises(TypeError, match=r"no classifier or regressor.*GridSearchCV"):
+def test_other_estimators_are_refused(wine, estimator):
+    with pytest.raises(TypeError, match=r"not a classifier or regressor.*GridSearchCV"):
         HiddenSizeSearchCV(estimator, {}).fit(*wine)
 
 
@@ -151,8 +151,8 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("name", BAD_INPUT)
-def test_bad_input(name):
-    """The same error as of GridSearchCV, and nothing is changed by it."""
+def test_invalid_input_has_the_errors_of_grid_search(name):
+    """The error of GridSearchCV; the search is unchanged."""
     X, y, parameters, match = BAD_INPUT[name]
     all_rows = [(np.arange(40), np.arange(40))]
     for kind in (GridSearchCV, HiddenSizeSearchCV):
@@ -165,22 +165,22 @@ def test_bad_input(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_nan_in_one_row_spoils_the_splits_that_meet_it():
-    """In the training rows it fails the fit, in the test rows the score."""
+def test_nan_affects_only_the_splits_that_contain_it():
+    """In training samples it fails the fit, in test samples the score."""
     rows = np.arange(40)
     cv = [(rows[10:30], rows[30:]), (rows[:20], rows[20:]), (rows[20:], rows[:20])]
     theirs, ours = (
         kind(TANH, {"n_hidden": [3, 5]}, cv=cv, refit=False).fit(X_NAN, Y).cv_results_
         for kind in (GridSearchCV, HiddenSizeSearchCV)
     )
-    same_results(ours, theirs)
+    assert_same_results(ours, theirs)
     finite = [np.isfinite(ours[f"split{split}_test_score"]).all() for split in range(3)]
     assert finite == [True, False, False]
 
 
 @pytest.mark.parametrize("call", [1, 7])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
-def test_an_interrupted_search_is_left_as_it_was(wine, call, error):
+def test_an_interrupted_search_is_unchanged(wine, call, error):
     calls = []
 
     def interrupted(estimator, X, y):
@@ -198,7 +198,7 @@ def test_an_interrupted_search_is_left_as_it_was(wine, call, error):
     assert vars(search) == before
 
 
-def test_a_search_whose_warning_is_an_error_is_left_as_it_was(wine):
+def test_a_search_whose_warning_is_an_error_is_unchanged(wine):
     search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
     before = dict(vars(search))
     with pytest.raises(ConvergenceWarning):
@@ -206,8 +206,8 @@ def test_a_search_whose_warning_is_an_error_is_left_as_it_was(wine):
     assert vars(search) == before
 
 
-@pytest.mark.parametrize("name", ["gather", "score"])
-def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
+@pytest.mark.parametrize("name", ["gather", "score_group"])
+def test_an_interrupt_of_a_pass_is_raised(wine, monkeypatch, name):
     monkeypatch.setattr(shared_fits, name, mock.Mock(side_effect=KeyboardInterrupt))
     search = HiddenSizeSearchCV(TANH, SIZES)
     before = dict(vars(search))
@@ -216,8 +216,8 @@ def test_an_interrupted_pass_is_no_failed_candidate(wine, monkeypatch, name):
     assert vars(search) == before
 
 
-class Wide(TanhClassifier):
-    """Other values to begin with, and a method of its own: what ours does is as it was."""
+class WithExtraMethod(TanhClassifier):
+    """Has other defaults and an additional method; overrides none."""
 
     def __init__(self, n_hidden=20, *, alpha=1.0, random_state=0):
         super().__init__(n_hidden, alpha=alpha, random_state=random_state)
@@ -226,8 +226,8 @@ class Wide(TanhClassifier):
         return 2 * self.decision_function(X)
 
 
-class Reversed(TanhClassifier):
-    """Answers in another way."""
+class WithOverriddenPredict(TanhClassifier):
+    """Overrides the predictions."""
 
     def decision_function(self, X):
         return -super().decision_function(X)
@@ -236,9 +236,11 @@ class Reversed(TanhClassifier):
         return self.classes_[self.decision_function(X).argmax(axis=1)]
 
 
-@pytest.mark.parametrize(("network", "alone"), [(Wide(), 0), (Reversed(random_state=0), 2 * 3)])
-def test_subclasses(wine, network, alone):
-    """They share their work if they do all as ours do, and are fitted one by one if not."""
+@pytest.mark.parametrize(
+    ("network", "alone"), [(WithExtraMethod(), 0), (WithOverriddenPredict(random_state=0), 2 * 3)]
+)
+def test_subclasses_share_passes_unless_they_override_methods(wine, network, alone):
+    """They are fitted alone if they override a method that is shared."""
     grid = {"n_hidden": [10, 20], "alpha": [1.0]}
     ours = compare(network, grid, wine, cv=3, alone=alone)
     assert type(ours.best_estimator_) is type(network)

@@ -1,4 +1,4 @@
-"""`max_memory` is kept by a search: of rows, of passes side by side, and of decision values."""
+"""`max_memory` of a search: samples, concurrent passes, and decision values."""
 
 import numpy as np
 import pandas as pd
@@ -6,10 +6,9 @@ import pytest
 from sklearn.base import clone
 
 from allocated import MIB, PER_ROW, peak
-from search.comparing import same_results
+from search.comparing import assert_same_results
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.search import shared_fits
-from sklearn_fsvc._src.search.cached_estimator import SharedFits
+from sklearn_fsvc._src.search.cached_estimator import FitCache
 
 N, LIMIT = 20_000, 8 * MIB
 RBF = RBFClassifier(
@@ -25,7 +24,7 @@ def rows():
     return rng.random((N, 80), np.float32) + y[:, None].astype(np.float32) / 10, y
 
 
-# Whose candidates share nothing.
+# Its candidates share no pass.
 ALONE = clone(TANH).set_params(alpha=[1.0, 2.0])
 
 
@@ -39,8 +38,8 @@ def search_of(network, grid, n_jobs=None):
     [(TANH, "array"), (TANH, "memmap"), (RBF, "array"), (RBF, "integers"), (RBF, "table"),
      (ALONE, "memmap"), (ALONE, "table")],
 )  # fmt: skip
-def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tmp_path):
-    """The training rows of both splits would take three quarters of it, those of a file twice."""
+def test_samples_are_not_copied_and_passes_share_the_memory(rows, network, kind, tmp_path):
+    """Copies of both training sets would take 3/4 of the limit, those of a file twice the limit."""
     X, y = rows
     if kind == "memmap":
         np.save(tmp_path / "X.npy", X)
@@ -48,30 +47,26 @@ def test_rows_are_not_copied_and_passes_share_the_memory(rows, network, kind, tm
     X = (10 * X).astype(np.int16) if kind == "integers" else X
     X = pd.DataFrame(X) if kind == "table" else X
     grid = {"n_hidden": [10, 20]}
-    search_of(network, grid).fit(X[:2000], y[:2000])  # compiled and imported before
+    search_of(network, grid).fit(X[:2000], y[:2000])  # compiles and imports
     _, found = peak(search_of(network, grid, n_jobs=2).fit, X, y)
-    assert found <= LIMIT + 2 * N * PER_ROW  # the row numbers of each split, too
+    assert found <= LIMIT + 2 * N * PER_ROW  # and the row numbers of each split
 
 
 @pytest.mark.parametrize(("n_jobs", "share"), [(None, 1), (2, 2), (16, 3)])
-def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
-    """Of passes at the same time, of which there are three, and of networks fitted alone."""
+def test_concurrent_passes_and_fits_divide_the_memory(rows, n_jobs, share, before_each_pass):
+    """The limit of three concurrent passes, and of networks that are fitted alone."""
     X, y = (some[:600] for some in rows)
-    limits, gather = [], shared_fits.gather
-
-    def spy(job, *args):
-        limits.append(job.memory_limit)
-        return gather(job, *args)
+    limits = []
 
     def score(network, X, y):
         limits.append(network.max_memory)
         return network.score(X, y)
 
-    monkeypatch.setattr(shared_fits, "gather", spy)
+    before_each_pass(lambda job, n_samples: limits.append(job.memory_limit))
     grid = {"n_hidden": [10]}
     search_of(TANH, grid, n_jobs).set_params(cv=3).fit(X, y)
     assert len(limits) == 3
-    for limit in limits:  # but for the decision values that wait
+    for limit in limits:  # less that of the cached decision values
         assert 0.9 * LIMIT / share < limit <= LIMIT / share
     limits.clear()
     alone = search_of(TANH, grid, n_jobs).set_params(cv=3, scoring=score)
@@ -80,37 +75,37 @@ def test_a_share_for_each(rows, n_jobs, share, monkeypatch):
 
 
 @pytest.mark.parametrize(("return_train_score", "n_alphas"), [(False, 15), (True, 8)])
-def test_decision_values_wait_in_parts(rows, return_train_score, n_alphas):
-    """Those of all candidates would take three times of it; results are as if they had."""
+def test_decision_values_are_computed_in_parts(rows, return_train_score, n_alphas):
+    """Those of all candidates would take three times the limit; results do not depend on it."""
     X, y = rows[0][:, :10], rows[1]
     search = search_of(TANH, {"alpha": np.logspace(-2, 2, n_alphas), "n_hidden": [10, 20]})
     search.set_params(return_train_score=return_train_score)
     free = clone(search).set_params(estimator__max_memory=None).fit(X, y)
     _, found = peak(search.fit, X, y)
     assert found <= LIMIT + 2 * N * PER_ROW
-    same_results(search.cv_results_, free.cv_results_)
+    assert_same_results(search.cv_results_, free.cv_results_)
     assert (search.cv_results_["mean_score_time"] > 0).all()
 
 
-def test_parts_of_several_groups(rows, monkeypatch):
-    """Members of a group lie in several parts, and parts hold several groups."""
+def test_parts_may_contain_several_groups(rows, monkeypatch):
+    """A group may span several parts, and a part several groups."""
     X, y = rows[0][:1500, :10], rows[1][:1500]
     grid = {"alpha": [0.1, 1.0, 10.0], "bias": [True, False], "n_hidden": [10, 20]}
     free = search_of(TANH, grid).fit(X, y)
-    parts, replace_scores = [], SharedFits.replace_scores
+    parts, replace_scores = [], FitCache.replace_scores
 
-    def spy(findings, part):
+    def spy(cache, part):
         parts.append(part)
-        replace_scores(findings, part)
+        replace_scores(cache, part)
 
-    monkeypatch.setattr(SharedFits, "replace_scores", spy)
+    monkeypatch.setattr(FitCache, "replace_scores", spy)
     tight = clone(free).set_params(estimator__max_memory="1MiB").fit(X, y)
-    assert parts == [range(4, 8), range(8, 12)]  # and the first four as the networks are made
-    same_results(tight.cv_results_, free.cv_results_)
+    assert parts == [range(4, 8), range(8, 12)]  # the first four are scored in the first pass
+    assert_same_results(tight.cv_results_, free.cv_results_)
 
 
-def test_rows_of_a_table_and_in_any_order(rows):
-    """Also repeated rows, and a table that is no array of numbers before it is converted."""
+def test_tables_and_splits_in_any_order(rows):
+    """Repeated rows, and a table with an object column, which is converted."""
     X, y = rows[0][:500], rows[1][:500]
     order = np.random.default_rng(0).permutation(500)
     cv = [(np.r_[order[:300], order[:50]], order[300:]), (order[200:], order[:200])]
@@ -120,6 +115,6 @@ def test_rows_of_a_table_and_in_any_order(rows):
     for some in (
         table,
         table.assign(x0=table["x0"].astype(object)),
-    ):  # which is an array of objects
+    ):  # converts to an array of objects
         of_table = search_of(TANH, grid).set_params(cv=cv, refit=True).fit(some, y)
-        same_results(of_array.cv_results_, of_table.cv_results_)
+        assert_same_results(of_array.cv_results_, of_table.cv_results_)

@@ -1,7 +1,7 @@
-"""HiddenSizeSearchCV answers what GridSearchCV answers, with less work.
+"""Results of HiddenSizeSearchCV for classifiers: those of GridSearchCV, from shared passes.
 
-Nearly every test of this folder fits both searches and compares all that they leave. Unless a
-test says otherwise it fails, too, where a candidate was fitted one by one.
+Nearly every test of this folder fits both searches and compares all fitted attributes. It fails,
+too, if a candidate was fitted alone that should share a pass.
 """
 
 import warnings
@@ -23,18 +23,28 @@ from sklearn.svm import SVC
 import naive
 from search.comparing import (
     ALL_PASSES,
-    IN_FULL,
+    ALL_SCORES,
+    DECISION_SCORER,
     RBF,
     SIZES,
     TANH,
     TANH_OF_SPLITS,
     TRIANGLES,
-    VALUES,
+    assert_same_results,
     compare,
+    compare_networks,
     load,
+    load_regression,
 )
-from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
-from sklearn_fsvc._src.data import streaming
+from sklearn_fsvc import (
+    HiddenSizeSearchCV,
+    PatchClassifier,
+    PatchRegressor,
+    RBFClassifier,
+    TanhClassifier,
+)
+from sklearn_fsvc._src.parts import layer_of
+from sourced import InTiles
 
 PLAIN_RBF = RBFClassifier(feature_weights=None, kernel="triangular")
 NETWORKS = {
@@ -108,65 +118,69 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize(("seed", "name"), list(enumerate(NETWORKS)))
-def test_networks(seed, name):
+def test_results_are_those_of_grid_search(seed, name):
     data, network, grid = NETWORKS[name]
-    compare(clone(network).set_params(random_state=seed), grid, load(data), **IN_FULL)
+    compare(clone(network).set_params(random_state=seed), grid, load(data), **ALL_SCORES)
 
 
-def test_a_random_state_that_moves_on(iris):
+def test_a_random_state_instance(iris):
     network = TanhClassifier(random_state=np.random.RandomState(3))
-    compare(network, SIZES, iris, **IN_FULL)
+    compare(network, SIZES, iris, **ALL_SCORES)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows_that_no_unit_covers(iris, n_classes):
-    """They have the class of the nearest of the units that the candidate has."""
+def test_uncovered_samples(iris, n_classes):
+    """They have the class of the nearest unit of the candidate."""
     X, y = (each[iris[1] < n_classes] for each in iris)
     grid = {"n_hidden": [5, 20], "radius": [0.05, 0.2], "alpha": [0.1]}
-    scoring = {"accuracy": "accuracy", "values": VALUES}
-    ours = compare(TRIANGLES, grid, (X, y), **{**IN_FULL, "scoring": scoring, "refit": "values"})
+    scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
+    ours = compare(TRIANGLES, grid, (X, y), **{**ALL_SCORES, "scoring": scoring, "refit": "values"})
     clf = clone(TRIANGLES).set_params(n_hidden=20, radius=0.2).fit(X, y)
     assert 3 < (~naive.of_model(clf, X).any(axis=1)).sum() < len(X)
     assert ours.cv_results_["split0_test_accuracy"].min() > 1 / n_classes
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
-def test_tiles(iris, network, monkeypatch):
-    """Rows flow in pieces."""
-    monkeypatch.setattr(streaming, "rows_per_tile", lambda *sizes: 16)
+def test_small_tiles(iris, network):
+    """A source limits the tiles."""
     grid = {"n_hidden": [5, 20], "alpha": [1.0]}
     grid = {**grid, "radius": [0.2, 0.5]} if network is RBF else grid
-    compare(network, grid, iris, **IN_FULL)
+    X, y = iris
+    results = [
+        HiddenSizeSearchCV(network, grid, **ALL_SCORES).fit(samples, y).cv_results_
+        for samples in (InTiles(X, 16), X)
+    ]
+    assert_same_results(*results)
 
 
-def test_grids_that_name_different_parameters(digits):
-    """What a parameter shares in one grid, it need not share in the next."""
+def test_grids_of_different_parameters(digits):
+    """Parameters that are shared in one grid may not be shared in another."""
     network = clone(PLAIN_RBF).set_params(selection_radius=40.0, random_state=0)
     grids = [{"alpha": [0.1, 1.0]}, {"n_hidden": [15, 30]}, {"radius": [50.0], "n_hidden": [20]}]
-    compare(network, grids, digits, **IN_FULL)
+    compare(network, grids, digits, **ALL_SCORES)
 
 
-def test_grids_of_both_kinds_of_layer(iris):
+def test_grids_of_layers_with_and_without_training_data(iris):
     grids = [{"scale": [0.3], **SIZES}, {"weights": ["orthogonal"]}, {"alpha": [3.0]}]
-    compare(clone(TANH_OF_SPLITS).set_params(n_hidden=10), grids, iris, **IN_FULL)
+    compare(clone(TANH_OF_SPLITS).set_params(n_hidden=10), grids, iris, **ALL_SCORES)
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
-def test_weights_of_classes(wine, network):
+def test_class_weights(wine, network):
     by_class = [{0: 1, 1: 5.0, 2: 0.1}, {1: 0.0}, "balanced", None]
     grid = {"class_weight": by_class, "n_hidden": [10, 20], "alpha": [1.0]}
-    compare(network, grid, wine, **IN_FULL)
+    compare(network, grid, wine, **ALL_SCORES)
 
 
-def test_unbalanced_splits_have_weights_of_their_own(iris):
-    """Balanced weights depend on the training rows: one pass cannot serve all splits."""
+def test_balanced_class_weights_are_those_of_each_split(iris):
+    """Balanced weights depend on the training set: one pass cannot serve all splits."""
     X, y = (each[np.argsort(iris[1], kind="stable")] for each in iris)
     network = clone(TANH).set_params(class_weight="balanced")
-    compare(network, SIZES, (X, y), **{**IN_FULL, "cv": KFold(4)})
+    compare(network, SIZES, (X, y), **{**ALL_SCORES, "cv": KFold(4)})
 
 
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_labels_are_strings(cancer, network):
+def test_string_labels(cancer, network):
     X, y = cancer
     labels = np.array(["malignant", "benign"])[y]
     f1 = make_scorer(f1_score, pos_label="malignant")
@@ -180,10 +194,10 @@ def test_labels_are_strings(cancer, network):
     [clone(TANH).set_params(scale=0.1), TANH_OF_SPLITS,
      clone(PLAIN_RBF).set_params(selection_radius=40.0, random_state=0)],
 )  # fmt: skip
-def test_narrow_rows(digits, network, dtype):
-    """H is in float32, and here it is multiplied with itself in float64: one row may tip."""
+def test_float32_and_uint8_samples(digits, network, dtype):
+    """H in float32 is multiplied in float64 here: the class of one sample may differ."""
     X, y = digits[0].astype(dtype), digits[1]
-    scoring = {"accuracy": "accuracy", "values": VALUES}
+    scoring = {"accuracy": "accuracy", "values": DECISION_SCORER}
     theirs, ours = (
         search(network, SIZES, scoring=scoring, refit=False, cv=2).fit(X, y).cv_results_
         for search in (GridSearchCV, HiddenSizeSearchCV)
@@ -199,18 +213,18 @@ def test_every_device(wine, device, network):
     network = clone(network).set_params(device=device)
     grid = {**SIZES, "alpha": [0.2, "auto"]}
     if network.get_params().get("radius"):
-        network.kernel = "laplacian"  # or no radius would share
+        network.kernel = "laplacian"  # so that radii share a pass
         grid["radius"] = [4.0, 8.0]
-    compare(network, grid, wine, **IN_FULL)
+    compare(network, grid, wine, **ALL_SCORES)
 
 
 def test_lists_and_data_frames(wine):
     X, y = wine
-    compare(TANH, SIZES, (X.tolist(), y.tolist()), **IN_FULL)
+    compare(TANH, SIZES, (X.tolist(), y.tolist()), **ALL_SCORES)
     frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
     frame.index = frame.index[::-1]
     for network in ALL_PASSES:
-        ours = compare(network, {"n_hidden": [40, 10]}, (frame, y), **IN_FULL)
+        ours = compare(network, {"n_hidden": [40, 10]}, (frame, y), **ALL_SCORES)
         np.testing.assert_array_equal(ours.feature_names_in_, frame.columns)
 
 
@@ -226,7 +240,7 @@ def test_steps_before_the_network(digits):
         "clf__alpha": [1.0],
         "scale__with_std": [True, False],
     }
-    compare(estimator, grid, digits, **IN_FULL)
+    compare(estimator, grid, digits, **ALL_SCORES)
 
 
 @pytest.mark.parametrize(
@@ -244,30 +258,30 @@ def test_steps_that_learn_from_the_labels_of_the_split(digits, network):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Features .* are constant")
         warnings.filterwarnings("ignore", "invalid value")
-        compare(estimator, grid, digits, **IN_FULL)
+        compare(estimator, grid, digits, **ALL_SCORES)
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
 def test_a_pipeline_of_the_network_alone(wine, network):
     grid = {"clf__n_hidden": [10, 20], "clf__alpha": [0.1, 1.0]}
-    compare(Pipeline([("clf", network)]), grid, wine, **IN_FULL)
+    compare(Pipeline([("clf", network)]), grid, wine, **ALL_SCORES)
 
 
-def test_steps_of_columns(wine):
+def test_column_transformers(wine):
     X = pd.DataFrame(wine[0], columns=list("abcdefghijklm"))
     columns = make_column_transformer((StandardScaler(), ["a", "b"]), (PCA(2), list("cdefg")))
     estimator = make_pipeline(columns, clone(TANH)).set_output(transform="pandas")
-    ours = compare(estimator, {"tanhclassifier__n_hidden": [10, 20]}, (X, wine[1]), **IN_FULL)
+    ours = compare(estimator, {"tanhclassifier__n_hidden": [10, 20]}, (X, wine[1]), **ALL_SCORES)
     assert list(ours.feature_names_in_) == list(X.columns)
 
 
-def test_parameters_of_fit_find_their_steps(digits, weight):
+def test_fit_parameters_reach_their_steps(digits, weight):
     estimator = Pipeline([("scale", StandardScaler()), ("clf", RBF)])
     fit_params = {"clf__sample_weight": weight, "scale__sample_weight": weight[::-1] + 1}
-    compare(estimator, {"clf__n_hidden": [10, 20]}, digits, fit_params=fit_params, **IN_FULL)
+    compare(estimator, {"clf__n_hidden": [10, 20]}, digits, fit_params=fit_params, **ALL_SCORES)
 
 
-def test_the_last_step_is_searched(wine):
+def test_the_network_itself_is_a_parameter(wine):
     estimator = Pipeline([("scale", StandardScaler()), ("clf", TANH_OF_SPLITS)])
     grids = [
         {"clf": [TANH, RBF], "clf__n_hidden": [10, 20], "clf__alpha": [0.1, 1.0]},
@@ -276,6 +290,36 @@ def test_the_last_step_is_searched(wine):
     ]
     before = [dict(vars(network)) for network in (TANH, RBF)]
     compare(estimator, grids, wine)
-    first = compare(estimator, grids[0], wine, **IN_FULL)
+    first = compare(estimator, grids[0], wine, **ALL_SCORES)
     assert [vars(network) for network in (TANH, RBF)] == before
     assert first.best_estimator_[-1] is not first.best_params_["clf"]
+
+
+# Image patches, whose units have several columns of H
+
+SMALL = {"pool": 2, "random_state": 0}
+PATCH_SIZES = {"n_hidden": [12, 20], "alpha": [0.2, "auto"]}
+ONLY_SIZES = {"n_hidden": [12, 5]}
+PATCH_NETWORKS = {
+    "soft threshold": (PatchClassifier(**SMALL), PATCH_SIZES),
+    "distances": (PatchClassifier(kernel="gaussian", radius=3.0, **SMALL), PATCH_SIZES),
+    "no prefixes": (PatchClassifier(kernel="below_mean", **SMALL), PATCH_SIZES),
+    "novel patches": (PatchClassifier(selection="global", alpha=1.0, **SMALL), ONLY_SIZES),
+    "other layers too": (
+        PatchClassifier(9, alpha=1.0, **SMALL),
+        {"patch_size": [2, 3], "threshold": [0.1, 1.0], "alpha": [0.1, 1.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATCH_NETWORKS)
+def test_networks_on_patches(name):
+    for network in compare_networks(*PATCH_NETWORKS[name], load("digits")):
+        assert (
+            network.readout_coef_.shape[1] == network.n_hidden * layer_of(network).n_columns_of_unit
+        )
+        assert len(network.components_) == len(network.patches_) == network.n_hidden
+
+
+def test_regressors_on_patches():
+    compare(PatchRegressor(**SMALL), PATCH_SIZES, load_regression())

@@ -1,18 +1,16 @@
-"""How many passes over the rows a search takes, and what they cost."""
+"""The number of passes over the samples, and their cost."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, ShuffleSplit
 
-from search.comparing import IN_FULL, SIZES, TANH, TRIANGLES, of_masks, same_results
+from search.comparing import ALL_SCORES, SIZES, TANH, TRIANGLES, assert_same_results, mask_splits
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.readouts import cross_validation
-from sklearn_fsvc._src.search import shared_fits
 
 
-def test_one_pass_serves_all_splits(digits, work):
-    """Each row is met once by the largest network, and once more to be scored."""
+def test_all_splits_share_one_pass(digits, work):
+    """The largest network is evaluated once for the statistics, and once for the scores."""
     HiddenSizeSearchCV(TANH, SIZES, cv=KFold(4), refit=False).fit(*digits)
     assert work.rows == 200
     assert work.entries == 2 * 200 * 40
@@ -24,11 +22,11 @@ def test_one_pass_serves_all_splits(digits, work):
         (ShuffleSplit(3, test_size=0.2, random_state=0), 3 * 40 + 200),
         (PredefinedSplit(np.arange(200) % 5 - 1), 200),
         (ShuffleSplit(3, train_size=0.3, random_state=0), 3 * 60),
-        (of_masks(200), 200),
+        (mask_splits(200), 200),
     ],
     ids=["rows left out twice", "rows never left out", "most rows left out", "masks"],
 )
-def test_rows_that_statistics_are_made_of(digits, work, cv, rows):
+def test_samples_that_enter_the_statistics(digits, work, cv, rows):
     HiddenSizeSearchCV(TANH, SIZES, cv=cv, refit=False).fit(*digits)
     assert work.rows == rows
 
@@ -46,15 +44,15 @@ def test_rows_that_statistics_are_made_of(digits, work, cv, rows):
         ),
     ],
 )
-def test_one_pass_for_each_split(digits, work, network, grid):
-    """Whatever is in the grid; and one more to score the rows left out."""
+def test_each_split_needs_one_pass(digits, work, network, grid):
+    """For any grid; and one more pass for the test samples."""
     HiddenSizeSearchCV(network, grid, cv=KFold(4), refit=False).fit(*digits)
     assert (work.passes, work.rows) == (4, 3 * 200)
     assert work.entries == (3 + 1) * 200 * 40
 
 
 PASSES = {
-    # A searched selection radius; random centres, but a radius or kernel that is tried.
+    # The selection radius is searched; or centres are random, but radius or kernel are searched.
     "sizes": ({"selection": "global"}, {"n_hidden": [20, 30], "radius": [40.0, 60.0]}, 2),
     "kernels": (
         {"selection": "global", "n_hidden": 20},
@@ -85,7 +83,7 @@ PASSES = {
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_what_takes_passes_of_its_own(digits, work, name):
+def test_parameters_that_need_separate_passes(digits, work, name):
     parameters, grid, passes = PASSES[name]
     network = clone(TRIANGLES).set_params(**parameters)
     HiddenSizeSearchCV(network, {**grid, "alpha": [0.1, 1.0]}, cv=KFold(4), refit=False).fit(
@@ -97,12 +95,11 @@ def test_what_takes_passes_of_its_own(digits, work, name):
 @pytest.mark.parametrize("network", [TANH, TRIANGLES])
 @pytest.mark.parametrize("alphas", [["auto"], [0.1, "auto", 10.0]])
 @pytest.mark.parametrize(("few", "passes", "rows"), [(1000, 7, 2 * 150), (100, 2, 150 + 25)])
-def test_a_penalty_that_is_searched_takes_a_pass_for_each_split(
-    digits, work, monkeypatch, network, alphas, few, passes, rows
+def test_searched_penalties_need_a_pass_for_each_split(
+    digits, work, set_small_size, network, alphas, few, passes, rows
 ):
-    """And the rows that are held out are met once more, whatever the sizes."""
-    for module in (cross_validation, shared_fits):
-        monkeypatch.setattr(module, "FEW", few)
+    """Held-out samples are evaluated once more, for any sizes."""
+    set_small_size(few)
     grid = {"n_hidden": [40, 10], "alpha": alphas}
     if network is TRIANGLES:
         grid |= {"radius": [300.0, 400.0], "kernel": ["gaussian", "triangular"]}
@@ -111,20 +108,20 @@ def test_a_penalty_that_is_searched_takes_a_pass_for_each_split(
     assert work.entries == (rows * 4 + 200) * 40
 
 
-def test_no_scores_are_computed_twice(digits, work):
-    """Those of scikit-learn's scorers come from the pass, for training rows too."""
+def test_scorers_share_decision_values(digits, work):
+    """Scorers of scikit-learn use those of the pass, also for training samples."""
     scoring = ["accuracy", "f1_macro"]
     how = {"cv": KFold(4), "refit": False, "return_train_score": True}
     HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, **how).fit(*digits)
     assert work.entries == (1 + 1 + 3) * 200 * 40
 
 
-def test_little_memory_takes_a_pass_for_each_split(digits, work):
-    """The statistics of all splits at one time are too many."""
+def test_a_small_limit_needs_a_pass_for_each_split(digits, work):
+    """The statistics of all splits together exceed the limit."""
     network = TanhClassifier(feature_weights=None, scale=0.02, alpha=1.0, random_state=0)
     grid = {"n_hidden": [150, 20]}
-    full = HiddenSizeSearchCV(network, grid, **{**IN_FULL, "cv": 3}).fit(*digits)
+    full = HiddenSizeSearchCV(network, grid, **{**ALL_SCORES, "cv": 3}).fit(*digits)
     assert work.rows == 200
     tight = clone(full).set_params(estimator__max_memory="1MiB").fit(*digits)
     assert work.rows == 200 + 2 * 200
-    same_results(tight.cv_results_, full.cv_results_)
+    assert_same_results(tight.cv_results_, full.cv_results_)

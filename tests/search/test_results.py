@@ -1,4 +1,4 @@
-"""Refit, and what is left of a search."""
+"""Refit, pickles, copies, and the attributes of a fitted search."""
 
 import copy
 import pickle
@@ -11,23 +11,23 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from search.comparing import (
     SIZES,
     TANH,
+    assert_same_results,
+    assert_same_search,
     compare,
-    of_the_rows,
-    same,
-    same_results,
+    score_of_samples,
     weighted_accuracy,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
 from sklearn_fsvc._src.search import cached_estimator
 
 
-def test_without_refit(wine):
+def test_results_without_refit(wine):
     ours = compare(TANH, SIZES, wine, refit=False)
     assert not hasattr(ours, "best_estimator_")
     assert not hasattr(ours, "predict")
 
 
-def test_refit_by_the_time_of_fit(wine):
+def test_refit_by_a_function(wine):
     met = {}
 
     def slowest(results):
@@ -62,7 +62,7 @@ def test_predictions_of_the_search(cancer):
 
 
 def test_the_score_of_the_search_is_that_of_the_scorer(cancer):
-    for scoring in ("roc_auc", of_the_rows):
+    for scoring in ("roc_auc", score_of_samples):
         theirs, ours = (
             search(TANH, SIZES, scoring=scoring, cv=2).fit(*cancer)
             for search in (GridSearchCV, HiddenSizeSearchCV)
@@ -71,16 +71,16 @@ def test_the_score_of_the_search_is_that_of_the_scorer(cancer):
         assert ours.scorer_ == theirs.scorer_ or scoring == "roc_auc"
 
 
-def test_the_scorers_are_those_that_were_given(wine):
-    scoring = {"own": of_the_rows, "f1": "f1_macro"}
+def test_scorers_are_those_of_the_user(wine):
+    scoring = {"own": score_of_samples, "f1": "f1_macro"}
     ours = HiddenSizeSearchCV(TANH, SIZES, scoring=scoring, refit=False).fit(*wine)
-    assert ours.scorer_["own"] is of_the_rows
+    assert ours.scorer_["own"] is score_of_samples
     assert ours.scoring is scoring
 
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", weighted_accuracy])
-def test_a_pickle_holds_the_answers_and_not_the_rows(digits, scoring):
-    """What was found on the way is forgotten."""
+def test_a_pickle_does_not_contain_the_samples(digits, scoring):
+    """Intermediate results are not kept."""
     ours, theirs = (
         search(TANH, {"n_hidden": [10, 20]}, scoring=scoring, cv=2).fit(*digits)
         for search in (HiddenSizeSearchCV, GridSearchCV)
@@ -89,7 +89,7 @@ def test_a_pickle_holds_the_answers_and_not_the_rows(digits, scoring):
     again = pickle.loads(pickled)
     np.testing.assert_array_equal(again.predict(digits[0]), ours.predict(digits[0]))
     assert again.score(*digits) == ours.score(*digits)
-    same_results(again.cv_results_, ours.cv_results_)
+    assert_same_results(again.cv_results_, ours.cv_results_)
     assert len(pickled) < len(pickle.dumps(theirs)) + 1000
     best = pickle.loads(pickle.dumps(ours.best_estimator_))
     np.testing.assert_array_equal(best.predict(digits[0]), ours.predict(digits[0]))
@@ -102,63 +102,63 @@ COPIES = {
 
 @pytest.mark.parametrize("way", COPIES)
 def test_copies_of_a_search(wine, way):
-    search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=of_the_rows, cv=2)
+    search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=score_of_samples, cv=2)
     for original in (search, search.fit(*wine)):
         again = COPIES[way](original)
         assert vars(again).keys() == vars(original).keys()
         assert repr(again) == repr(original)
-    same(again, search, wine)
+    assert_same_search(again, search, wine)
     assert again.score(*wine) == search.score(*wine)
-    same(again.fit(*wine), search, wine)
+    assert_same_search(again.fit(*wine), search, wine)
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_copies_of_what_scikit_learn_meets(wine, way):
-    """scikit-learn 1.8 copies all of it for the routing, but must not copy the rows."""
+def test_copies_share_the_cache(wine, way):
+    """scikit-learn 1.8 copies the whole search for routing, but must not copy X."""
     X, y = wine
-    findings = cached_estimator.SharedFits(X, TANH, [{}])
+    cache = cached_estimator.FitCache(X, TANH, [{}])
     candidate, scorer, splitter = (
         COPIES[way](original)
         for original in (
-            cached_estimator.CachedEstimator(findings),
-            cached_estimator.UserScorer(of_the_rows),
-            cached_estimator.UserSplitter(KFold(2), findings),
+            cached_estimator.CachedEstimator(cache),
+            cached_estimator.UserScorer(score_of_samples),
+            cached_estimator.UserSplitter(KFold(2), cache),
         )
     )
     assert repr(candidate) == repr(TANH)
-    assert (candidate.findings.X is X) == (splitter.findings.X is X) == (way != "pickle")
+    assert (candidate.cache.X is X) == (splitter.cache.X is X) == (way != "pickle")
     rows = np.arange(len(X))
     (train, test), _ = splitter.split(rows, y)
     candidate.set_params(candidate=0, n_hidden=10).fit(train, y[train])
-    assert candidate.findings.alone == {0}
+    assert candidate.cache.fitted_alone == {0}
     network = clone(TANH).set_params(n_hidden=10).fit(X[train], y[train])
-    assert scorer(candidate, test, y[test]) == of_the_rows(network, X[test], y[test])
+    assert scorer(candidate, test, y[test]) == score_of_samples(network, X[test], y[test])
 
 
 def test_clones_and_parameters(wine):
-    search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=of_the_rows, cv=KFold(3))
+    search = HiddenSizeSearchCV(TANH, {"n_hidden": [10, 20]}, scoring=score_of_samples, cv=KFold(3))
     parameters = dict(search.get_params())
     search.fit(*wine)
     assert search.get_params() == parameters
     assert vars(TANH).keys() == TANH.get_params(deep=False).keys()
     again = clone(search)
     assert not hasattr(again, "cv_results_")
-    same(again.fit(*wine), search, wine)
+    assert_same_search(again.fit(*wine), search, wine)
     again.set_params(estimator__scale=0.1).fit(*wine)
     assert again.best_estimator_.scale == 0.1
 
 
-def test_a_second_fit_is_like_a_first(wine, iris):
+def test_a_second_fit_is_like_the_first(wine, iris):
     ours, theirs = (
         search(TANH, {"n_hidden": [1, 30]}, cv=2).fit(*wine)
         for search in (HiddenSizeSearchCV, GridSearchCV)
     )
     for search in (ours, theirs):
         search.set_params(param_grid={"n_hidden": [10, 20]}).fit(*iris)
-    same(ours, theirs, iris)
+    assert_same_search(ours, theirs, iris)
 
 
-def test_a_second_fit_of_several_scores_has_no_best(wine):
+def test_a_second_fit_without_refit_has_no_best_estimator(wine):
     ours, theirs = (
         search(TANH, {"n_hidden": [1, 30]}, cv=2).fit(*wine)
         for search in (HiddenSizeSearchCV, GridSearchCV)
@@ -166,7 +166,7 @@ def test_a_second_fit_of_several_scores_has_no_best(wine):
     assert ours.best_index_ > 0
     for search in (ours, theirs):
         search.set_params(scoring=["accuracy", "f1_macro"], refit=False, param_grid={}).fit(*wine)
-    same_results(ours.cv_results_, theirs.cv_results_)
+    assert_same_results(ours.cv_results_, theirs.cv_results_)
     assert not hasattr(ours, "best_params_")
 
 

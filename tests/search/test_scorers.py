@@ -1,4 +1,4 @@
-"""Scorers, scikit-learn's and those of ones own: each gives what it gives in GridSearchCV."""
+"""Scorers of scikit-learn and of the user: the scores of GridSearchCV."""
 
 import numpy as np
 import pytest
@@ -10,18 +10,18 @@ from sklearn.preprocessing import StandardScaler
 
 from search.comparing import (
     ALL_PASSES,
+    DECISION_SCORER,
     RBF,
     SIZES,
     TANH,
     TANH_AUTO,
     TANH_OF_SPLITS,
-    VALUES,
     compare,
+    compare_networks,
+    count_network_fits,
     load,
-    load_numbers,
-    of_the_rows,
-    own_fits,
-    same_fits,
+    load_regression,
+    score_of_samples,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
 
@@ -43,28 +43,28 @@ from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, RBFRegressor
     ids=["none", "one", "of scores", "several of scores", "several", "with needs", "by name"],
 )
 @pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:One or more of the t")
-def test_scorers(cancer, scoring, refit):
+def test_scorers_of_scikit_learn(cancer, scoring, refit):
     how = {"scoring": scoring, "refit": refit, "return_train_score": True}
     for network in (TANH, RBF):
         compare(network, {"n_hidden": [40, 10]}, cancer, **how)
 
 
-def several(estimator, X, y):
-    return {"accuracy": estimator.score(X, y), "rows": of_the_rows(estimator, X, y)}
+def several_scores(estimator, X, y):
+    return {"accuracy": estimator.score(X, y), "rows": score_of_samples(estimator, X, y)}
 
 
 @pytest.mark.parametrize("network", ALL_PASSES)
 @pytest.mark.parametrize(
     ("scoring", "refit"),
     [
-        (of_the_rows, True),
-        (several, "rows"),
-        ({"own": of_the_rows, "f1": "f1_macro", "values": VALUES}, "own"),
-        (several, False),
+        (score_of_samples, True),
+        (several_scores, "rows"),
+        ({"own": score_of_samples, "f1": "f1_macro", "values": DECISION_SCORER}, "own"),
+        (several_scores, False),
     ],
     ids=["one", "several", "among others", "without refit"],
 )
-def test_scorers_of_ones_own(wine, network, scoring, refit):
+def test_custom_scorers(wine, network, scoring, refit):
     grid = {"n_hidden": [40, 10]}
     compare(network, grid, wine, scoring=scoring, refit=refit, return_train_score=True)
 
@@ -80,11 +80,11 @@ def test_scorers_of_ones_own(wine, network, scoring, refit):
         (RBFClassifier(30, random_state=0, class_weight={1: 2.0}), {"radius": ["auto", 5.0]}),
     ],
 )
-def test_a_scorer_meets_what_fit_would_have_left(wine, network, grid):
-    same_fits(network, grid, wine)
+def test_a_custom_scorer_receives_the_fitted_estimator(wine, network, grid):
+    compare_networks(network, grid, wine)
 
 
-def test_a_scorer_meets_the_steps_before_the_network(wine):
+def test_a_custom_scorer_receives_the_fitted_pipeline(wine):
     def of_steps(estimator, X, y):
         return estimator[0].mean_.sum() + estimator.score(X, y) + estimator[-1].readout_coef_.sum()
 
@@ -101,17 +101,17 @@ def test_probabilities(wine, network):
     np.testing.assert_allclose(ours.predict_proba(wine[0]).sum(axis=1), 1)
 
 
-def moody(estimator, X, y):
+def failing_scorer(estimator, X, y):
     if estimator.n_hidden == 40 and X[0, 0] > 0:
         raise ArithmeticError("not today")
     return estimator.score(X, y)
 
 
-@pytest.mark.parametrize("scoring", [moody, {"a": moody, "b": "accuracy"}])
+@pytest.mark.parametrize("scoring", [failing_scorer, {"a": failing_scorer, "b": "accuracy"}])
 @pytest.mark.parametrize("error_score", [np.nan, -7.0])
 @pytest.mark.filterwarnings("ignore:One or more of the t")
-def test_a_scorer_that_raises(wine, scoring, error_score):
-    refit = scoring is moody or "b"
+def test_errors_of_scorers(wine, scoring, error_score):
+    refit = scoring is failing_scorer or "b"
     how = {"scoring": scoring, "error_score": error_score, "refit": refit, "cv": 3}
     with pytest.warns(UserWarning, match="(?s)Scoring failed.*not today"):
         compare(TANH, SIZES, wine, return_train_score=True, **how)
@@ -124,14 +124,14 @@ def test_a_scorer_that_raises(wine, scoring, error_score):
     "scoring", ["neg_log_loss", ["accuracy", "roc_auc_ovr"], {"p": "neg_brier_score"}]
 )
 @pytest.mark.parametrize("in_pipeline", [False, True])
-def test_scorers_of_probabilities_that_are_not_there(scoring, in_pipeline, wine):
-    """One error that says why, and nothing is fitted; where some have them, GridSearchCV's way."""
+def test_scorers_of_unavailable_probabilities(scoring, in_pipeline, wine):
+    """One error before any fit; GridSearchCV's behaviour if some candidates have the method."""
     network = clone(RBF).set_params(readout="lms")
     estimator = make_pipeline(StandardScaler(), network) if in_pipeline else network
     prefix = "rbfclassifier__" if in_pipeline else ""
     how = {"scoring": scoring, "cv": 2, "refit": False}
     with (
-        own_fits() as fits,
+        count_network_fits() as fits,
         pytest.raises(ValueError, match=r"^scoring='.*needs predict_proba, and readout='lms'"),
     ):
         HiddenSizeSearchCV(estimator, {prefix + "n_hidden": [5, 10]}, **how).fit(*wine)
@@ -140,21 +140,21 @@ def test_scorers_of_probabilities_that_are_not_there(scoring, in_pipeline, wine)
     HiddenSizeSearchCV(estimator, grid, error_score="raise", **how).fit(*wine)
 
 
-def test_a_scorer_of_two_classes(wine):
+def test_a_binary_scorer_of_three_classes(wine):
     search = HiddenSizeSearchCV(TANH, {"n_hidden": [5]}, scoring="roc_auc", cv=2)
     with pytest.raises(ValueError, match=r"'roc_auc' is for two classes.*'roc_auc_ovr'"):
         search.fit(*wine)
     assert search.fit(wine[0], wine[1] == 1).best_score_ > 0.5
 
 
-def test_scorers_of_regressors():
+def test_scorers_of_probabilities_of_regressors():
     search = HiddenSizeSearchCV(RBFRegressor(), {"n_hidden": [5]}, scoring="neg_log_loss")
     with pytest.raises(ValueError, match=r"needs predict_proba, and .*RBFRegressor"):
-        search.fit(*load_numbers())
+        search.fit(*load_regression())
 
 
-def test_a_readout_that_shares_no_work():
-    """Each candidate has a fit of its own, which is asked for probabilities; the user is told."""
+def test_softmax_readouts_are_warned_of():
+    """Each candidate is fitted alone, with a warning of the cost."""
     X, y = load("iris")
     network = clone(TANH).set_params(readout="softmax", n_hidden=20)
     how = {"param_grid": {"alpha": [0.5, 2.0]}, "scoring": "neg_log_loss", "cv": 2}

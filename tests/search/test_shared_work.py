@@ -1,4 +1,4 @@
-"""Work that is shared: in threads, after errors, in how much time, and what is said of it."""
+"""Shared work: threads, recovery from errors, times, messages and warnings."""
 
 import threading
 import warnings
@@ -14,16 +14,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from search.comparing import (
-    IN_FULL,
+    ALL_SCORES,
     RBF,
     SIZES,
     TANH,
+    assert_same_search,
     compare,
-    same,
     weighted_accuracy,
 )
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier
-from sklearn_fsvc._src.search import shared_fits
 
 
 def test_steps_are_fitted_once_for_each_split(digits):
@@ -42,33 +41,28 @@ def test_steps_are_fitted_once_for_each_split(digits):
 
 
 @pytest.mark.parametrize("network", [TANH, RBF])
-def test_jobs(digits, network):
-    """Passes at one time give what they give one after the other."""
+def test_concurrent_passes_have_the_same_results(digits, network):
+    """As consecutive passes."""
     grid = {**SIZES, "class_weight": [None, "balanced"]}
     one, two = (
-        HiddenSizeSearchCV(network, grid, n_jobs=n_jobs, **IN_FULL).fit(*digits)
+        HiddenSizeSearchCV(network, grid, n_jobs=n_jobs, **ALL_SCORES).fit(*digits)
         for n_jobs in (1, 2)
     )
-    same(two, one, digits)
+    assert_same_search(two, one, digits)
 
 
 @pytest.mark.parametrize(("n_jobs", "in_main"), [(1, True), (2, False)])
-def test_jobs_are_threads(wine, monkeypatch, n_jobs, in_main):
-    gather, threads = shared_fits.gather, set()
-
-    def recorded(*args, **how):
-        threads.add(threading.current_thread())
-        return gather(*args, **how)
-
-    monkeypatch.setattr(shared_fits, "gather", recorded)
+def test_concurrent_passes_are_threads(wine, before_each_pass, n_jobs, in_main):
+    threads = set()
+    before_each_pass(lambda job, n_samples: threads.add(threading.current_thread()))
     HiddenSizeSearchCV(RBF, SIZES, n_jobs=n_jobs, refit=False).fit(*wine)
     assert (threading.main_thread() in threads) is in_main
 
 
-def test_jobs_of_joblib(digits):
+def test_the_backend_of_joblib_is_overridden(digits):
     with joblib.parallel_config("loky", n_jobs=2):
-        two = HiddenSizeSearchCV(RBF, SIZES, **IN_FULL).fit(*digits)
-    same(two, HiddenSizeSearchCV(RBF, SIZES, **IN_FULL).fit(*digits), digits)
+        two = HiddenSizeSearchCV(RBF, SIZES, **ALL_SCORES).fit(*digits)
+    assert_same_search(two, HiddenSizeSearchCV(RBF, SIZES, **ALL_SCORES).fit(*digits), digits)
 
 
 def test_the_plan_is_printed(wine, capsys):
@@ -87,28 +81,26 @@ def test_without_verbose_nothing_is_printed(wine, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_shared_pass_that_fails_is_made_good(wine, monkeypatch):
-    monkeypatch.setattr(shared_fits, "gather", mock.Mock(side_effect=MemoryError("too large")))
+def test_candidates_of_a_failed_pass_are_fitted_alone(wine, before_each_pass):
+    before_each_pass(mock.Mock(side_effect=MemoryError("too large")))
     with pytest.warns(UserWarning, match=r"4 candidates could not share.*MemoryError: too large"):
-        compare(TANH, SIZES, wine, alone=4 * 2, **IN_FULL)
+        compare(TANH, SIZES, wine, alone=4 * 2, **ALL_SCORES)
 
 
-def test_a_pass_for_all_splits_that_fails_is_made_good(wine, monkeypatch):
-    """By one for each of them, which draws the same layer: nobody has to know."""
-    gather = shared_fits.gather
+def test_a_failed_pass_for_all_splits_is_repeated_for_each_split(wine, before_each_pass):
+    """The separate passes draw the same layer."""
 
-    def of_one_split(job, *args):
-        if job.reserved:
+    def fail_for_all_splits(job, n_samples):
+        if job.reserved:  # for the statistics of all splits
             raise MemoryError
-        return gather(job, *args)
 
-    monkeypatch.setattr(shared_fits, "gather", of_one_split)
+    before_each_pass(fail_for_all_splits)
     network = clone(TANH).set_params(random_state=np.random.RandomState(3))
-    compare(network, SIZES, wine, **IN_FULL)
+    compare(network, SIZES, wine, **ALL_SCORES)
 
 
-def test_ill_conditioned_candidates_are_named(wine):
-    """Units that are nearly constant are nearly dependent."""
+def test_ill_conditioned_candidates_are_listed(wine):
+    """Nearly constant units are nearly collinear."""
     grid = {"n_hidden": [60], "alpha": [0.0, 1.0], "scale": [1e-9, 0.5]}
     network = TanhClassifier(feature_weights=None, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
@@ -123,7 +115,7 @@ def test_ill_conditioned_candidates_are_named(wine):
     assert "0.5" not in message
 
 
-def test_of_many_ill_conditioned_candidates_some_are_named(wine):
+def test_the_list_of_ill_conditioned_candidates_is_limited(wine):
     grid = {"n_hidden": range(40, 47), "alpha": [0.0], "scale": [1e-9]}
     search = HiddenSizeSearchCV(
         TanhClassifier(feature_weights=None, random_state=0), grid, refit=False
@@ -132,11 +124,11 @@ def test_of_many_ill_conditioned_candidates_some_are_named(wine):
         search.fit(*wine)
 
 
-def test_warnings_name_the_line_of_the_fit(wine, monkeypatch):
+def test_warnings_point_to_the_line_of_the_fit(wine, before_each_pass):
     search = HiddenSizeSearchCV(TanhClassifier(40, scale=1e-9), {"alpha": [0.0]}, refit=False)
     with pytest.warns(ConvergenceWarning) as ill_conditioned:
         search.fit(*wine)
-    monkeypatch.setattr(shared_fits, "gather", mock.Mock(side_effect=MemoryError))
+    before_each_pass(mock.Mock(side_effect=MemoryError))
     with pytest.warns(UserWarning, match="could not share") as not_shared:
         HiddenSizeSearchCV(TANH, SIZES).fit(*wine)
     assert {w.filename for w in [*ill_conditioned, *not_shared]} == {__file__}
@@ -144,7 +136,7 @@ def test_warnings_name_the_line_of_the_fit(wine, monkeypatch):
 
 @pytest.mark.parametrize("scoring", [None, "accuracy", weighted_accuracy])
 @pytest.mark.parametrize("readout", ["ridge", "lms"])
-def test_times_are_shares_of_the_whole(wine, scoring, readout):
+def test_times_add_up_to_that_of_the_search(wine, scoring, readout):
     network = clone(RBF).set_params(readout=readout, max_iter=20)
     grid = SIZES if readout == "ridge" else {"n_hidden": [40]}
     start = perf_counter()
@@ -154,11 +146,11 @@ def test_times_are_shares_of_the_whole(wine, scoring, readout):
     assert (fit_time > 0).all()
     assert (score_time > 0).all()
     assert 0.1 * elapsed < 5 * (fit_time + score_time).sum() <= elapsed
-    if readout == "lms":  # 20 passes over the rows, and one
+    if readout == "lms":  # 20 passes for a fit, one for the scores
         assert fit_time.sum() > score_time.sum()
 
 
-def test_times_of_one_split_do_not_spread(wine):
+def test_times_of_one_split_have_no_deviation(wine):
     rows = np.arange(len(wine[1]))
     results = HiddenSizeSearchCV(TANH, SIZES, cv=[(rows[:90], rows[90:])]).fit(*wine).cv_results_
     assert not results["std_fit_time"].any()

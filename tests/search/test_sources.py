@@ -1,4 +1,4 @@
-"""A search over rows of a file is the search over the rows in memory."""
+"""Searches over files have the results of searches over arrays."""
 
 from functools import cache
 from itertools import product
@@ -27,7 +27,7 @@ def rows():
 
 
 def own_score(estimator, X, y):
-    """Meets the rows of a split, which are a source themselves."""
+    """Scores with the samples of a split, which are a source, too."""
     return -np.mean(estimator.predict(X) != y)
 
 
@@ -43,8 +43,8 @@ SEARCHES = {
 
 
 @pytest.fixture(scope="module")
-def of_memory(rows):
-    """Name -> the search over the rows in memory, once for all kinds of sources."""
+def in_memory_results(rows):
+    """Name -> the search over arrays, once for all kinds of sources."""
 
     @cache
     def search(name):
@@ -66,9 +66,9 @@ def of_memory(rows):
         ("rows are scored", "chunks"),
     ],
 )
-def test_the_same_results(rows, of_memory, name, kind):
+def test_results_are_those_of_arrays(rows, in_memory_results, name, kind):
     X, y = rows
-    expected = of_memory(name)
+    expected = in_memory_results(name)
     given = {"slices": (Shelf(X), y), "chunks": (Tap(X, y),), "batches": (batches(X, y=y), "y")}
     search = clone(expected).fit(*given[kind])
     names = [name for name in expected.cv_results_ if name.endswith("score")]
@@ -79,7 +79,7 @@ def test_the_same_results(rows, of_memory, name, kind):
     np.testing.assert_array_equal(search.predict(bare), expected.predict(X))
 
 
-def test_weights_of_a_source(rows):
+def test_sample_weights_of_a_source(rows):
     X, y = rows
     weight = np.random.default_rng(0).random(300)
     search = HiddenSizeSearchCV(TANH, GRID, cv=3, refit=False)
@@ -89,24 +89,24 @@ def test_weights_of_a_source(rows):
     assert (found != search.fit(X, y).cv_results_["mean_test_score"]).any()
 
 
-def test_scores_of_the_best_network(rows):
+def test_a_source_can_be_scored(rows):
     X, y = rows
     search = HiddenSizeSearchCV(TANH, GRID, cv=3).fit(Shelf(X), y)
     assert search.score(Shelf(X), y) == accuracy_score(y, search.predict(X))
 
 
-def test_a_splitter_in_another_order_is_refused(rows):
+def test_shuffled_splits_are_refused(rows):
     X, y = rows
     search = HiddenSizeSearchCV(TANH, GRID, cv=ShuffleSplit(2))
     with pytest.raises(ValueError, match="use a splitter that keeps the order, such as KFold"):
         search.fit(Shelf(X), y)
 
 
-def test_steps_before_the_network_are_refused(rows):
+def test_pipelines_are_refused(rows):
     X, y = rows
     model = make_pipeline(StandardScaler(), TANH)
     search = HiddenSizeSearchCV(model, {"tanhclassifier__n_hidden": [10, 20]})
-    with pytest.raises(ValueError, match="what stands around the network would need all of them"):
+    with pytest.raises(ValueError, match="the steps around the network need all samples in memory"):
         search.fit(Shelf(X), y)
 
 

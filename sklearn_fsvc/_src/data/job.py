@@ -1,13 +1,19 @@
-"""Where work is done, and with how much memory: one object instead of four arguments."""
+"""Job: where a computation runs, how much memory it may take, and who is notified of it.
+
+One object replaces four arguments of nearly every function. It is immutable: a step that keeps
+arrays goes on with ``job.reserving(n_bytes)``.
+"""
 
 import math
 import time
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..engines.base import Engine
 from ..engines.device_group import Stopped
@@ -16,58 +22,121 @@ from .map_reduce import Sharded
 from .sources import PrefetchedSource, Source
 from .tiling import check_fits, parse_memory
 
-# What `verbose` prints and what callbacks hear: long work is seen to move.
 
-# Seconds between two lines where `verbose` is 1.
-_PAUSE = 1.0
-# What phases of a fit are called where people read.
-_PHASES = {
-    "choice": "choosing kernel, width and weights",
-    "weights": "choosing feature weights",
-    "held out": "choosing the penalty",
-    "left out": "scores of rows, each without itself",
-}
-_last = -math.inf
+@dataclass(frozen=True)
+class Job:
+    """An entered engine, its memory limit, and what reports the progress."""
 
+    engine: Engine
+    max_memory: int | str | None = None  # as the user gave it
+    verbose: int = 0  # 0 prints nothing
+    what: str = ""  # the estimator and the phase, such as "RBFClassifier fit"
+    reserved: int = 0  # bytes of `max_memory` that are in use already
+    stop: Event | None = None  # set when another device of the group has failed
+    task: FitTask = NO_CALLBACKS  # the parent of the callback tasks of each pass
 
-def say(what, text, verbose, details=""):
-    """Print a line: where `verbose` is 1, one a second at most, and no details.
+    @property
+    def memory_limit(self) -> int:
+        """Return the bytes that may be allocated now."""
+        return parse_memory(self.max_memory, self.engine.memory()[0]) - self.reserved
 
-    `what` is who works and at what, such as "RBFClassifier fit, choice".
-    """
-    global _last
-    now = time.perf_counter()
-    if verbose > 1 or now - _last >= _PAUSE:
-        _last = now
-        who, _, phase = what.partition(", ")
-        phases = [_PHASES.get(part, part) for part in phase.split(", ") if part]
-        # Whoever reads a pipe or a file wants it now, too.
-        text = ": ".join([*phases, text]) + (details if verbose > 1 else "")
-        print(f"[{who}] {text}", flush=True)
+    def reserving(self, n_bytes: int) -> Self:
+        """Return the job with `n_bytes` less of memory."""
+        return replace(self, reserved=self.reserved + n_bytes)
+
+    def reserve_host(self, n_bytes: int) -> Self:
+        """Return the job with `n_bytes` of host memory reserved, if it computes on the host."""
+        # Without a limit of the user's, the limit follows the free memory, which counts them.
+        if not n_bytes or self.engine.xp is not np or self.max_memory is None:
+            return self
+        check_fits("a copy of y", n_bytes, self.memory_limit, "give fewer rows at a time")
+        return self.reserving(n_bytes)
+
+    def single_device(self) -> Self:
+        """Return the job on the first device only, if several share the work."""
+        engine = copy(self.engine)
+        engine.team = None
+        return replace(self, engine=engine)
+
+    def named(self, what: str) -> Self:
+        """Return the job with another description of the work."""
+        return replace(self, what=what)
+
+    def algebra_of(self, X: Any) -> Any:
+        """Return the linear algebra for rows of X: that of the device where they are."""
+        engine = self.engine
+        return engine.algebra if isinstance(X, Sharded) else engine.algebra_of(X)
+
+    def check_stop(self) -> None:
+        """Raise `Stopped` if the result is no longer needed, since another device has failed."""
+        if self.stop is not None and self.stop.is_set():
+            raise Stopped
+
+    def upload(self, X: Any) -> tuple[Any, Self]:
+        """Return X on the device, if a quarter of the memory holds it, and the remaining job.
+
+        Samples that are read in several passes are then transferred once. Else X itself is
+        returned.
+        """
+        on_device = self.engine.upload_if_fits(X, self.memory_limit // 4)
+        # Without a limit of the user's, the limit follows the free memory, which counts X.
+        is_counted = on_device is not X and self.max_memory is not None
+        return on_device, self.reserving(X.nbytes) if is_counted else self
+
+    def prefetching(
+        self, X: Any, order: npt.NDArray[np.intp], groups: npt.NDArray[Any] | None = None
+    ) -> tuple[Any, Self]:
+        """Return X for reading its rows in a known order, and the remaining job.
+
+        A source reads many of them at a time, into a quarter of the memory. With the groups of
+        all rows, they are read group by group. Other X are returned as they are.
+        """
+        if not isinstance(X, Source) or X.is_remote or X.is_in_memory:
+            return X, self
+        if groups is not None:
+            order = order[np.argsort(groups[order], kind="stable")]
+        X = PrefetchedSource(X, order, self.memory_limit // 4)
+        return X, self.reserving(X.buffer_bytes)
+
+    def progress(self, n_rows: int, tile_rows: int) -> "Progress":
+        """Return the `Progress` of a pass over `n_rows` in tiles of `tile_rows`."""
+        passing = Pass(self.task, self.what, n_rows, tile_rows)
+        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch, passing)
 
 
 class Progress:
-    """Counts rows of one phase of the work, prints how far it is and where the time goes.
+    """Counts the rows of one pass, and prints the progress and the time of each stage.
 
-    That is a line a second, and one at the end of each phase. `what` is the estimator and the
-    phase, such as "RBFClassifier fit". A `verbose` of 0 prints nothing, 1 a line a second, 2 the
-    end of each pass, too, and where its time went. `stopwatch` makes a `Stopwatch`, and `passing`
-    is the `Pass` that callbacks hear of.
+    Parameters
+    ----------
+    what : str
+        The estimator and the phase, such as "RBFClassifier fit".
+    total : int
+        Rows of the pass.
+    verbose : int
+        0 prints nothing, 1 one line per second, 2 the end of each pass too, with the time of
+        its stages.
+    stopwatch : callable
+        Makes a `Stopwatch`.
+    passing : Pass
+        Notifies the callbacks.
     """
 
-    def __init__(self, what, total, verbose, stopwatch, passing):
+    def __init__(
+        self, what: str, total: int, verbose: int, stopwatch: Callable[[], Any], passing: "Pass"
+    ) -> None:
         self.what, self.total, self.verbose = what, total, verbose
         self.done = self.tiles = 0
         self.start = time.perf_counter()
         self._stopwatch = stopwatch() if verbose else None
         self._passing = passing
 
-    def lap(self, stage):
-        """What was done since the last lap was `stage`."""
-        if self.verbose:
+    def lap(self, stage: str) -> None:
+        """Add the time since the last lap to `stage`."""
+        if self._stopwatch is not None:
             self._stopwatch.lap(stage)
 
-    def advance(self, rows):
+    def advance(self, rows: int) -> None:
         """Count a tile of that many rows."""
         self.done += rows
         self.tiles += 1
@@ -75,127 +144,76 @@ class Progress:
         if self.verbose and self.done < self.total:
             self._print(1)
 
-    def close(self):
+    def close(self) -> None:
+        """End the pass."""
         self._passing.end()
-        if self.verbose:
+        if self._stopwatch is not None:
             stages = self._stopwatch.totals()
             tiles = f", {self.tiles} tile{'s' if self.tiles != 1 else ''}: "
             times = ", ".join(f"{k} {v:.3g} s" for k, v in stages.items())
             self._print(self.verbose, tiles + times)
 
-    def _print(self, verbose, details=""):
+    def _print(self, verbose: int, details: str = "") -> None:
         rate = self.done / max(time.perf_counter() - self.start, 1e-9)
         text = f"{self.done:,} of {self.total:,} rows, {rate:,.0f} rows/s"
         say(self.what, text, verbose, details)
 
 
 class Pass:
-    """A pass over rows as callbacks hear of it: a task with a part for each tile.
+    """A pass over the samples as a task of scikit-learn's callbacks, with a subtask per tile.
 
-    Its tiles are those that were planned. Where one is halved for want of memory, it is done
-    when all of its rows are. Of `what`, as of `Progress`, all after its first word, and after the
-    fit, is the name of the pass.
+    The number of tiles is the planned one. A planned tile that was halved for lack of memory
+    ends when all of its rows are done. The name of the task is `what` without the estimator and
+    without "fit".
     """
 
-    def __init__(self, task, what, total, tile_rows):
+    def __init__(self, task: FitTask, what: str, total: int, tile_rows: int) -> None:
         self._total, self._tile_rows = total, tile_rows
         n_tiles = -(-total // tile_rows)
         name = what.partition(" ")[2].removeprefix("fit").removeprefix(", ") or "pass"
-        # One tile is no more than the pass itself.
+        # A single tile would only repeat the pass.
         self._task = task.part(name, n_tiles if n_tiles > 1 else 0).begin()
         self._stop = 0 if n_tiles > 1 else total
         self._begin_tile()
 
-    def _begin_tile(self):
+    def _begin_tile(self) -> None:
         self._tile = None
         if self._stop < self._total:
             self._tile, self._stop = self._task.part("tile").begin(), self._stop + self._tile_rows
 
-    def advance(self, done):
-        """So many rows are done."""
+    def advance(self, done: int) -> None:
+        """End all tiles of the first `done` rows."""
         while self._tile is not None and done >= min(self._stop, self._total):
             self._tile.end()
             self._begin_tile()
 
-    def end(self):
+    def end(self) -> None:
+        """End the task of the pass."""
         self._task.end()
 
 
-@dataclass(frozen=True)
-class Job:
-    """An engine that was entered, the memory it may take, and who hears of the work."""
+# Seconds between two lines of ``verbose=1``.
+_PAUSE = 1.0
+# The phases of a fit as they are printed.
+_PHASES = {
+    "choice": "choosing kernel, width and weights",
+    "weights": "choosing feature weights",
+    "held out": "choosing the penalty",
+    "left out": "leave-one-out scores",
+}
+_last = -math.inf  # when the last line was printed
 
-    engine: Engine
-    max_memory: int | str | None = None  # as the user gave it
-    verbose: int = 0  # 0 prints nothing
-    what: str = ""  # who works and at what, such as "RBFClassifier fit", for people to read
-    reserved: int = 0  # bytes of `max_memory` that are taken already
-    stop: Event | None = None  # set where others that share the work have failed
-    task: FitTask = NO_CALLBACKS  # who hears of each pass over the rows
 
-    @property
-    def memory_limit(self) -> int:
-        """Return the bytes that may be taken now."""
-        return parse_memory(self.max_memory, self.engine.memory()[0]) - self.reserved
+def say(what: str, text: str, verbose: int, details: str = "") -> None:
+    """Print a line of progress; with ``verbose=1`` at most one per second, without details.
 
-    def single_device(self) -> Self:
-        """Return the job of the engine that leads, where several share the work."""
-        engine = copy(self.engine)
-        engine.team = None
-        return replace(self, engine=engine)
-
-    def algebra_of(self, X: Any) -> Any:
-        """Return the algebra for rows that were taken from X: where they lie."""
-        engine = self.engine
-        return engine.algebra if isinstance(X, Sharded) else engine.algebra_of(X)
-
-    def named(self, what: str) -> Self:
-        """Return the job with another description of the work."""
-        return replace(self, what=what)
-
-    def reserving(self, n_bytes: int) -> Self:
-        """Return the job with so much less memory."""
-        return replace(self, reserved=self.reserved + n_bytes)
-
-    def reserve_host(self, n_bytes: int) -> Self:
-        """Return the job beside so many bytes of the host, which count where it computes there."""
-        # Without a limit of the user's, what is free says by itself how much is left.
-        if not n_bytes or self.engine.xp is not np or self.max_memory is None:
-            return self
-        check_fits("a copy of y", n_bytes, self.memory_limit, "give fewer rows at a time")
-        return self.reserving(n_bytes)
-
-    def check_stop(self) -> None:
-        """Raise `Stopped` if nobody waits for this work any more."""
-        if self.stop is not None and self.stop.is_set():
-            raise Stopped
-
-    def with_rows_on_device(self, X: Any) -> tuple[Any, Self]:
-        """Return X where the engine computes, if a quarter of the memory holds it; the job left.
-
-        Rows that are met in several passes then travel once. Else X itself comes back.
-        """
-        there = self.engine.upload_if_fits(X, self.memory_limit // 4)
-        # Without a limit of the user's, what is free says by itself how much is left.
-        is_counted = there is not X and self.max_memory is not None
-        return there, self.reserving(X.nbytes) if is_counted else self
-
-    def prefetching(
-        self, X: Any, order: np.ndarray, groups: np.ndarray | None = None
-    ) -> tuple[Any, Self]:
-        """Return X for work that asks for its rows in an order, and the job that is left.
-
-        A source reads many of them at a time, and a quarter of the memory is for those that
-        wait. With the groups of all rows, they are asked for group by group.
-        """
-        if not isinstance(X, Source) or X.is_remote or X.is_in_memory:
-            return X, self
-        if groups is not None:
-            order = order[np.argsort(groups[order], kind="stable")]
-        X = PrefetchedSource(X, order, self.memory_limit // 4)
-        return X, self.reserving(X.waiting_bytes)
-
-    def progress(self, n_rows: int, tile_rows: int) -> Progress:
-        """Return what counts the rows of this work, prints, and tells callbacks."""
-        passing = Pass(self.task, self.what, n_rows, tile_rows)
-        return Progress(self.what, n_rows, self.verbose, self.engine.stopwatch, passing)
+    `what` is the estimator and the phase, such as "RBFClassifier fit, choice".
+    """
+    global _last
+    now = time.perf_counter()
+    if verbose > 1 or now - _last >= _PAUSE:
+        _last = now
+        estimator, _, phase = what.partition(", ")
+        phases = [_PHASES.get(part, part) for part in phase.split(", ") if part]
+        text = ": ".join([*phases, text]) + (details if verbose > 1 else "")
+        print(f"[{estimator}] {text}", flush=True)  # pipes and files are read during the fit

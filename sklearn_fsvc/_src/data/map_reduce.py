@@ -1,81 +1,56 @@
-"""One result of all rows: of one engine's, of several that share them, or of workers elsewhere."""
+"""One result of all samples: from one engine, from several devices, or from remote workers.
+
+A computation over samples is a `MapReduce`: a function of a share of the samples, and the sum
+of two of its results. `map_reduce` runs it where the samples are. With several devices each one
+has a contiguous share of the rows, `Sharded`, and computes in a separate thread.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .sources import Source, some_rows
 
-# Rows that are sharded to the engines of a team.
-
-
-class Sharded:
-    """Rows of which each engine of a team has a share.
-
-    Whoever takes some rows gets them on the device of the thread that asks: work that is not
-    shared stays on the device of the engine that does it. `parts` are the shares by their first
-    rows, each where the engine computes that has it, or on the host; `whole` is where they came
-    from.
-    """
-
-    def __init__(self, whole, parts, algebra):
-        self.whole, self._parts, self._algebra = whole, parts, algebra
-        self.shape, self.dtype = tuple(whole.shape), next(iter(parts.values())).dtype
-
-    def __len__(self):
-        return self.shape[0]
-
-    def part(self, share):
-        """The rows of a share that was sharded."""
-        return self._parts[share.start]
-
-    def take(self, rows, dtype=None):
-        """Return some rows (a slice or an index array) as an array where this thread computes."""
-        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
-        xp = self._algebra.xp
-        taken = xp.empty((len(rows), self.shape[1]), dtype or self.dtype)
-        for first, part in self._parts.items():
-            places = np.flatnonzero((rows >= first) & (rows < first + len(part)))
-            if len(places):
-                taken[xp.asarray(places)] = self._here(part, rows[places] - first)
-        return taken
-
-    def _here(self, part, rows):
-        with self._algebra.at(part):
-            some = part[rows]
-            self._algebra.finish()  # before another device reads them
-        return self._algebra.here(some)
-
 
 class MapReduce(ABC):
-    """What is asked of rows; it goes to other processes by pickle, and so do results."""
+    """A computation over samples whose partial results can be added.
+
+    The object and its results are pickled if other processes compute.
+    """
 
     @abstractmethod
-    def __call__(self, job, samples, rows=None):
-        """Return the result of samples, or of those with the numbers `rows`."""
+    def __call__(self, job: Any, samples: Any, rows: npt.NDArray[np.intp] | None = None) -> Any:
+        """Return the result of the samples, or of those with the numbers `rows`."""
 
     @staticmethod
     @abstractmethod
-    def add(some, more):
-        """Return the result of rows and of those that follow them; it may change `some`."""
+    def add(some: Any, more: Any) -> Any:
+        """Return the sum of a result and that of the samples that follow; it may modify `some`."""
 
     @staticmethod
-    def to_host(found):
-        """Return a result in arrays of the host, where it is by default."""
-        return found
+    def to_host(result: Any) -> Any:
+        """Return a result in arrays of the host; by default it is there already."""
+        return result
 
 
-def map_reduce(job, samples, work, rows=None):
-    """The result of some work on all rows.
+def map_reduce(
+    job: Any, samples: Any, work: MapReduce, rows: npt.NDArray[np.intp] | None = None
+) -> Any:
+    """Return the result of `work` for all samples, or for those with the numbers `rows`.
 
     Parameters
     ----------
-    work : Work
+    job : Job
+    samples : Samples
+    work : MapReduce
     rows : ndarray of int, optional
-        Row numbers in any order; all by default.
+        Row numbers in any order.
     """
     if isinstance(samples.X, Source) and samples.X.is_remote:
         return samples.X.map_reduce(samples, work, rows)
@@ -83,41 +58,86 @@ def map_reduce(job, samples, work, rows=None):
     if len(shares) == 1:
         return work(job, samples, rows)
 
-    def work_on(job, share):
-        own = samples.share(share)
+    def compute_share(job: Any, share: slice) -> Any:
+        shared = samples.share(share)
         if rows is None:
-            return work(job, own, None)
-        here = rows[(rows >= share.start) & (rows < share.stop)]
-        return work(job, own, here - share.start) if len(here) else None
+            return work(job, shared, None)
+        in_share = rows[(rows >= share.start) & (rows < share.stop)]
+        return work(job, shared, in_share - share.start) if len(in_share) else None
 
-    found = run_parallel(job, shares, work_on)
-    return reduce(work.add, [result for result in found if result is not None])
+    results = run_parallel(job, shares, compute_share)
+    return reduce(work.add, [result for result in results if result is not None])
 
 
-def shares_of(team, n_rows):
-    """Slices of the rows, one for each engine of a team that may be None."""
-    n = 1 if team is None else min(len(team.members), n_rows)
-    if n < 2:
+def shares_of(team: Any, n_rows: int) -> list[slice]:
+    """Return a contiguous slice of the rows for each device of a group, which may be None."""
+    n_shares = 1 if team is None else min(len(team.members), n_rows)
+    if n_shares < 2:
         return [slice(0, n_rows)]
-    ends = np.linspace(0, n_rows, n + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+    edges = np.linspace(0, n_rows, n_shares + 1).astype(int)
+    return [slice(int(start), int(stop)) for start, stop in pairwise(edges)]
 
 
-def run_parallel(job, shares, work):
-    """``work(job of a member, its share)`` of all, in threads; the results in their order."""
+def run_parallel(job: Any, shares: list[slice], work: Callable[[Any, slice], Any]) -> list[Any]:
+    """Return ``work(job of a device, its share)`` for all shares, computed in threads."""
     if len(shares) == 1:
         return [work(job, shares[0])]
 
-    def work_of(member, share, stop):
-        return work(replace(job, engine=member, stop=stop), share)
+    def run_on_device(engine: Any, share: slice, stop: Any) -> Any:
+        return work(replace(job, engine=engine, stop=stop), share)
 
-    return job.engine.team.each(work_of, shares)
+    return job.engine.team.each(run_on_device, shares)
 
 
-def part_of(X, share):
-    """Return a slice of the rows of an array or a source, or a share of `Sharded`: not copied."""
+def part_of(X: Any, share: slice) -> Any:
+    """Return a slice of the rows of an array, a source or `Sharded` rows, without a copy."""
     if isinstance(X, Sharded):
         return X.part(share)
     if isinstance(X, Source):
         return some_rows(X, np.arange(share.start, share.stop))
     return X[share]
+
+
+class Sharded:
+    """Rows that are distributed over the devices of a group, one contiguous share each.
+
+    `take` returns rows on the device of the calling thread: work that is not shared stays on
+    the device of its engine.
+
+    Parameters
+    ----------
+    whole : array-like
+        All rows, where they came from.
+    parts : dict of int to array
+        The shares by their first row, each on the device of its engine, or on the host.
+    algebra : Algebra
+        That of the engines.
+    """
+
+    def __init__(self, whole: Any, parts: dict[int, Any], algebra: Any) -> None:
+        self.whole, self._parts, self._algebra = whole, parts, algebra
+        self.shape, self.dtype = tuple(whole.shape), next(iter(parts.values())).dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def part(self, share: slice) -> Any:
+        """Return one of the shares."""
+        return self._parts[share.start]
+
+    def take(self, rows: Any, dtype: Any = None) -> Any:
+        """Return rows (a slice or an index array) on the device of the calling thread."""
+        rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
+        xp = self._algebra.xp
+        result = xp.empty((len(rows), self.shape[1]), dtype or self.dtype)
+        for first, part in self._parts.items():
+            positions = np.flatnonzero((rows >= first) & (rows < first + len(part)))
+            if len(positions):
+                result[xp.asarray(positions)] = self._fetch(part, rows[positions] - first)
+        return result
+
+    def _fetch(self, part: Any, rows: npt.NDArray[np.intp]) -> Any:
+        with self._algebra.at(part):
+            selected = part[rows]
+            self._algebra.finish()  # before another device reads them
+        return self._algebra.here(selected)

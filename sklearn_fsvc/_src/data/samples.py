@@ -1,10 +1,11 @@
-"""Rows with what belongs to them."""
+"""Samples with their targets and weights, and hashes of their feature values."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..engines.algebra import HOST, bits_of
 from .job import Job
@@ -15,136 +16,132 @@ from .streaming import take_rows
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Clean rows, with their targets and weights."""
+    """Validated samples, with their targets and weights."""
 
-    # (n_rows, n_features): an array of the host or of an engine's namespace, a `Source`, or
+    # (n_samples, n_features): an array of the host or of an engine's namespace, a `Source`, or
     # `Sharded` rows.
     X: Any
-    # What the rows should be answered with: ``targets.n_outputs``, ``targets.matrix(rows, xp)``, an
-    # array of `xp` of shape (rows, n_outputs) in float64, ``targets.are_whole``, whether it holds 0
-    # and 1 alone, and ``targets.taken(rows)``, those of some rows alone.
+    # The values that a readout is fitted to, or None: ``targets.n_outputs``;
+    # ``targets.matrix(rows, xp)``, a float64 array of `xp` of shape (rows, n_outputs);
+    # ``targets.are_whole``, whether it holds only 0 and 1; and ``targets.taken(rows)``, a subset.
     targets: Any = None
-    # (n_rows,): on the host. Rows of weight 0 are as good as absent.
-    weight: np.ndarray | None = None
-    # Row numbers in the order in which they are presented, where there is one.
-    order: np.ndarray | None = None
-    duplicates: Any = None  # `Duplicates`: which rows are equal, where that is known
+    # (n_samples,), on the host. A sample of weight 0 is ignored.
+    weight: npt.NDArray[Any] | None = None
+    # Row numbers in the order of presentation, if it differs from that of X.
+    order: npt.NDArray[np.intp] | None = None
+    duplicates: Any = None  # `Duplicates`: which samples are equal, where that was determined
 
     def __len__(self) -> int:
         return len(self.X)
 
     @property
-    def present(self) -> np.ndarray:
-        """Return the numbers of the rows with a weight."""
+    def present(self) -> npt.NDArray[np.intp]:
+        """Return the row numbers of the samples with a positive weight."""
         return np.arange(len(self)) if self.weight is None else np.flatnonzero(self.weight)
 
     @property
     def target_bytes(self) -> int:
-        """Return the bytes of targets that are numbers; those of classes are few."""
+        """Return the bytes of numeric targets; those of classes are negligible."""
         return getattr(self.targets, "n_bytes", 0)
 
-    def weight_of(self, rows: Any) -> np.ndarray | None:
-        """Return the weights of some rows, or None."""
+    def weight_of(self, rows: Any) -> npt.NDArray[Any] | None:
+        """Return the weights of some samples, or None."""
         return None if self.weight is None else self.weight[rows]
 
-    def in_order(self, order: np.ndarray) -> Self:
+    def in_order(self, order: npt.NDArray[np.intp]) -> Self:
         """Return the samples with an order of presentation."""
         return replace(self, order=order)
 
     def taken(self, rows: Any, dtype: Any = None) -> "Samples":
-        """Return some of the samples, their rows copied, in the dtype of X or another one."""
+        """Return a subset of the samples, with X copied, in the dtype of X or another one."""
         return self.with_rows(take_rows(self.X, rows, dtype), rows)
 
     def with_rows(self, X: Any, rows: Any) -> "Samples":
-        """Return some of the samples, where X is their rows."""
+        """Return the subset `rows` of the samples, whose features are X."""
         targets, duplicates = (
-            each and each.taken(rows) for each in (self.targets, self.duplicates)
+            values and values.taken(rows) for values in (self.targets, self.duplicates)
         )
         return Samples(X, targets, self.weight_of(rows), duplicates=duplicates)
 
     def share(self, share: slice) -> "Samples":
-        """Return a slice of the samples, not copied."""
+        """Return a slice of the samples, without a copy."""
         return self.with_rows(part_of(self.X, share), share)
 
     def on_device(self, job: Job) -> tuple[Self, Job]:
-        """Return the samples with their rows where the job computes, and the job that is left.
+        """Return the samples with X on the device, and the remaining job.
 
-        See `Job.with_rows_on_device`. To engines that share the work they are `Sharded`.
+        See `Job.upload`. With several devices X is `Sharded`, one share on each.
         """
         shares = shares_of(job.engine.team, len(self))
         if len(shares) == 1:
-            X, job = job.with_rows_on_device(self.X)
+            X, job = job.upload(self.X)
             return replace(self, X=X), job
 
         def upload(job: Job, share: slice) -> tuple[Any, Job]:
             X = part_of(self.X, share)
-            is_there = isinstance(X, job.engine.xp.ndarray)
-            return job.with_rows_on_device(job.engine.algebra.here(X) if is_there else X)
+            is_on_device = isinstance(X, job.engine.xp.ndarray)
+            return job.upload(job.engine.algebra.here(X) if is_on_device else X)
 
-        found = run_parallel(job, shares, upload)
-        reserved = max(left.reserved for _, left in found)
-        parts = {share.start: X for share, (X, _) in zip(shares, found, strict=True)}
+        uploaded = run_parallel(job, shares, upload)
+        reserved = max(remaining.reserved for _, remaining in uploaded)
+        parts = {share.start: X for share, (X, _) in zip(shares, uploaded, strict=True)}
         if any(isinstance(part, Source) for part in parts.values()):
             return self, replace(job, reserved=reserved)
         sharded = Sharded(self.X, parts, job.engine.algebra)
         return replace(self, X=sharded), replace(job, reserved=reserved)
 
 
-# A number for each row that depends on what is in it, and on nothing else.
+# Hashes of samples: multilinear hashing (Carter & Wegman 1979). The bits of each feature are
+# multiplied by a random odd number, and the products are summed modulo 2^64. They depend on the
+# values only: equal samples are found, and subsamples are drawn, alike on every device and in
+# every order of the samples.
 
-# Numbers that are hashed at a time, few enough for a cache.
-_AT_A_TIME = 2**16
+# Values that are hashed at a time, so that the products stay in the cache.
+_HASHED_VALUES = 2**16
 
 
-def row_hashes(X):
-    """Return hashes (n_rows,), uint64: equal for equal rows, dense or sparse, of whatever dtype.
+def row_hashes(X: Any) -> npt.NDArray[np.uint64]:
+    """Return hashes (n_samples,) of samples rounded to float32.
 
-    The numbers of a row are rounded to float32, and their bits multiplied with a random odd
-    number for each feature and added up, modulo 2^64 (multilinear hashing: Carter & Wegman 1979).
+    Equal samples have equal hashes, whether dense or sparse and in any dtype.
     """
-    factors = _factors(X.shape[1])
+    factors = _odd_factors(X.shape[1])
     if isinstance(X, SparseRows):
-        sums = X.summed(lambda values, columns: _bits(values) * factors[columns])
+        sums = X.summed(lambda values, columns: _float32_bits(values) * factors[columns])
     else:
-        step = max(1, _AT_A_TIME // max(1, X.shape[1]))
+        step = max(1, _HASHED_VALUES // max(1, X.shape[1]))
         tiles = [X[i : i + step] for i in range(0, len(X), step)]
-        sums = np.concatenate([_bits(tile) @ factors for tile in tiles])
-    return _mixed(sums)
+        sums = np.concatenate([_float32_bits(tile) @ factors for tile in tiles])
+    return _mix(sums)
 
 
-def exact_hashes(X, algebra=HOST):
-    """Hashes of rows of which no number is rounded, an array of the host.
+def exact_hashes(X: Any, algebra: Any = HOST) -> npt.NDArray[np.uint64]:
+    """Return hashes (n_samples,) of samples without rounding, an array of the host.
 
-    `algebra` is that of the rows.
-
-    As `row_hashes` in all else. Of a million different rows of small whole numbers, two have the
-    same hash once in thousands of times; of others, once in millions.
+    `algebra` is that of the array X. Of a million distinct samples of small integers, the
+    probability of a collision is below one in a thousand; of others, below one in a million.
     """
-    factors = _factors(X.shape[1])
+    factors = _odd_factors(X.shape[1])
     if isinstance(X, SparseRows):
-        return _mixed(X.summed(lambda values, columns: bits_of(values) * factors[columns]))
-    return _mixed(algebra.sum_bits(X, factors))
+        return _mix(X.summed(lambda values, columns: bits_of(values) * factors[columns]))
+    return _mix(algebra.sum_bits(X, factors))
 
 
-def _bits(values):
-    """The bits of numbers in float32; 0 for 0, and for -0."""
+def _float32_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return the bits of the values in float32; -0 has those of 0, since + 0 makes it 0."""
     with np.errstate(over="ignore"):
-        return (
-            (np.asarray(values).astype(np.float32) + np.float32(0))
-            .view(np.uint32)
-            .astype(np.uint64)
-        )
+        values = np.asarray(values).astype(np.float32) + np.float32(0)
+    return values.view(np.uint32).astype(np.uint64)
 
 
 @lru_cache(8)
-def _factors(n):
-    """Odd numbers that are the same everywhere, and the first ones for whatever n."""
-    return np.frombuffer(np.random.RandomState(0).bytes(8 * n), "<u8").astype(
-        np.uint64
-    ) | np.uint64(1)
+def _odd_factors(n: int) -> npt.NDArray[np.uint64]:
+    """Return n odd numbers, the same on every machine; the first ones do not depend on n."""
+    words = np.frombuffer(np.random.RandomState(0).bytes(8 * n), "<u8")
+    return words.astype(np.uint64) | np.uint64(1)
 
 
-def _mixed(sums):
-    """The upper bits depend on all others."""
+def _mix(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the sums with all bits mixed: the low bits of a product depend on low bits only."""
     sums = (sums ^ (sums >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return sums ^ (sums >> np.uint64(29))

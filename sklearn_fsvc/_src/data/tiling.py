@@ -1,9 +1,28 @@
-"""How much at a time: integers in, integers out."""
+"""Sizes: how much memory a call may take, the rows of a tile, and the parts that H is cut into.
+
+Memory planning is pure arithmetic: integers in, integers out. Callers estimate what their
+arrays take, in all (`fixed_bytes`) and for each row or item, and receive a count, or an error that
+names `max_memory`. Three functions cover all cases:
+
+- `rows_per_tile` plans the tiles of a pass over samples. One row is the least, else it raises.
+- `count_fitting` plans what can be done with less: buffers, subsamples, matrices that are kept.
+- `check_fits` refuses what cannot be made smaller.
+
+A tile is limited by memory. Within a tile, an engine evaluates parts of H of the size that is
+fastest on its device, the `TileShape`.
+"""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from numbers import Integral
+from typing import Any
+
+from ..engines.base import Engine
+from ..engines.host import host_memory
+from ..engines.patches import IMAGES
+from ..layers import PatchLayer
 
 # Bytes of each unit: powers of 1000, with or without the B, and of 1024.
 _UNITS = {"": 1, "B": 1, "k": 1000, "kB": 1000}
@@ -12,11 +31,11 @@ for _power, _prefix in enumerate("KMGT", 1):
     _UNITS[f"{_prefix}iB"] = 1024**_power
 
 
-def parse_memory(value, free):
-    """`max_memory` in bytes; None means half of the `free` bytes.
+def parse_memory(value: int | str | None, free: int) -> int:
+    """Return `max_memory` in bytes; None means half of the `free` bytes.
 
-    "1G" is "1GB", as the SI has it. Some tools mean 1 GiB by it: a limit that keeps to the smaller
-    of the two is kept in either meaning.
+    "1G" is "1GB", as in the SI. Some tools use it for 1 GiB: the smaller of the two respects the
+    limit in both conventions.
 
     >>> parse_memory("2GiB", free=0), parse_memory("2G", free=0), parse_memory(None, free=10)
     (2147483648, 2000000000, 5)
@@ -39,11 +58,60 @@ def parse_memory(value, free):
     return int(value)
 
 
+def host_memory_limit(max_memory: int | str | None) -> int:
+    """Return the bytes of host memory that `max_memory` allows now."""
+    return parse_memory(max_memory, host_memory()[0])
+
+
+def count_fitting(
+    limit: float, item_bytes: int, fixed_bytes: int = 0, at_most: int | None = None
+) -> int:
+    """Return how many items of `item_bytes` fit into `limit` bytes, in addition to `fixed_bytes`.
+
+    >>> count_fitting(100, 30), count_fitting(100, 30, fixed_bytes=50), count_fitting(10, 30)
+    (3, 1, 0)
+    """
+    count = max(0, (int(limit) - fixed_bytes) // item_bytes)
+    return count if at_most is None else min(count, at_most)
+
+
+def rows_per_tile(n_rows: int, row_bytes: int, fixed_bytes: int, limit: int, preferred: int) -> int:
+    """Return the rows of a tile: `preferred`, the fastest size, or as many as fit.
+
+    Each row of the tile takes `row_bytes`, and any tile `fixed_bytes`, of `limit` bytes in all.
+    ValueError if not even one row fits.
+    """
+    check_fits("one row at a time", fixed_bytes + row_bytes, limit)
+    return count_fitting(limit, row_bytes, fixed_bytes, at_most=min(n_rows, preferred))
+
+
+def check_fits(what: str, needed: int, limit: int, remedy: str = "use fewer hidden units") -> None:
+    """Raise ValueError if `what` needs more bytes than the limit."""
+    if needed > limit:
+        raise ValueError(
+            f"max_memory={limit} bytes is too small: {what} needs {needed} "
+            f"({format_bytes(needed)}). Raise max_memory, or {remedy}."
+        )
+
+
+def format_bytes(n: float) -> str:
+    """Return a number of bytes with a binary unit.
+
+    >>> format_bytes(3 * 2**20)
+    '3.0 MiB'
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if n < 1024:
+            return f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} GiB"
+
+
 @dataclass(frozen=True)
 class TileShape:
-    """The part of a layer, `rows` x `units` outputs, that is evaluated at one time.
+    """The part of H, `rows` x `units`, that an engine evaluates in one call.
 
-    A device has a size M at which it is fastest; a layer is cut into parts of M^2 outputs
+    A device has a size M at which it is fastest; H is cut into parts of M^2 activations
     (Dogaru & Dogaru 2017: M^2 = m N).
     """
 
@@ -51,11 +119,11 @@ class TileShape:
     units: int
 
     @classmethod
-    def of(cls, M, asymmetry, n_units):
-        """The basic layer for a layer of `n_units`.
+    def of(cls, M: int, asymmetry: int, n_units: int) -> "TileShape":
+        """Return the shape for a layer of `n_units`.
 
-        ``units = M / asymmetry``, ``rows = M * asymmetry``; where the layer has fewer units,
-        all of them and as many more rows.
+        ``units = M / asymmetry`` and ``rows = M * asymmetry``. If the layer has fewer units, a
+        part has all of them, and more rows accordingly.
 
         >>> TileShape.of(4096, asymmetry=1, n_units=8000)
         TileShape(rows=4096, units=4096)
@@ -65,39 +133,24 @@ class TileShape:
         units = min(n_units, M // asymmetry)
         return cls(M * M // units, units)
 
-    def parts(self, n_rows, n_units):
-        """(rows, units) of each, as slices. The last ones end where the layer ends."""
+    def parts(self, n_rows: int, n_units: int) -> Iterator[tuple[slice, slice]]:
+        """Iterate over (rows, units) of all parts, as slices; the last ones end with H."""
         down = [slice(i, min(i + self.rows, n_rows)) for i in range(0, n_rows, self.rows)]
         across = [slice(j, min(j + self.units, n_units)) for j in range(0, n_units, self.units)]
         return product(down, across)
 
 
-def rows_per_tile(n_rows, row_bytes, fixed_bytes, limit, preferred):
-    """The rows of a tile: `preferred`, beyond which nothing is gained, or as many as fit.
-
-    A row of it needs `row_bytes`, and any tile `fixed_bytes`, of `limit` in all. ValueError if not
-    even one row fits.
-    """
-    check_fits("one row at a time", fixed_bytes + row_bytes, limit)
-    return min(n_rows, preferred, (limit - fixed_bytes) // row_bytes)
-
-
-def check_fits(what, needed, limit, remedy="use fewer hidden units"):
-    """Raise ValueError where `what` needs more bytes than the limit."""
-    if needed > limit:
-        raise ValueError(
-            f"max_memory={limit} bytes is too small: {what} needs {needed} "
-            f"({format_bytes(needed)}). Raise max_memory, or {remedy}."
-        )
+def basic_layer(engine: Engine, layer: Any, has_all_units: bool = False) -> TileShape:
+    """Return the shape that was measured to be fastest here, or the engine's default."""
+    if isinstance(layer, PatchLayer):  # divided by images only; its evaluator divides further
+        return TileShape(IMAGES, layer.n_units)
+    settings, n_units = engine.settings(layer), layer.n_units
+    if has_all_units:
+        return TileShape(max(1, settings["M"] ** 2 // n_units), n_units)
+    return TileShape.of(settings["M"], settings["asymmetry"], n_units)
 
 
-def format_bytes(n):
-    """
-    >>> format_bytes(3 * 2**20)
-    '3.0 MiB'
-    """
-    for unit in ("B", "KiB", "MiB"):
-        if n < 1024:
-            return f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} GiB"
+def evaluate(evaluator: Any, prepared: Any, shape: TileShape, X: Any, H: Any) -> None:
+    """Write the activations of the rows X to H, one part of `shape` after the other."""
+    for rows, units in shape.parts(*H.shape):
+        evaluator.hidden(prepared, X[rows], out=H[rows], units=units)

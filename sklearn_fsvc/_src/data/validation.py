@@ -1,8 +1,16 @@
-"""Input that scikit-learn does not check: sources, and arrays on another device by DLPack."""
+"""Validation of X that scikit-learn does not do, in three parts.
+
+- Arrays on another device (DLPack), sources, sparse matrices, and errors with a remedy.
+- The range of float32: whether float64 samples may be evaluated in float32, and NaN results of
+  values that are too large.
+- Arrays and files that results are written into (`out`).
+"""
 
 import re
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.externals import array_api_compat
 from sklearn.utils import get_tags
@@ -14,129 +22,93 @@ from ..layers import DTYPES, LinearLayer, PatchLayer, RBFLayer
 from .columns import explain_dates, why_missing, why_no_table
 from .sources import InMemory, Source, SparseRows
 
-# What scikit-learn and pandas say of rows with missing values or text.
-_NO_NUMBERS = "X contains NaN", "convert string to float", "Cannot cast str"
-# The same of y, at times without its name.
-_NO_TARGETS = re.compile("Input (y )?contains NaN|boolean value of NA")
-# Numbers that layers take once they are converted, and how many are converted at once.
-_OTHER_NUMBERS = (bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16)
-_FEW = 2**17
-# Numbers that are worth a thread of their own to be looked at.
-_MANY = 2**20
-_ACCEPTED = list(dict.fromkeys(map(np.dtype, (*DTYPES, *_OTHER_NUMBERS))))
+# Parts of the messages of scikit-learn and pandas for samples with missing values or text.
+_NOT_NUMERIC = "X contains NaN", "convert string to float", "Cannot cast str"
+# The same for y, which some messages do not name.
+_MISSING_TARGETS = re.compile("Input (y )?contains NaN|boolean value of NA")
+# Dtypes that are converted to one of a layer.
+_CONVERTIBLE: tuple[Any, ...] = (
+    bool, *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), np.float16,
+)  # fmt: skip
+_ACCEPTED = list(dict.fromkeys(map(np.dtype, (*DTYPES, *_CONVERTIBLE))))
+# Values up to which an array is converted at once, and validated without scikit-learn.
+_SMALL_SIZE = 2**17
+# Values from which a check for finite values uses all threads.
+_PARALLEL_SIZE = 2**20
 
 
-def validated(estimator, X, *y, **checks):
-    """scikit-learn's `validate_data`, whose error for what is missing or a word has a remedy.
+def validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
+    """Return X, and y if given, from scikit-learn's `validate_data`, with better errors.
 
-    float32, float64 and uint8 stay as they are. Other numbers become float64: at once where they
-    are few, else as they are read. A sparse matrix becomes `SparseRows`, where the estimator
-    takes one.
+    float32, float64 and uint8 stay as they are. Other dtypes become float64: at once if the array
+    is small, else a few rows at a time as they are read. A sparse matrix becomes `SparseRows`, if
+    the estimator supports it. Errors for missing values and text name a remedy.
     """
-    if not checks.get("reset", True) and _is_plain(estimator, X) and _are_plain(y, len(X)):
+    if not checks.get("reset", True) and _is_valid(estimator, X) and _are_valid_targets(y, len(X)):
         return X, *y
     name, takes_sparse = type(estimator).__name__, get_tags(estimator).input_tags.sparse
     if issparse(X) and not takes_sparse:
         raise TypeError(
             f"X is a sparse matrix, and {name} needs dense rows. TanhClassifier, TanhRegressor and "
-            "TanhProjector take sparse ones; else give X.toarray() if it fits in memory, or fewer "
-            f"features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
+            "TanhProjector accept sparse ones; else give X.toarray() if it fits in memory, or "
+            f"fewer features that are dense: make_pipeline(TruncatedSVD(100), {name}(...))."
         )
-    if isinstance(X, np.ndarray) and X.size >= _MANY and _is_finite(X):
+    if isinstance(X, np.ndarray) and X.size >= _PARALLEL_SIZE and _is_finite(X):
         checks = {"ensure_all_finite": False} | checks
     if takes_sparse:
         checks = {"accept_sparse": "csr", "ensure_all_finite": not issparse(X)} | checks
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # sums of what is huge
-            found = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums X
+            result = validate_data(estimator, X, *y, dtype=_dtypes_for(X), **checks)
     except (TypeError, ValueError) as error:
-        what = str(error).partition("\n")[0]
-        if _NO_TARGETS.match(what) and y and y[0] is not None and (why := why_missing(y[0])):
-            raise ValueError(why) from error
-        if (why := why_no_table(X)) is not None:
-            raise TypeError(why) from error
-        if not any(reason in what for reason in _NO_NUMBERS):
-            if (why := explain_dates(X)) is not None:
-                raise ValueError(why) from error
-            raise
+        _raise_with_remedy(error, name, X, y)
+        raise
+    return (_converted(result[0]), *result[1:]) if y else _converted(result)
+
+
+def _raise_with_remedy(error: Exception, name: str, X: Any, y: tuple[Any, ...]) -> None:
+    """Raise an error with a remedy from one of scikit-learn's, if there is one."""
+    message = str(error).partition("\n")[0]
+    is_missing = _MISSING_TARGETS.match(message) and y and y[0] is not None
+    if is_missing and (explanation := why_missing(y[0])) is not None:
+        raise ValueError(explanation) from error
+    if (explanation := why_no_table(X)) is not None:
+        raise TypeError(explanation) from error
+    if any(part in message for part in _NOT_NUMERIC):
         raise ValueError(
-            f"{what.rstrip('.')}. {name} needs numbers; for missing values and categories use "
+            f"{message.rstrip('.')}. {name} needs numbers; for missing values and categories use "
             f"make_tabular_pipeline({name}(...))."
         ) from error
-    return (_converted(found[0]), *found[1:]) if y else _converted(found)
+    if (explanation := explain_dates(X)) is not None:
+        raise ValueError(explanation) from error
 
 
-def _is_finite(X):
-    """Whether all numbers are, as scikit-learn finds out, by all threads."""
-    if X.dtype.kind != "f" or X.ndim != 2:
-        return False
-    sums, step = [], max(1, _MANY // X.shape[1])
+def check_rows(estimator: Any, engine: Engine, X: Any, *, reset: bool) -> Any:
+    """Return validated X, on the engine's device if it is there already.
 
-    def add(start):
-        with np.errstate(over="ignore", invalid="ignore"):  # which each thread has its own
-            sums.append(X[start : start + step].sum())
-
-    share(add, range(0, len(X), step), n_threads())
-    return bool(np.isfinite(sums).all())
-
-
-def _converted(X):
-    """X in a dtype that layers take, or as a source of such rows."""
-    if issparse(X):
-        rows = SparseRows(X)
-        rows.check_finite()
-        return rows
-    if X.dtype in DTYPES:
-        return X
-    return X.astype(np.float64) if X.size <= _FEW else InMemory(X)
-
-
-def _dtypes_for(X):
-    """What X may be; scikit-learn would take every table of polars for float64."""
-    is_table = hasattr(X, "head") and not hasattr(X, "iloc")
-    dtype = np.asarray(X.head(1)).dtype if is_table else np.dtype(object)
-    return dtype if dtype in _ACCEPTED else _ACCEPTED
-
-
-def is_elsewhere(X):
-    """Whether X is an array in the memory of a device that some engine computes on."""
-    if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
-        return False
-    device = X.__dlpack_device__()[0]
-    return device != Engine.dlpack_type and _name_of(device) is not None
-
-
-def _name_of(dlpack_type):
-    """The device that takes arrays of this type, None where none does."""
-    names = (e.name for e in known_engines().values() if e.dlpack_type == dlpack_type)
-    return next(names, None)
-
-
-def check_rows(estimator, engine, X, *, reset):
-    """X as scikit-learn's validate_data leaves it, or on the engine's device if it is there.
-
-    For dtypes see `validated`. The numbers of a source are looked at as they are read.
+    For dtypes see `validated`. The values of a source are checked as they are read.
     """
     if isinstance(X, Source):
         _check_shape(estimator, X)
         names = X if X.names is None else X.names
         validate_data(estimator, names, skip_check_array=True, reset=reset)
         return X
-    if not reset and _is_plain(estimator, X):
+    if not reset and _is_valid(estimator, X):
         return X
     if not is_elsewhere(X):
         return validated(estimator, to_host(X), reset=reset)
-    there = X.__dlpack_device__()[0]
-    if there != engine.dlpack_type:
+    device_type = X.__dlpack_device__()[0]
+    if device_type != engine.dlpack_type:
         raise TypeError(
             f"X is on a GPU, and device={estimator.device!r} computes elsewhere. Use "
-            f'device="{_name_of(there)}", or copy X to the host.'
+            f'device="{_engine_for(device_type)}", or copy X to the host.'
         )
     X = engine.xp.from_dlpack(X)
-    if X.device.id != engine.index:
+    if X.device.id != engine.index:  # type: ignore[attr-defined]
         raise ValueError(
-            f"X is on GPU {X.device.id}, and device={estimator.device!r} is GPU {engine.index}. "
-            f'Use device="{_name_of(there)}:{X.device.id}", or copy X there.'
+            f"X is on GPU {X.device.id}, and device={estimator.device!r} is GPU "
+            f"{engine.index}. "  # type: ignore[attr-defined]
+            f'Use device="{_engine_for(device_type)}:{X.device.id}", or copy X there.'
         )
     _check_shape(estimator, X)
     if X.dtype.kind not in "biuf":
@@ -149,15 +121,41 @@ def check_rows(estimator, engine, X, *, reset):
     return X
 
 
-def _is_plain(estimator, X):
-    """Whether few rows are as scikit-learn would leave them: its look takes longer than an answer.
+def is_elsewhere(X: Any) -> bool:
+    """Return whether X is an array on a device that an engine computes on, other than the host."""
+    if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
+        return False
+    device_type = X.__dlpack_device__()[0]
+    return device_type != Engine.dlpack_type and _engine_for(device_type) is not None
 
-    What is anything else, it is asked.
+
+def to_host(X: Any) -> Any:
+    """Return an array of any library as a NumPy array; anything else as it is.
+
+    scikit-learn does so too, but not with ``array_api_dispatch=True``.
+    """
+    if is_elsewhere(X):
+        X = array_api_compat.to_device(X, "cpu")
+    is_numpy = isinstance(X, (np.ndarray, np.generic))
+    return np.asarray(X) if hasattr(X, "__dlpack_device__") and not is_numpy else X
+
+
+def _engine_for(dlpack_type: int) -> str | None:
+    """Return the name of the engine for arrays of a DLPack device type, None without one."""
+    names = (e.name for e in known_engines().values() if e.dlpack_type == dlpack_type)
+    return next(names, None)
+
+
+def _is_valid(estimator: Any, X: Any) -> bool:
+    """Return whether `validate_data` would return a small X unchanged.
+
+    For few samples it takes longer than their prediction. False for any X that needs it: the
+    warning about feature names, too.
     """
     return (
         type(X) is np.ndarray
         and X.ndim == 2
-        and 0 < X.size <= _FEW
+        and 0 < X.size <= _SMALL_SIZE
         and X.dtype in DTYPES
         and X.shape[1] == estimator.n_features_in_
         and not hasattr(estimator, "feature_names_in_")
@@ -165,8 +163,8 @@ def _is_plain(estimator, X):
     )
 
 
-def _are_plain(targets, n_rows):
-    """Return whether targets, of one column each, are as scikit-learn would leave them."""
+def _are_valid_targets(targets: tuple[Any, ...], n_rows: int) -> bool:
+    """Return whether `validate_data` would return targets, of one column each, unchanged."""
     return bool(targets) and all(
         type(y) is np.ndarray
         and y.shape == (n_rows,)
@@ -176,7 +174,40 @@ def _are_plain(targets, n_rows):
     )
 
 
-def _check_shape(estimator, X):
+def _is_finite(X: npt.NDArray[Any]) -> bool:
+    """Return whether the sums of X are finite, as scikit-learn tests it, with all threads."""
+    if X.dtype.kind != "f" or X.ndim != 2:
+        return False
+    sums: list[Any] = []
+    step = max(1, _PARALLEL_SIZE // X.shape[1])
+
+    def add(start: int) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # the state belongs to the thread
+            sums.append(X[start : start + step].sum())
+
+    share(add, range(0, len(X), step), n_threads())
+    return bool(np.isfinite(sums).all())
+
+
+def _converted(X: Any) -> Any:
+    """Return X in a dtype of a layer, or as a source that converts its rows to one."""
+    if issparse(X):
+        rows = SparseRows(X)
+        rows.check_finite()
+        return rows
+    if X.dtype in DTYPES:
+        return X
+    return X.astype(np.float64) if X.size <= _SMALL_SIZE else InMemory(X)
+
+
+def _dtypes_for(X: Any) -> Any:
+    """Return the `dtype` of `validate_data`, which would convert every polars table to float64."""
+    is_polars = hasattr(X, "head") and not hasattr(X, "iloc")
+    dtype = np.asarray(X.head(1)).dtype if is_polars else np.dtype(object)
+    return dtype if dtype in _ACCEPTED else _ACCEPTED
+
+
+def _check_shape(estimator: Any, X: Any) -> None:
     name = type(estimator).__name__
     if len(X.shape) != 2:
         raise ValueError(
@@ -190,98 +221,99 @@ def _check_shape(estimator, X):
             )
 
 
-def to_host(X):
-    """A NumPy array of an array of any library and device; what is no array as it is.
-
-    scikit-learn does so, too, but not with ``array_api_dispatch=True``.
-    """
-    if is_elsewhere(X):
-        X = array_api_compat.to_device(X, "cpu")
-    is_numpy = isinstance(X, (np.ndarray, np.generic))
-    return np.asarray(X) if hasattr(X, "__dlpack_device__") and not is_numpy else X
-
-
-# Whether rows in float64 may meet a layer in float32, which takes half the time.
+# Whether a layer in float64 may be evaluated in float32, which takes half the time.
 #
-# A number of float32 has 24 bits. Where rows lie far from 0 and near to one another, their
-# distances are in the bits that it lacks; and numbers that are huge or tiny are none of it.
+# A float32 has 24 significant bits. The distances of samples that are far from 0 and close to one
+# another are in the bits that it lacks, and very large or small values are outside its range.
 
-# What rounding may change an output by; and a feature, as a part of its spread.
-_OF_OUTPUT, _OF_SPREAD = 1e-5, 1e-4
-# Numbers that are among those of float32, and so are their squares, and one over them.
-_MOST = 2.0**60
+# The largest acceptable rounding error of an activation, and that of a feature relative to its
+# standard deviation.
+_ACTIVATION_ERROR, _FEATURE_ERROR = 1e-5, 1e-4
+# Magnitudes whose squares and reciprocals are float32 numbers, too.
+_MAX_MAGNITUDE = 2.0**60
 _EPS = float(np.finfo(np.float32).eps)
 
 
-def is_wide(X):
-    """Whether they are rows in float64, in memory, dense and on the host."""
+def is_wide(X: Any) -> bool:
+    """Return whether X is a dense float64 array in host memory."""
     return isinstance(X, np.ndarray) and not isinstance(X, np.memmap) and X.dtype == np.float64
 
 
-def keeps_distances(X):
-    """Whether all features of rows in float64 differ in float32 by as much as they do."""
-    peaks, spread = _peaks(X), np.zeros(X.shape[1])
-    if peaks.max(initial=0) < _MOST:
+def keeps_distances(X: npt.NDArray[np.float64]) -> bool:
+    """Return whether float32 resolves the spread of every feature of X that varies."""
+    peaks, spread = _max_abs(X), np.zeros(X.shape[1])
+    if peaks.max(initial=0) < _MAX_MAGNITUDE:
         spread = X.std(axis=0)
     varies = X.min(axis=0) < X.max(axis=0)
-    return bool(((_EPS * peaks <= _OF_SPREAD * spread) & (spread > 1 / _MOST))[varies].all())
+    is_resolved = (_EPS * peaks <= _FEATURE_ERROR * spread) & (spread > 1 / _MAX_MAGNITUDE)
+    return bool(is_resolved[varies].all())
 
 
-def cast_if_safe(layer, X):
-    """The layer in float32 where it answers rows X alike, to `_OF_OUTPUT`; else the layer."""
+def cast_if_safe(layer: Any, X: Any) -> Any:
+    """Return the layer in float32 if its activations of X stay within `_ACTIVATION_ERROR`."""
     if not is_wide(X) or layer.hidden_dtype != np.float64 or isinstance(layer, PatchLayer):
         return layer
-    return layer.astype(np.float32) if _does(layer, X) else layer
+    return layer.astype(np.float32) if _is_float32_accurate(layer, X) else layer
 
 
-def _does(layer, X):
-    peaks, units = _peaks(X), _peaks(layer.units)
+def _is_float32_accurate(layer: Any, X: npt.NDArray[np.float64]) -> bool:
+    """Return whether a bound of the rounding error of the layer's activations is small enough.
+
+    Each value is rounded by up to eps times its magnitude. A dot product moves by up to eps times
+    the sum of |w| |x|; a Manhattan or Euclidean distance by up to eps times the sum of the largest
+    magnitudes, and the activation by that divided by the radius, since no kernel is steeper.
+    """
+    peaks, units = _max_abs(X), _max_abs(layer.units)
     largest = max(peaks.max(initial=0), units.max(initial=0))
     if layer.accumulation == "product":
-        return bool(largest < _MOST and _EPS * (np.abs(layer.units) @ peaks).max() <= _OF_OUTPUT)
+        error = _EPS * (np.abs(layer.units) @ peaks).max()
+        return bool(largest < _MAX_MAGNITUDE and error <= _ACTIVATION_ERROR)
     weights = np.ones(len(peaks)) if layer.weights is None else np.abs(layer.weights)
-    of_features = weights.max(axis=1) if layer.is_mapped else weights
-    factors = np.append(of_features[of_features > 0], layer.radius)
-    are_numbers = largest < _MOST and 1 / _MOST < factors.min() <= factors.max() < _MOST
-    if not are_numbers or layer.metric == "sqeuclidean":  # whose radius is a square, too
+    scales = weights.max(axis=1) if layer.is_mapped else weights
+    factors = np.append(scales[scales > 0], layer.radius)
+    low, high = factors.min(), factors.max()
+    is_in_range = largest < _MAX_MAGNITUDE and 1 / _MAX_MAGNITUDE < low <= high < _MAX_MAGNITUDE
+    if not is_in_range or layer.metric == "sqeuclidean":  # its radius is a squared distance
         return False
-    arriving = peaks @ weights if layer.is_mapped else peaks * weights
-    most = np.maximum(arriving, units).sum()
-    return bool(_EPS * most <= _OF_OUTPUT * layer.radius)
+    weighted = peaks @ weights if layer.is_mapped else peaks * weights
+    return bool(_EPS * np.maximum(weighted, units).sum() <= _ACTIVATION_ERROR * layer.radius)
 
 
-def _peaks(X):
-    """The largest size of the numbers of each feature."""
+def _max_abs(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the largest magnitude of each feature, without a copy of X."""
     return np.maximum(X.max(axis=0, initial=0), -X.min(axis=0, initial=0))
 
 
-# Rows so large that sums of their products with weights are no numbers: refused.
+# NaN activations or scores of values that are too large.
 #
-# A distance that overflows is infinite, and kernels know what to answer. A sum of products may come
-# to infinity less infinity, which is NaN.
+# A distance that overflows is infinite, and every kernel has a limit there. A sum of products may
+# be inf - inf, which is NaN: such samples are refused.
 
 
 class NotNumbers(Exception):
-    """Some of the answers to a tile of rows are NaN."""
+    """Some activations or scores of a tile are NaN."""
 
 
-def check_numbers(values, xp=np):
-    """Raise `NotNumbers` if there is a NaN in an array of `xp` that is in one piece."""
+def check_numbers(values: Any, xp: Any = np) -> None:
+    """Raise `NotNumbers` if a contiguous array of `xp` contains NaN.
+
+    The dot product with itself is one fast pass; it is NaN only if a value is.
+    """
     values = values.T if values.flags.f_contiguous else values
     total = float(xp.vdot(values, values))
     if total != total:
         raise NotNumbers
 
 
-def check_hidden(layer, H, xp):
-    """`check_numbers` of H of a tile of rows, where engines do not see to it themselves."""
-    is_mended = xp is np and isinstance(layer, LinearLayer) and layer.has_finish
-    if not (is_mended or isinstance(layer, RBFLayer)):
+def check_hidden(layer: Any, H: Any, xp: Any) -> None:
+    """Do `check_numbers` of H of a tile, unless the engine cannot return NaN for the layer."""
+    is_nan_free = xp is np and isinstance(layer, LinearLayer) and layer.has_finish
+    if not (is_nan_free or isinstance(layer, RBFLayer)):
         check_numbers(H, xp)
 
 
-def largest_of(block, numbers):
-    """(size of the largest number in some rows of the host, its row, its column).
+def largest_of(block: npt.NDArray[Any], numbers: Any) -> tuple[float, int, int]:
+    """Return (the largest magnitude of some rows, its row, its column).
 
     `numbers` is the number of the first row, or those of all.
     """
@@ -290,10 +322,40 @@ def largest_of(block, numbers):
     return float(abs(block[row, column])), int(number), int(column)
 
 
-def explain_overflow(layer, size, row, column):
-    """The sentence for rows some of whose outputs are no numbers, and what is largest in them."""
+def explain_overflow(layer: Any, size: float, row: int, column: int) -> str:
+    """Return the error message for samples whose activations or scores are NaN."""
     return (
-        f"X holds {size:.3g} in row {row}, column {column}: sums of such "
-        f"numbers with weights of the hidden units are no numbers of {layer.units.dtype}. Scale "
-        "the features of X (StandardScaler, fitted with the model), or give float64."
+        f"X holds {size:.3g} in row {row}, column {column}: weighted sums of such values overflow "
+        f"in {layer.units.dtype}. Scale the features of X (StandardScaler, fitted with the model), "
+        "or give float64."
     )
+
+
+# Arrays and files that results are written into.
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: npt.DTypeLike | None = None) -> None:
+    """Raise if a result of a shape, and of a floating dtype if one is given, cannot be written."""
+    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
+        raise TypeError(
+            f"out is a {type(out).__name__}; give an array, a numpy.memmap, or a dataset of h5py "
+            "or zarr."
+        )
+    if tuple(out.shape) != tuple(shape):
+        raise ValueError(f"out has shape {tuple(out.shape)}, and the result has {tuple(shape)}.")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out cannot be written to: it is read-only.")
+    if dtype is not None and out.dtype.kind != "f":
+        raise ValueError(
+            f"out has dtype {out.dtype}, and the result is {np.dtype(dtype)}; give floats."
+        )
+
+
+def check_holds(out: Any, values: npt.NDArray[Any]) -> None:
+    """Raise ValueError if the dtype of `out` cannot represent all of the values."""
+    try:
+        is_exact = np.array_equal(values.astype(out.dtype), values)
+    except (TypeError, ValueError):
+        is_exact = False
+    if not is_exact:
+        raise ValueError(f"out has dtype {out.dtype}, which cannot hold all of {values}.")

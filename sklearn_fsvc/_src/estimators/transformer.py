@@ -9,7 +9,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ..data.dask_blocks import is_dask, lazy_on_dask
 from ..data.map_reduce import part_of, run_parallel, shares_of
 from ..data.sources.base import as_taken
-from ..data.streaming import Consumer, cast_layer, check_out, stream, stream_into, write
+from ..data.streaming import Consumer, cast_layer, stream, stream_into, write
+from ..data.validation import check_out
 from ..parts import layer_of
 from .network import Network
 from .state import on_snapshot

@@ -14,7 +14,7 @@ from ..data.job import Job
 from ..data.map_reduce import Sharded
 from ..data.samples import Samples
 from ..data.sources import Source
-from ..data.tiling import check_fits
+from ..data.tiling import check_fits, count_fitting
 from ..data.validation import is_wide, keeps_distances
 from ..engines.algebra import HOST
 from ..kernels import LAPLACIAN
@@ -275,7 +275,9 @@ class _Probe:
         Where one penalty is much worse than `best` or an earlier layer, it is the only one.
         """
         n_bytes = RidgeStatistics.nbytes(layers[0].n_units)
-        together = int(np.clip(self.job.memory_limit // (4 * n_bytes) - 1, 1, _AT_A_TIME))
+        together = max(
+            1, count_fitting(self.job.memory_limit, 4 * n_bytes, 4 * n_bytes, at_most=_AT_A_TIME)
+        )
         errors = []
         for start in range(0, len(layers), together):
             part = layers[start : start + together]

@@ -15,6 +15,7 @@ from ..data.map_reduce import MapReduce, map_reduce
 from ..data.samples import exact_hashes
 from ..data.sources import SparseRows, joined
 from ..data.streaming import row_blocks, take_rows
+from ..data.tiling import count_fitting
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
 
@@ -192,7 +193,8 @@ class Sample:
 
 def rows_for(memory_limit, n_features, n_rows=ROWS):
     """Rows of a sample that take little of so many bytes."""
-    return int(max(1, min(n_rows, _MEMORY * memory_limit // (8 * max(1, n_features)))))
+    row_bytes = 8 * max(1, n_features)
+    return max(1, count_fitting(_MEMORY * memory_limit, row_bytes, at_most=int(n_rows)))
 
 
 def draw(job, samples, rows=None, n_rows=None):

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..data.streaming import Consumer, stream
+from ..data.tiling import count_fitting
 from .calibration import fit_temperature
 from .leave_one_out import SampledLOO
 from .linear import Solution
@@ -198,7 +199,7 @@ class SoftmaxTraining:
         points = 8 * _N_POINTS * (m + 1) * self.log_loss.n_scores
         job = job.reserving(_matrix_bytes(m, self.algebra) + points)
         row_bytes = m * dtype.itemsize + _OF_SCORES * self.log_loss.n_scores
-        room = max(1, int(_KEPT * job.memory_limit) // row_bytes)
+        room = max(1, count_fitting(_KEPT * job.memory_limit, row_bytes))
         self.n_kept = min(len(self.samples.present), _wanted(m), room)
         self.job = job.reserving(self.n_kept * row_bytes)
         weighing = RidgeStatistics.nbytes(m) + 2 * _AT_A_TIME * m * dtype.itemsize

@@ -5,6 +5,7 @@ import numpy as np
 from ..data.map_reduce import Sharded
 from ..data.samples import Samples
 from ..data.sources import InMemory, Source
+from ..data.tiling import count_fitting
 from .cross_validation import PenaltySearchResult, downhill, folds_for, parts_to_hold_out
 from .log_loss import LogLoss, compute_losses
 from .softmax import SoftmaxTraining, lasting_bytes
@@ -87,7 +88,7 @@ def _with_room(job, layer, targets, n_rows, parts):
     """The parts whose trainings fit into the memory side by side, and the job of each of them."""
     n_scores = LogLoss.of(targets).n_scores
     lasting = lasting_bytes(job.engine.algebra, layer, n_rows, n_scores)
-    n_others = max(0, min(len(parts) - 1, job.memory_limit // lasting - _ALONE))
+    n_others = count_fitting(job.memory_limit, lasting, _ALONE * lasting, at_most=len(parts) - 1)
     return parts[: n_others + 1], job.reserving(n_others * lasting)
 
 

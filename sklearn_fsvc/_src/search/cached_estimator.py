@@ -1,14 +1,18 @@
-"""What GridSearchCV meets in a search: an estimator that looks its fits up.
+"""An estimator for GridSearchCV that looks up fits and scores which were computed together.
 
-GridSearchCV still does all that it does: splits, scorers, errors, ranks, refit, routing of
-metadata, printing. It knows the rows by their numbers, and each candidate by one more
-parameter, its number.
+GridSearchCV still does all of its work: splits, scorers, errors, ranks, refit, routing of
+metadata, printing. But its X are row numbers, and its parameters are those of a candidate and
+the number of the candidate. `CachedEstimator` looks up the network of a candidate and a training
+set in a `FitCache`, and the decision values of a set of rows.
 """
 
+from collections.abc import Iterable
 from functools import update_wrapper
 from itertools import product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
@@ -19,105 +23,132 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 
 from ..data.sources import InMemory, Source, some_rows
-from ..data.tiling import parse_memory
-from ..engines.host import host_memory
+from ..data.tiling import count_fitting, host_memory_limit, parse_memory
 from ..layers import hidden_dtype
 from ..parts import parts_of
 from ..utils.callbacks import Observable, propagate_callbacks, with_callbacks
 from ..utils.user_warnings import warn
-from .networks import Fitted, is_changed, key_of
+from .networks import CandidateGroup, GroupFit, hash_rows, is_network, overrides_methods
 from .shared_fits import score_again
 from .wrappers import last_step, untransform_predictions
 
-# Ill-conditioned candidates that a warning names.
-_NAMED = 5
+Rows = npt.NDArray[np.intp]
+
+# Ill-conditioned candidates that a warning lists.
+_LISTED = 5
+# The share of the memory limit for decision values that GridSearchCV has not looked up yet.
+_SCORES_SHARE = 1 / 4
 
 
-class SharedFits:
-    """What is known of the candidates: the arguments of the search's `fit`, and what was found."""
+class FitCache:
+    """The arguments of a search's `fit`, and the fits and scores of its candidates.
 
-    def __init__(self, X, estimator, candidates, y=None, params=None):
+    Attributes
+    ----------
+    splits : list of (ndarray, ndarray)
+        Training and test rows; empty until GridSearchCV calls the splitter.
+    fits : dict
+        (candidate, hash of the training rows) -> GroupFit.
+    errors : dict
+        Candidate -> the error of the shared pass that should have fitted it.
+    fitted_alone : set
+        The candidates that were fitted alone.
+    source : array-like or Source
+        X for networks: its subsets are not copied if possible.
+    n_jobs : int
+        Passes that run at the same time.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        estimator: Any,
+        candidates: list[dict[str, Any]],
+        y: Any = None,
+        params: dict[str, Any] | None = None,
+    ) -> None:
         self.X, self.estimator, self.candidates = X, estimator, candidates
         self.y, self.params = y, params
-        self.splits = []  # training and test rows, once they are known
-        self.fitted = {}  # (candidate, key of the training rows) -> Fitted
-        self.errors = {}  # candidate -> why it could not share its work
-        self.alone = set()  # the candidates that had a fit of their own
-        self.streamed = _streamed(X, estimator)  # the rows as networks meet them
-        self.n_jobs = 1  # threads that work at the same time
+        self.splits: list[tuple[Rows, Rows]] = []
+        self.fits: dict[tuple[int | None, bytes], GroupFit] = {}
+        self.errors: dict[int, Exception] = {}
+        self.fitted_alone: set[int | None] = set()
+        self.source = _lazy_source(X, estimator)
+        self.n_jobs = 1
 
-    def __deepcopy__(self, memo):
-        # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole
-        # search for its routing. All of them share one set of findings, and of rows.
+    def __deepcopy__(self, memo: Any) -> "FitCache":
+        # scikit-learn copies the estimator for each fit, and scikit-learn 1.8 the whole search
+        # for its routing. All copies share one cache, and one X.
         return self
 
-    def add(self, fitted):
-        """Take in the networks of a split."""
-        key = key_of(self.splits[fitted.split][0])
-        self.fitted.update(((candidate, key), fitted) for candidate in fitted.networks)
+    def add(self, fitted: GroupFit) -> None:
+        """Add the networks of a group on one split."""
+        key = hash_rows(self.splits[fitted.split][0])
+        self.fits.update(((candidate, key), fitted) for candidate in fitted.networks)
 
-    def replace_scores(self, part):
-        """Forget all decision values, and make those of some candidates."""
-        found = {id(fitted): fitted for fitted in self.fitted.values()}
-        for fitted in found.values():
-            fitted.scores.clear()
-        for fitted in found.values():
+    def replace_scores(self, part: range) -> None:
+        """Replace all decision values by those of a range of the candidates."""
+        distinct = {id(fitted): fitted for fitted in self.fits.values()}
+        for fitted in distinct.values():
+            fitted.scores.clear()  # all are freed before the first new ones are computed
+        for fitted in distinct.values():
             self.add(score_again(fitted, part))
 
-    def rows(self, numbers):
-        """The rows with these numbers, for a network."""
-        return some_rows(self.streamed, numbers)
+    def rows(self, numbers: Rows) -> Any:
+        """Return rows for a network."""
+        return some_rows(self.source, numbers)
 
-    def copied_rows(self, numbers):
-        """The rows with these numbers, for the user."""
+    def copied_rows(self, numbers: Rows) -> Any:
+        """Return rows for a scorer of the user, of the type of X."""
         return some_rows(self.X, numbers)
 
-    def summary(self, groups, n_passes):
-        """The plan of the search, for people to read."""
+    def summary(self, groups: list[CandidateGroup], n_passes: int) -> str:
+        """Return the plan of the search as a line of text."""
         n_candidates, n_shared = len(self.candidates), sum(len(group.members) for group in groups)
         return (
             f"[HiddenSizeSearchCV] {n_candidates} candidates on {len(self.splits)} splits: "
             f"{n_shared} of them in {n_passes} passes, {n_candidates - n_shared} fitted one by one"
         )
 
-    def warn(self):
-        """Say what was ill-conditioned, and what had to be fitted one by one after all."""
-        numbers = {number for fitted in self.fitted.values() for number in fitted.problems}
+    def warn(self) -> None:
+        """Warn of ill-conditioned candidates, and of candidates that could not share a pass."""
+        numbers = {number for fitted in self.fits.values() for number in fitted.problems}
         problems = [str(self.candidates[number]) for number in sorted(numbers)]
         if problems:
-            named = "; ".join(problems[:_NAMED])
-            more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+            listed = "; ".join(problems[:_LISTED])
+            more = f"; and {len(problems) - _LISTED} more" if len(problems) > _LISTED else ""
             warn(
                 f"{len(problems)} of {len(self.candidates)} candidates are ill-conditioned, and "
-                f"directions were left out of their ridge readouts: {named}{more}. Raise alpha, or "
-                "use fewer or narrower units.",
+                f"directions were left out of their ridge readouts: {listed}{more}. Raise alpha, "
+                "or use fewer or narrower units.",
                 ConvergenceWarning,
             )
-        not_shared = [error for name, error in self.errors.items() if name in self.alone]
-        if not_shared:
+        errors = [error for number, error in self.errors.items() if number in self.fitted_alone]
+        if errors:
             warn(
                 f"{len(self.errors)} candidates could not share their work and were fitted one by "
-                f"one, for {type(not_shared[0]).__name__}: {not_shared[0]}"
+                f"one, because of {type(errors[0]).__name__}: {errors[0]}"
             )
 
-    def with_shared_times(self, results):
-        """Results of the first candidates on each split, with a share of the time of passes."""
+    def with_shared_times(self, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the results of the first candidates with their share of the time of passes."""
         fits = product(range(len(results) // len(self.splits)), self.splits)
         timed = []
         for result, (candidate, (train, _)) in zip(results, fits, strict=True):
-            share = self.fitted.get((candidate, key_of(train)), Fitted())
+            share = self.fits.get((candidate, hash_rows(train)), GroupFit())
             fit_time = result["fit_time"] + share.fit_time
             score_time = result["score_time"] + share.score_time
             timed.append({**result, "fit_time": fit_time, "score_time": score_time})
         return timed
 
 
-def _streamed(X, estimator):
-    """Rows of an array or a table that are not copied for each split.
+def _lazy_source(X: Any, estimator: Any) -> Any:
+    """Return X as a source whose subsets are not copied, if it is an array or a numerical table.
 
-    X as it is where others than networks of ours meet it, and where it is not of numbers alone.
+    X itself if other estimators receive it, such as the steps of a pipeline or a subclass.
     """
-    if last_step(estimator) is not estimator or is_changed(type(estimator)):
+    is_alone = last_step(estimator) is estimator
+    if not (is_alone and is_network(estimator)) or overrides_methods(estimator):
         return X
     array, names = X, None
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):
@@ -126,202 +157,202 @@ def _streamed(X, estimator):
     return InMemory(array, names=names) if is_array else X
 
 
-def _has(method):
+def _has(method: str) -> Any:
     return available_if(lambda candidate: hasattr(candidate.estimator_, method))
 
 
 class CachedEstimator(Observable, BaseEstimator):
-    """A candidate that looks its fit and its answers up; rows are row numbers.
+    """A candidate whose fit and predictions are looked up; its X are row numbers.
 
-    Where nothing was found it has a fit of its own. A candidate without a number is the
-    best one, which is fitted to all rows. `estimator_` is what `fit` of the user's own estimator
-    would have left.
+    It is fitted by itself if it is not in the cache. Without a number it is the best candidate,
+    which is fitted to all samples.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        As `fit` of the user's estimator would have left it.
     """
 
-    def __init__(self, findings):
-        self.findings = findings
+    def __init__(self, cache: FitCache) -> None:
+        self.cache = cache
 
-    def __repr__(self):
-        return repr(self.findings.estimator)
+    def __repr__(self) -> str:
+        return repr(self.cache.estimator)
 
-    def __sklearn_tags__(self):
-        return get_tags(self.findings.estimator)
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.cache.estimator)
 
-    def get_metadata_routing(self):
-        return get_routing_for_object(self.findings.estimator)
+    def get_metadata_routing(self) -> Any:
+        return get_routing_for_object(self.cache.estimator)
 
-    def set_params(self, *, candidate=None, **parameters):
-        self.number, self.parameters = candidate, parameters
+    def set_params(self, *, candidate: int | None = None, **parameters: Any) -> "CachedEstimator":
+        self.number: Any = candidate
+        self.parameters = parameters
         return self
 
     @with_callbacks
-    def fit(self, rows, y, **fit_params):
-        self.found_ = self.findings.fitted.get((self.number, key_of(rows)))
-        if self.found_ is None:
-            X = self.findings.X if self.number is None else self.findings.rows(rows)
-            estimator = clone(self.findings.estimator).set_params(**self.parameters)
-            if self.number is not None:
-                share_memory(last_step(estimator), self.findings.n_jobs)
-            with propagate_callbacks(getattr(self, "_parent_callback_ctx", None), estimator):
-                self.estimator_ = estimator.fit(X, y, **fit_params)
-            self.findings.alone.add(self.number)
+    def fit(self, rows: Rows, y: Any, **fit_params: Any) -> "CachedEstimator":
+        self.fit_ = self.cache.fits.get((self.number, hash_rows(rows)))
+        if self.fit_ is None:
+            self.estimator_ = self._fit_alone(rows, y, fit_params)
         else:
             task = self._begin_fit(rows, y, None)
-            self.estimator_ = self.found_.estimator(self.number)
+            self.estimator_ = self.fit_.estimator(self.number)
             task.end()
         return self
 
-    def _init_callback_context(self, **context):
-        """People know the estimator, and not who looks its fit up."""
-        context = super()._init_callback_context(**context, task_name="look-up")
-        context.estimator_name = type(self.findings.estimator).__name__
+    def _fit_alone(self, rows: Rows, y: Any, fit_params: dict[str, Any]) -> Any:
+        is_best = self.number is None
+        X = self.cache.X if is_best else self.cache.rows(rows)
+        estimator = clone(self.cache.estimator).set_params(**self.parameters)
+        if not is_best:
+            divide_memory(last_step(estimator), self.cache.n_jobs)
+        with propagate_callbacks(getattr(self, "_parent_callback_ctx", None), estimator):
+            estimator = estimator.fit(X, y, **fit_params)
+        self.cache.fitted_alone.add(self.number)
+        return estimator
+
+    def _init_callback_context(self, **options: Any) -> Any:
+        """Return the context with the name of the user's estimator."""
+        context = super()._init_callback_context(**options, task_name="look-up")
+        context.estimator_name = type(self.cache.estimator).__name__
         return context
 
     @property
-    def _network(self):
-        return last_step(self.estimator_)
-
-    @property
-    def classes_(self):
+    def classes_(self) -> Any:
         return self.estimator_.classes_
 
     @property
-    def feature_names_in_(self):
+    def feature_names_in_(self) -> Any:
         return self.estimator_.feature_names_in_
 
-    def _known_scores(self, rows):
-        return self.found_ and self.found_.scores.get((self.number, key_of(rows)))
+    @_has("decision_function")
+    def decision_function(self, rows: Rows) -> Any:
+        return self._predict("decision_function", rows)
 
-    def _answer(self, method, rows):
-        scores = self._known_scores(rows)
+    def predict(self, rows: Rows) -> Any:
+        return self._predict("predict", rows)
+
+    @_has("predict_proba")
+    def predict_proba(self, rows: Rows) -> Any:
+        return self._predict("predict_proba", rows)
+
+    def score(self, rows: Rows, y: Any, sample_weight: Any = None, **params: Any) -> float:
+        if self._cached_scores(rows) is None or params:
+            weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return self.estimator_.score(self.cache.rows(rows), y, **weighted, **params)
+        return parts_of(last_step(self.estimator_)).task.score(self.predict(rows), y, sample_weight)
+
+    def _cached_scores(self, rows: Rows) -> npt.NDArray[Any] | None:
+        """Return the decision values of the network for some rows, None if not in the cache."""
+        if self.fit_ is None:
+            return None
+        return self.fit_.scores.get((self.number, hash_rows(rows)))
+
+    def _predict(self, method: str, rows: Rows) -> Any:
+        scores = self._cached_scores(rows)
         if scores is None:
-            return getattr(self.estimator_, method)(self.findings.rows(rows))
-        parts = parts_of(self._network)
+            return getattr(self.estimator_, method)(self.cache.rows(rows))
+        parts = parts_of(last_step(self.estimator_))
         return untransform_predictions(
             self.estimator_, parts.task.format_output(method, scores, parts.readout)
         )
 
-    @_has("decision_function")
-    def decision_function(self, rows):
-        return self._answer("decision_function", rows)
 
-    def predict(self, rows):
-        return self._answer("predict", rows)
+class _UserObject:
+    """A scorer or splitter of the user, which receives samples instead of row numbers."""
 
-    @_has("predict_proba")
-    def predict_proba(self, rows):
-        return self._answer("predict_proba", rows)
-
-    def score(self, rows, y, sample_weight=None, **params):
-        if self._known_scores(rows) is None or params:
-            weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
-            return self.estimator_.score(self.findings.rows(rows), y, **weighted, **params)
-        # By the answers of the candidate, which looks them up.
-        return parts_of(self._network).task.score(self.predict(rows), y, sample_weight)
-
-
-class _OfUser:
-    """Something of the user's, which meets the rows themselves and not their numbers."""
-
-    def __init__(self, original):
+    def __init__(self, original: Any) -> None:
         self.original = original
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self.original)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         return get_routing_for_object(self.original)
 
 
-class UserScorer(_OfUser):
-    """A scorer of the user's own: it meets the fitted estimator, too."""
+class UserScorer(_UserObject):
+    """A scorer that the user has written: it receives the fitted estimator, too."""
 
-    def __init__(self, original):
+    def __init__(self, original: Any) -> None:
         super().__init__(original)
-        update_wrapper(self, original, updated=())  # scikit-learn looks at its signature
+        update_wrapper(self, original, updated=())  # scikit-learn inspects its signature
 
-    def __call__(self, candidate, rows, *args, **params):
-        X = candidate.findings.copied_rows(rows)
+    def __call__(self, candidate: CachedEstimator, rows: Rows, *args: Any, **params: Any) -> Any:
+        X = candidate.cache.copied_rows(rows)
         return self.original(candidate.estimator_, X, *args, **params)
 
 
-class UserSplitter(_OfUser):
-    """The user's splitter, which is asked once: GridSearchCV asks for each part."""
+class UserSplitter(_UserObject):
+    """The splitter of the user, which is called once: GridSearchCV calls it for each part."""
 
-    def __init__(self, original, findings):
+    def __init__(self, original: Any, cache: FitCache) -> None:
         super().__init__(original)
-        self.findings = findings
+        self.cache = cache
 
-    def _rows(self, numbers):
-        """What the splitter meets; of a source, the numbers of the rows are enough."""
-        return numbers if isinstance(self.findings.X, Source) else self.findings.X
-
-    def get_n_splits(self, rows=None, y=None, **params):
+    def get_n_splits(self, rows: Any = None, y: Any = None, **params: Any) -> int:
         return len(self.split(rows, y, **params))
 
-    def split(self, rows, y=None, **params):
-        if not self.findings.splits:
-            splits = self.original.split(self._rows(rows), y, **params)
-            self.findings.splits = [(rows[train], rows[test]) for train, test in splits]
-        return self.findings.splits
+    def split(self, rows: Any, y: Any = None, **params: Any) -> list[tuple[Rows, Rows]]:
+        if not self.cache.splits:
+            X = self.cache.X
+            # Splitters of a source depend on the number of samples only.
+            X = rows if isinstance(X, Source) else X
+            splits = self.original.split(X, y, **params)
+            self.cache.splits = [(rows[train], rows[test]) for train, test in splits]
+        return self.cache.splits
 
 
-def scoring_of(scoring):
-    """`scoring` as the search of row numbers takes it.
+def wrap_scoring(scoring: Any) -> Any:
+    """Return `scoring` for a search whose X are row numbers.
 
-    scikit-learn's scorers hand rows on to an estimator and look at nothing but its answers.
+    Scorers of scikit-learn pass X to an estimator and use only its predictions; functions of the
+    user are wrapped.
     """
     if isinstance(scoring, dict):
-        return {name: scoring_of(each) for name, each in scoring.items()}
-    is_own = callable(scoring) and not isinstance(scoring, _Scorer)
-    return UserScorer(scoring) if is_own else scoring
+        return {name: wrap_scoring(scorer) for name, scorer in scoring.items()}
+    is_users = callable(scoring) and not isinstance(scoring, _Scorer)
+    return UserScorer(scoring) if is_users else scoring
 
 
-def scorer_for(scorer, estimator):
-    """The scorer that GridSearchCV found, as it is for the user's estimator."""
+def unwrap_scorer(scorer: Any, estimator: Any) -> Any:
+    """Return a scorer of the search with row numbers as one for the user's estimator."""
     if isinstance(scorer, dict):
-        return {name: scorer_for(each, estimator) for name, each in scorer.items()}
+        return {name: unwrap_scorer(s, estimator) for name, s in scorer.items()}
     if isinstance(scorer, UserScorer):
         return scorer.original
     return scorer if isinstance(scorer, _Scorer) else check_scoring(estimator)
 
 
-# What there is room for: decision values of candidates at one time, and work side by side.
-#
-# Decision values wait until GridSearchCV looks them up. There is one for each test row, output
-# and candidate: so candidates are looked up in parts, whose decision values are made when it is
-# their turn.
+def plan_score_ranges(cache: FitCache, y: Any, with_train: bool) -> tuple[list[range], int]:
+    """Return ranges of the candidates, and the bytes of the decision values of a range.
 
-# The part of the memory that decision values may take which wait.
-_WAITING = 1 / 4
-
-
-def in_parts(findings, y, with_train):
-    """Return ranges of the candidates, and the bytes that decision values of a range take.
-
-    `findings` know the splits; `with_train` says whether training rows are scored, too.
+    Decision values stay in memory until GridSearchCV looks them up: one for each scored
+    sample, output and candidate. If those of all candidates exceed a quarter of the limit,
+    the candidates are scored and looked up range by range.
     """
-    estimator, total = findings.estimator, len(findings.candidates)
-    n_rows = sum(len(test) + with_train * len(train) for train, test in findings.splits)
-    of_one = max(1, n_rows * _row_bytes(estimator, findings.streamed, y))
-    limit = parse_memory(last_step(estimator).max_memory, host_memory()[0])
-    n = max(1, min(total, int(_WAITING * limit) // of_one))
-    parts = [range(i, min(i + n, total)) for i in range(0, total, n)]
-    return parts or [range(0)], n * of_one
+    estimator, n_candidates = cache.estimator, len(cache.candidates)
+    n_samples = sum(len(test) + with_train * len(train) for train, test in cache.splits)
+    candidate_bytes = max(1, n_samples * _score_bytes(estimator, cache.source, y))
+    limit = _SCORES_SHARE * host_memory_limit(last_step(estimator).max_memory)
+    n = max(1, count_fitting(limit, candidate_bytes, at_most=n_candidates))
+    parts = [range(i, min(i + n, n_candidates)) for i in range(0, n_candidates, n)]
+    return parts or [range(0)], n * candidate_bytes
 
 
-def _row_bytes(estimator, X, y):
-    """Return the bytes of the decision values of a row, at most."""
+def _score_bytes(estimator: Any, X: Any, y: Any) -> int:
+    """Return an upper bound of the bytes of the decision values of a sample."""
     y = y if issparse(y) else np.asarray(y)
-    n_columns = 1 if y.ndim < 2 else y.shape[1]
+    n_outputs = 1 if y.ndim < 2 else y.shape[1]
     if is_regressor(estimator) or issparse(y):
-        return 8 * n_columns
-    columns = y.reshape(len(y), n_columns).T
-    n_scores = sum(len(set(column.tolist())) for column in columns)
+        return 8 * n_outputs
+    outputs: Iterable[Any] = y.reshape(len(y), n_outputs).T
+    n_scores = sum(len(set(output.tolist())) for output in outputs)
     return n_scores * (hidden_dtype(X.dtype).itemsize if hasattr(X, "dtype") else 8)
 
 
-def share_memory(network, n):
-    """Let `n` networks that work at the same time have the `max_memory` of one."""
+def divide_memory(network: Any, n: int) -> None:
+    """Divide the `max_memory` of a network by the number of those that work at the same time."""
     if n > 1 and network.max_memory is not None:
         network.max_memory = max(1, parse_memory(network.max_memory, 0) // n)

@@ -1,12 +1,24 @@
-"""The networks of a group from their statistics, and their scores, all at once."""
+"""Groups of candidates that share a hidden layer, and their networks and scores.
 
+The statistics of a ridge readout contain those of every smaller network as a leading block, and
+serve every penalty, including one that is searched. The distances to the centres of RBF units serve
+every kernel and radius. So candidates that differ only in these parameters form one
+`CandidateGroup`, as long as smaller networks are prefixes of larger ones, with the same centres.
+`solve_group` makes the networks of a group from the statistics, and `score_group` computes their
+decision values in one pass.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 
+from ..data.job import Job
 from ..data.streaming import Consumer, cast_layer, stream_all
 from ..engines import Engine
 from ..estimators.incremental import Online
@@ -14,6 +26,7 @@ from ..estimators.readouts import nearest_outputs
 from ..kernels import kernel_of
 from ..parts import Parts, TargetSpec, parts_of
 from ..readouts.cross_validation import (
+    CVStatistics,
     PenaltySearchResult,
     SearchHistory,
     folds_for,
@@ -23,28 +36,28 @@ from ..readouts.cross_validation import (
 )
 from ..readouts.linear import LinearReadout, score_uncovered
 from ..utils.parameters import is_word
-from .wrappers import last_step, prefix_of, with_last_step
+from .wrappers import last_step, parameter_prefix, with_last_step
 
-# Which candidates of a search share their work.
-#
-# The statistics of a network contain those of every smaller one as a leading block, and
-# serve every penalty, one that is to be found too; the distances behind RBF units serve every
-# kernel and radius that are given. So candidates that differ in nothing else are one group, as
-# long as smaller networks are prefixes of larger, on the same centres.
+# Methods whose results a search computes from shared statistics.
+_SHARED_METHODS = (
+    "fit", "decision_function", "predict", "predict_proba", "predict_log_proba", "score",
+)  # fmt: skip
+_PACKAGE = __name__.partition(".")[0]
+
+KernelRadius = tuple[Any, Any]  # (None, None) for units without a kernel
 
 
 @dataclass
-class Group:
+class CandidateGroup:
     """Candidates that differ in the size of the hidden layer, the penalty, kernel or radius."""
 
     # Not fitted, with the parameters that all have, and the largest of the sizes.
-    estimator: object
-    # Number of the candidate -> its parameters n_hidden, alpha, and kernel and radius if it has
-    # them.
-    members: dict = field(default_factory=dict)
+    estimator: Any
+    # Candidate number -> its n_hidden and alpha, and its kernel and radius if it has them.
+    members: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def add(self, candidate, estimator):
-        """Take a candidate in, with its own estimator."""
+    def add(self, candidate: int, estimator: Any) -> None:
+        """Add a candidate, with its own estimator."""
         network, widest = last_step(estimator), last_step(self.estimator)
         if (network.n_hidden or 0) > (widest.n_hidden or 0):
             widest.set_params(n_hidden=network.n_hidden)
@@ -52,45 +65,52 @@ class Group:
         self.members[candidate] = {name: getattr(network, name) for name in names}
 
     @property
-    def shapes(self):
-        """(kernel, radius) that occur, each once; (None, None) for units that have none."""
-        return list(dict.fromkeys(map(_shape, self.members.values())))
+    def kernels(self) -> list[KernelRadius]:
+        """Return the distinct pairs (kernel, radius) of the candidates."""
+        return list(dict.fromkeys(map(_kernel_and_radius, self.members.values())))
 
     @property
-    def has_auto(self):
-        """Whether there are penalties to be found by held-out error."""
+    def has_auto(self) -> bool:
+        """Return whether some penalties are searched, by the error of held-out samples."""
         return any(is_word(p["alpha"], "auto") for p in self.members.values())
 
     @property
-    def smallest_alpha(self):
-        """Return the smallest penalty that is given; infinity where none is."""
-        given = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
-        return min(map(float, given), default=float("inf"))
+    def smallest_alpha(self) -> float:
+        """Return the smallest penalty that is not searched; infinity without one."""
+        alphas = (p["alpha"] for p in self.members.values() if not is_word(p["alpha"], "auto"))
+        return min(map(float, alphas), default=float("inf"))
 
-    def of_shape(self, shape, layer):
-        """(columns of the layer, alpha, candidate) of the members with a shape."""
+    def layers(self, layer: Any) -> list[Any]:
+        """Return the layer with each kernel and radius of the group, in the order of `kernels`."""
+        kernels = self.kernels
+        if len(kernels) == 1:  # tanh units, or a kernel and a radius that were searched
+            return [layer]
+        return [replace(layer, kernel=kernel_of(k), radius=float(radius)) for k, radius in kernels]
+
+    def members_with(self, kernel: KernelRadius, layer: Any) -> list[tuple[int, Any, int]]:
+        """Return (units of the layer, alpha, candidate) of the members with this kernel."""
         return [
             (layer.width_of(p["n_hidden"]), p["alpha"], candidate)
             for candidate, p in self.members.items()
-            if _shape(p) == shape
+            if _kernel_and_radius(p) == kernel
         ]
 
 
-def _shape(parameters):
+def _kernel_and_radius(parameters: dict[str, Any]) -> KernelRadius:
     return parameters.get("kernel"), parameters.get("radius")
 
 
-def group_candidates(base, candidates):
-    """Return the `Group` of candidates that share something.
+def group_candidates(base: Any, candidates: Sequence[dict[str, Any]]) -> list[CandidateGroup]:
+    """Return the `CandidateGroup` of each set of candidates that can share passes.
 
-    Those in none of them have a network whose readout is not one ridge, or that cannot be fitted
-    at all.
+    Candidates are in no group if their network is not one ridge problem of one layer, or if their
+    parameters are invalid.
     """
-    prefix, groups = prefix_of(base), {}
+    prefix, groups = parameter_prefix(base), {}
     for number, parameters in enumerate(candidates):
         estimator = clone(base).set_params(**clone(parameters, safe=False))
         network = last_step(estimator)
-        if not _has_one_ridge(network):
+        if not _is_one_ridge(network):
             continue
         sharing = parts_of(network).units.sharing
         shared = frozenset(prefix + name for name in sharing.parameters)
@@ -98,223 +118,256 @@ def group_candidates(base, candidates):
         values = ((name, _identity(parameters[name])) for name in fixed)
         key = shared, sharing.key, *values
         if key not in groups:
-            groups[key] = Group(clone(estimator))
+            groups[key] = CandidateGroup(clone(estimator))
         groups[key].add(number, estimator)
     return list(groups.values())
 
 
-def is_network(estimator):
-    """Whether it is a classifier or regressor that is put together from parts."""
+def is_network(estimator: Any) -> bool:
+    """Return whether it is a classifier or regressor of this package, or a subclass of one."""
     return isinstance(estimator, Online)
 
 
-def _has_one_ridge(network):
-    """Whether to fit the network is to solve one ridge problem of one layer."""
-    if is_changed(type(network)):
-        return False  # what it does is its own
+def overrides_methods(estimator: Any) -> bool:
+    """Return whether a subclass from outside the package overrides a method that is shared.
+
+    What it fits or predicts is unknown, so that it is fitted like any other estimator. A subclass
+    that only has other parameters or additional methods shares its fits.
+    """
+    methods = (getattr(type(estimator), name, None) for name in _SHARED_METHODS)
+    modules = (method.__module__ for method in methods if method is not None)
+    return any(module.partition(".")[0] not in (_PACKAGE, "sklearn") for module in modules)
+
+
+def _is_one_ridge(network: Any) -> bool:
+    """Return whether the fit of the network solves one ridge problem of one searchable layer."""
+    if not is_network(network) or overrides_methods(network):
+        return False
     parts = parts_of(network)
     try:
         parts.check()
     except (TypeError, ValueError):
-        return False  # its own fit will say so
+        return False  # its own fit raises the error
     if parts.units.given is not None:
-        return False  # its size is not that of the parameters
+        return False  # a `layer`, whose size does not depend on the parameters
     return parts.readout.is_ridge and not parts.readout.leaves_one_out(parts.task)
 
 
-def is_changed(kind):
-    """Whether a class does anything in another way than the one that names its parts."""
-    own = next((c for c in kind.__mro__ if "_parts" in vars(c)), object)
-    above = kind.__mro__[: kind.__mro__.index(own)]
-    # scikit-learn gives each class set_..._request of its own.
-    names = (n for c in above for n in vars(c) if not n.startswith(("__", "_abc_", "set_")))
-    return not issubclass(own, Online) or any(hasattr(own, name) for name in names)
-
-
-def _identity(value):
-    """Numbers and strings are equal by value, other objects if they are the same one."""
-    simple = value is None or isinstance(value, (str, bytes, bool, int, float))
-    return (type(value).__name__, value) if simple else ("object", id(value))
+def _identity(value: Any) -> tuple[str, Any]:
+    """Return a hashable key: numbers and strings compare by value, other objects by identity."""
+    is_simple = value is None or isinstance(value, (str, bytes, bool, int, float))
+    return (type(value).__name__, value) if is_simple else ("object", id(value))
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """The networks of a group that were trained on one split."""
+class GroupFit:
+    """The networks of a group that were fitted to the training samples of one split."""
 
-    # What is fitted and stands around the network.
-    pipeline: object = None
-    # Candidate -> the network that its own fit would have given.
-    networks: dict = field(default_factory=dict)
-    problems: dict = field(default_factory=dict)  # candidate -> what was wrong with its equations
-    # (candidate, key of the rows) -> decision values (rows, outputs).
-    scores: dict = field(default_factory=dict)
+    pipeline: Any = None  # the fitted steps around the network
+    networks: dict[int, Any] = field(default_factory=dict)  # by candidate, as its own fit leaves it
+    problems: dict[int, str] = field(default_factory=dict)  # by candidate, if ill-conditioned
+    # (candidate, hash of the rows) -> decision values (rows, outputs).
+    scores: dict[tuple[int, bytes], npt.NDArray[Any]] = field(default_factory=dict)
     # Seconds, in equal shares for each candidate.
     fit_time: float = 0.0
     score_time: float = 0.0
-    work: object = None  # what they came from, to make other decision values
+    shared_pass: Any = None  # the pass of these networks, which can score other candidates
     split: int = 0  # the number of the split
 
-    def estimator(self, candidate):
-        """What `fit` of the candidate would have left."""
+    def estimator(self, candidate: int) -> Any:
+        """Return the estimator as `fit` of the candidate would have left it."""
         network = self.networks[candidate]
         return network if self.pipeline is None else with_last_step(self.pipeline, network)
 
 
-def key_of(rows):
-    """What tells sets of rows apart."""
-    return blake2b(np.ascontiguousarray(rows), digest_size=16).digest()
-
-
-def layers_of(group, layer):
-    """The layer in each shape of the group, in the order of ``group.shapes``."""
-    shapes = group.shapes
-    if len(shapes) == 1:  # tanh units have no more, nor has what is "auto"
-        return [layer]
-    return [replace(layer, kernel=kernel_of(k), radius=float(radius)) for k, radius in shapes]
+def hash_rows(rows: npt.NDArray[np.intp]) -> bytes:
+    """Return a hash that identifies an array of row numbers."""
+    return blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, eq=False)
-class Common:
-    """What the networks of a group have in common."""
+class NetworkBuilder:
+    """Builds the networks of a group, on one layer, from the solutions of their readouts."""
 
-    network: object  # not fitted
-    parts: Parts  # with the units of the largest, and the task that the sums are of
-    task: TargetSpec  # what each network knows of y
+    network: Any  # not fitted
+    parts: Parts  # with the units of the largest network, and the targets of the statistics
+    task: TargetSpec  # the targets of each network
     engine: Engine
-    history: SearchHistory  # what was tried for the layer
+    history: SearchHistory  # of the layer
 
-    def with_readout(self, layer, solution, found, parameters, loo=None):
-        """The network with the first units of a layer and a readout; None if that is not finite.
+    def build(
+        self, layer: Any, solution: Any, alpha: Any, parameters: dict[str, Any], loo: Any = None
+    ) -> Any:
+        """Return the network of the leading units of a layer; None if the readout is not finite.
 
         Parameters
         ----------
-        found : float or Found
-            The penalty, or how it was found.
+        layer : RBFLayer or another layer
+        solution : Solution
+            The readout; its number of units is the size of the network.
+        alpha : float or PenaltySearchResult
+            The penalty, or the search that found it.
         parameters : dict
             Those of the candidate.
         loo : SampledLOO, optional
-            Scores that calibrate it, where it is asked for probabilities.
+            Leave-one-out scores, which calibrate the probabilities.
         """
-        units, task = self.parts.units.leading(solution.W.shape[1]), self.parts.task
-        units = units.shaped(layer)
+        n_units = solution.W.shape[1]
+        units = self.parts.units.leading(n_units).shaped(layer)
         history = SearchHistory(self.history.start, list(self.history.rows))
-        if isinstance(found, PenaltySearchResult):
-            history.add(units.layer, found)
-            found = found.alpha
-        readout, dtype, more = self.parts.readout, layer.hidden_dtype, {"alpha_": found}
+        if isinstance(alpha, PenaltySearchResult):
+            history.add(units.layer, alpha)
+            alpha = alpha.alpha
+        fitted = {"alpha_": alpha}
         if loo is not None:
-            b = self.engine.to_host(solution.b)
-            nearest = nearest_outputs(units, task, b, found)
-            more |= task.calibrated(loo.left_out(nearest, solution.W.shape[1]), loo.sample)
+            fitted |= self._calibration(units, solution, alpha, loo)
         try:
-            readout = readout.solved(self.engine, solution, task, dtype, **more)
+            readout = self.parts.readout.solved(
+                self.engine, solution, self.parts.task, layer.hidden_dtype, **fitted
+            )
         except ValueError:
             return None
-        model = copy(self.network)
-        vars(model).update(parameters)
+        network = copy(self.network).set_params(**parameters)
         parts = Parts(units, self.task, readout)
-        model._keep(parts, search_results_=history.table, device_=self.engine.name)
-        return model
+        network._keep(parts, search_results_=history.table, device_=self.engine.name)
+        return network
+
+    def _calibration(self, units: Any, solution: Any, alpha: float, loo: Any) -> dict[str, Any]:
+        """Return the fitted attributes of the probabilities, from leave-one-out scores."""
+        task = self.parts.task
+        nearest = nearest_outputs(units, task, self.engine.to_host(solution.b), alpha)
+        scores = loo.left_out(nearest, solution.W.shape[1])
+        return task.calibrated(scores, loo.sample)
 
 
-def solve(common, group, layers, sums, loo_of=None):
-    """The networks that the `Sums` of each layer give, and their problems.
+def solve_group(
+    builder: NetworkBuilder,
+    group: CandidateGroup,
+    layers: Sequence[Any],
+    statistics: Iterable[CVStatistics],
+    loo_of: Callable[..., Any] | None = None,
+) -> tuple[dict[int, Any], dict[int, str]]:
+    """Return the networks of a group, and the problems of ill-conditioned ones.
 
     Parameters
     ----------
-    common : Common
-    sums : iterable of Sums
+    builder : NetworkBuilder
+    group : CandidateGroup
+    layers : list of layers
+        One for each kernel of the group.
+    statistics : iterable of CVStatistics
+        Of each layer; one at a time is in memory.
     loo_of : callable, optional
-        ``loo_of(layer=, statistics=)`` is an `SampledLOO`, where there are to be probabilities.
+        ``loo_of(layer=, statistics=)`` returns a `SampledLOO`, if probabilities are needed.
 
     Returns
     -------
     networks, problems : dict
-        As of `Fitted`.
+        By candidate, as of `GroupFit`.
     """
     networks, problems = {}, {}
-    for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
-        members, start = group.of_shape(shape, layer), common.history.first_alpha(layer)
+    for kernel, layer, of_layer in zip(group.kernels, layers, statistics, strict=True):
+        members, start = group.members_with(kernel, layer), builder.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
-        for candidate, solution, found in _solutions(of_layer, members, start, loo):
-            model = common.with_readout(layer, solution, found, group.members[candidate], loo)
-            if model is None:
-                continue  # its own fit will say why
-            networks[candidate] = model
+        for candidate, solution, alpha in _solve_members(of_layer, members, start, loo):
+            network = builder.build(layer, solution, alpha, group.members[candidate], loo)
+            if network is None:
+                continue  # its own fit raises the error
+            networks[candidate] = network
             if solution.problem:
                 problems[candidate] = solution.problem
     return networks, problems
 
 
-def _solutions(sums, members, start, loo):
-    """(candidate, solution, penalty or what was found) of each; `loo` holds its scores then.
+def _solve_members(
+    statistics: CVStatistics, members: Sequence[tuple[int, Any, int]], start: float, loo: Any
+) -> Iterator[tuple[int, Any, Any]]:
+    """Yield (candidate, solution, penalty or its `PenaltySearchResult`) of each member.
 
-    One factorisation for each penalty that is given; those to be found begin at `start`.
+    One factorisation serves all sizes with the same given penalty. Searches begin at `start`.
+    When a member is yielded, `loo` has the leave-one-out scores of its solution.
     """
-    also = loo and loo.take
+    take_factor = loo and loo.take
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
-        here = [(size, candidate) for size, a, candidate in members if a == alpha]
-        sizes = sorted({size for size, _ in here})
+        same_alpha = [(size, candidate) for size, a, candidate in members if a == alpha]
+        sizes = sorted({size for size, _ in same_alpha})
+        solved: list[tuple[Any, Any]]
         if is_word(alpha, "auto"):
-            pairs = [_found(sums, size, start, also) for size in sizes]
+            solved = [_search_and_solve(statistics, size, start, take_factor) for size in sizes]
         else:
-            solutions = sums.total.solve_leading(float(alpha), sizes, also)
-            pairs = [(solution, float(alpha)) for solution in solutions]
-        by_size = dict(zip(sizes, pairs, strict=True))
-        yield from ((candidate, *by_size[size]) for size, candidate in here)
+            solutions = statistics.total.solve_leading(float(alpha), sizes, take_factor)
+            solved = [(solution, float(alpha)) for solution in solutions]
+        by_size = dict(zip(sizes, solved, strict=True))
+        yield from ((candidate, *by_size[size]) for size, candidate in same_alpha)
 
 
-def _found(sums, size, start, also):
-    """The readout of the first units with the penalty that is found for them, and how."""
-    held = folds_for(sums.held, size)
-    found = search_penalty(folds_of(sums.total, held, n_validation_units(size)), start)
-    return sums.total.leading(size).solve(found.alpha, also=also), found
+def _search_and_solve(
+    statistics: CVStatistics, size: int, start: float, take_factor: Any
+) -> tuple[Any, PenaltySearchResult]:
+    """Return the readout of the leading units, and the search of its penalty."""
+    held_out = folds_for(statistics.held, size)
+    folds = folds_of(statistics.total, held_out, n_validation_units(size))
+    result = search_penalty(folds, start)
+    return statistics.total.leading(size).solve(result.alpha, also=take_factor), result
 
 
-def score(job, group, layers, X, networks):
-    """Return by candidate its decision values for clean rows X, in one pass for all `networks`.
+def score_group(
+    job: Job, group: CandidateGroup, layers: Sequence[Any], X: Any, networks: dict[int, Any]
+) -> dict[int, npt.NDArray[Any]]:
+    """Return by candidate the decision values of validated samples X, in one pass.
 
-    Networks of one size meet H together, as one readout.
+    The readouts of all networks of one size are concatenated to one.
     """
-    pairs = [
-        (shape, layer)
-        for shape, layer in zip(group.shapes, layers, strict=True)
-        if any(candidate in networks for *_, candidate in group.of_shape(shape, layer))
+    kernels_and_layers = [
+        (kernel, layer)
+        for kernel, layer in zip(group.kernels, layers, strict=True)
+        if any(candidate in networks for *_, candidate in group.members_with(kernel, layer))
     ]
-    shapes, layers = zip(*pairs, strict=True)
+    kernels, layers = zip(*kernels_and_layers, strict=True)
     layers = [cast_layer(layer, X) for layer in layers]
     readouts = [
-        _readouts(job.engine, group.of_shape(shape, layer), layer, networks, len(X))
-        for shape, layer in zip(shapes, layers, strict=True)
+        _join_readouts(job.engine, group.members_with(kernel, layer), layer, networks, len(X))
+        for kernel, layer in zip(kernels, layers, strict=True)
     ]
 
-    def take(i, part, H):
+    def take(i: int, part: slice, H: Any) -> None:
         for readout in readouts[i]:
             readout.take(part, H)
 
-    row_bytes = max(r.row_bytes for each in readouts for r in each)
+    row_bytes = max(readout.row_bytes for of_layer in readouts for readout in of_layer)
     stream_all(job, layers, X, Consumer(take, row_bytes=row_bytes))
-    found = {}
-    for layer, each in zip(layers, readouts, strict=True):
-        for readout in each:
+    scores: dict[int, npt.NDArray[Any]] = {}
+    for layer, of_layer in zip(layers, readouts, strict=True):
+        for readout in of_layer:
             readout.score_uncovered(job, layer, X)
-            found.update(readout.by_candidate())
-    return found
+            scores.update(readout.by_candidate())
+    return scores
 
 
-def _readouts(engine, members, layer, networks, n_rows):
-    """A `_Readout` for each size."""
-    by_size = {}
+def _join_readouts(
+    engine: Engine,
+    members: Sequence[tuple[int, Any, int]],
+    layer: Any,
+    networks: dict[int, Any],
+    n_rows: int,
+) -> list["_JoinedReadout"]:
+    """Return a `_JoinedReadout` for each size."""
+    by_size: dict[int, dict[int, Any]] = {}
     for size, _, candidate in members:
         if candidate in networks:
             by_size.setdefault(size, {})[candidate] = networks[candidate]
-    return [_Readout(engine, by_size[size], layer.hidden_dtype, n_rows) for size in sorted(by_size)]
+    return [
+        _JoinedReadout(engine, by_size[size], layer.hidden_dtype, n_rows)
+        for size in sorted(by_size)
+    ]
 
 
-class _Readout:
-    """The readouts of the networks of one size, by candidate, side by side."""
+class _JoinedReadout:
+    """The readouts of networks of one size, concatenated, and their scores of all samples."""
 
-    def __init__(self, engine, networks, dtype, n_rows):
+    def __init__(
+        self, engine: Engine, networks: dict[int, Any], dtype: np.dtype, n_rows: int
+    ) -> None:
         models = list(networks.values())
         W = np.concatenate([model.readout_coef_ for model in models])
         b = np.concatenate([model.readout_intercept_ for model in models])
@@ -325,23 +378,23 @@ class _Readout:
         self._scores = np.empty((n_rows, len(b)), max(b.dtype, dtype))
 
     @property
-    def row_bytes(self):
+    def row_bytes(self) -> int:
         return self._readout.row_bytes
 
-    def take(self, part, H):
-        """The rows `part` of H, of all units of the layer."""
+    def take(self, part: slice, H: Any) -> None:
+        """Score the samples `part`; H has the activations of all units of the layer."""
         self._scores[part] = self._readout.scores(part, H[:, : self._size])
 
-    def score_uncovered(self, job, layer, X):
-        """Score the rows that no unit covers by the nearest of the units that there are."""
+    def score_uncovered(self, job: Job, layer: Any, X: Any) -> None:
+        """Score the samples that no unit of these networks covers by the nearest unit."""
 
-        def take(rows, scores):
+        def take(rows: Any, scores: npt.NDArray[Any]) -> None:
             self._scores[rows] = scores
 
-        first, rows = layer.part(slice(self._size)), self._readout.uncovered
-        score_uncovered(job, first, X, rows, self._nearest, take)
+        leading, rows = layer.part(slice(self._size)), self._readout.uncovered
+        score_uncovered(job, leading, X, rows, self._nearest, take)
 
-    def by_candidate(self):
-        """(candidate, scores) of each network."""
+    def by_candidate(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """Return (candidate, scores) of each network."""
         parts = np.split(self._scores, len(self._networks), axis=1)
         return zip(self._networks, parts, strict=True)

@@ -1,18 +1,25 @@
-"""HiddenSizeSearchCV: GridSearchCV over networks that share most of their work.
+"""HiddenSizeSearchCV: GridSearchCV for networks that share most of their work.
 
-`groups` finds candidates that differ only in what one pass over the rows can serve;
-`shared` makes the passes, for each split or for all of them; `networks` turns their
-statistics into networks and scores, behind what stands `around` them; `look_up` gives those
-to GridSearchCV, in parts for which there is `room` in memory, and it does the rest.
+The modules of this folder, in the order in which a search uses them:
+
+- `networks` groups the candidates that can share passes.
+- `shared_fits` makes the passes over the samples, one for each split or one for all of them;
+  `networks` makes the networks and scores of a group from their statistics.
+- `wrappers` fits the steps of pipelines and transformed targets around the network.
+- `cached_estimator` caches the fits and scores, and is the estimator that GridSearchCV searches.
+
+GridSearchCV does all the rest, on row numbers instead of samples.
 """
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
-from sklearn import get_config
+from sklearn import get_config  # type: ignore[attr-defined]
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.metrics._scorer import _Scorer
@@ -31,11 +38,11 @@ from ..utils.callbacks import NO_CALLBACKS, FitTask, Observable
 from ..utils.user_warnings import warn
 from .cached_estimator import (
     CachedEstimator,
-    SharedFits,
+    FitCache,
     UserSplitter,
-    in_parts,
-    scorer_for,
-    scoring_of,
+    plan_score_ranges,
+    unwrap_scorer,
+    wrap_scoring,
 )
 from .networks import group_candidates, is_network
 from .shared_fits import SearchPlan, fit_split, fit_splits
@@ -45,35 +52,35 @@ from .wrappers import last_step
 class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     """GridSearchCV for the networks of this package, at the cost of a few fits.
 
-    It finds what `GridSearchCV` finds, to rounding, and does not repeat work: the statistics
-    of the largest network contain those of every smaller one, those of the training rows are
-    those of all rows less those of the test rows, every penalty solves the same equations, and
-    the distances between rows and centres serve every kernel and radius.
+    Its results are those of `GridSearchCV`, up to rounding, without repeated work: the statistics
+    of the largest network contain those of every smaller one, those of the training samples are
+    those of all samples minus those of the test samples, every penalty uses the same normal
+    equations, and the distances to the centres serve every kernel and radius.
     Scores, ranks and the rest of `cv_results_` come from scikit-learn itself.
 
     Parameters
     ----------
     estimator : classifier or regressor of this package, Pipeline or TransformedTargetRegressor
-        A Pipeline or TransformedTargetRegressor ends in one of them. All of them can be
-        searched; work is shared with the ridge readout, with a number or "auto" for `alpha`, and
-        without `uncertainty` and `layer`.
+        A Pipeline or TransformedTargetRegressor must end in one of them. All of them can be
+        searched; work is shared if the readout is "ridge", `alpha` a number or "auto", and neither
+        `uncertainty` nor `layer` is used.
     param_grid : dict or list of dict
         Lists of values by the name of the parameter, as for `GridSearchCV`. Values of
-        `alpha` share a pass, and so may those of `n_hidden`, `radius` and `kernel` (see
-        Notes); each combination of the others takes passes of its own.
+        `alpha` share a pass, and those of `n_hidden`, `radius` and `kernel` may (see Notes); each
+        combination of other parameters needs separate passes.
     scoring : str, callable, list, tuple or dict, default=None
-        How test rows are scored: a name of scikit-learn's, a scorer, or several of them.
-        None is `score` of the estimator. A scorer of your own is called with the test rows and
-        the fitted estimator, and each of its predictions takes time; scorers of scikit-learn
-        use predictions that have been made already.
+        How test samples are scored: a name or a scorer of scikit-learn, or several of them.
+        None is `score` of the estimator. A function of your own is called with the fitted
+        estimator and the test samples, and each of its predictions takes time; scorers of
+        scikit-learn use predictions that were computed in the passes.
     n_jobs : int, default=None
-        Passes that run at the same time, in threads. Each single pass uses all cores already.
+        Passes that run at the same time, in threads. A single pass uses all cores already.
     refit : bool, str or callable, default=True
-        Whether to fit the best candidate to all rows; of several scores, by which of them it
-        is the best, or a function of `cv_results_` that gives its index.
+        Whether to fit the best candidate to all samples; with several scores, the name of the one
+        that decides, or a function of `cv_results_` that returns the index of the best.
     cv : int, splitter or iterable, default=None
-        How rows are split: a number of folds, a splitter of scikit-learn, or pairs of
-        training and test rows. None is 5 folds.
+        How samples are split: a number of folds, a splitter of scikit-learn, or pairs of arrays
+        of training and test indices. None is 5 folds.
     verbose : int, default=0
         1 prints the plan and the progress of each pass, more prints each candidate.
     pre_dispatch : int or str, default="2*n_jobs"
@@ -81,65 +88,65 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     error_score : "raise" or number, default=nan
         The score of a candidate whose fit fails; "raise" raises its error.
     return_train_score : bool, default=False
-        Whether `cv_results_` has the scores of the training rows, too.
+        Whether `cv_results_` has the scores of the training samples, too.
 
     Attributes
     ----------
     cv_results_ : dict
-        As of `GridSearchCV`. The fit and score times are equal shares of the time that
-        candidates took together: they add up to the time of the search.
+        As of `GridSearchCV`. The time of a pass is divided equally between its candidates: fit
+        and score times add up to the time of the search.
     best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
-        And all others, as of `GridSearchCV`.
+        These and all others as of `GridSearchCV`.
 
     Raises
     ------
     TypeError
-        For another estimator, which `GridSearchCV` can search.
+        If the estimator is not of this package; use `GridSearchCV`.
 
     Warns
     -----
     ConvergenceWarning
-        Names the candidates whose readouts were ill-conditioned.
+        Lists the candidates whose readouts were ill-conditioned.
 
     See Also
     --------
-    sklearn.model_selection.GridSearchCV : The same for any estimator, a fit for each candidate.
-    sklearn_fsvc.inspection.HiddenSizeDisplay : Draws the scores.
+    sklearn.model_selection.GridSearchCV : The same for any estimator, with a fit per candidate.
+    sklearn_fsvc.inspection.HiddenSizeDisplay : Plots the scores.
 
     Notes
     -----
-    One pass over all rows serves all splits where the hidden layer is the same on each of
-    them: tanh units with a number for `scale` and numbers alone for `alpha`, with nothing around
-    them (no pipeline, no transformed target), with a splitter that leaves out each row about
-    once, such as K folds, and without ``class_weight="balanced"``. Nor may a class be missing
-    in some training rows, or y hardly vary there. Otherwise each split has a pass of its own;
-    steps before the network are fitted once in each.
+    One pass over all samples serves all splits if the hidden layer is the same on each of them:
+    tanh units with a number for `scale` and only numbers for `alpha`, without a pipeline or a
+    transformed target, without ``class_weight="balanced"``, and with a splitter that holds out
+    each sample about once, such as K folds. Each training set must contain all classes, or
+    a target that varies. Otherwise each split needs a separate pass; steps before the
+    network are fitted once per split.
 
     Smaller networks are prefixes of larger ones for tanh units, for random centres, for random
-    patches but with ``kernel="below_mean"``, and with a number for `selection_radius`. Where
-    the selection radius is searched for each size, each size has centres, and passes, of its
-    own.
+    patches except with ``kernel="below_mean"``, and with a number for `selection_radius`. If the
+    selection radius is searched for each size, each size has different centres and separate
+    passes.
 
-    Radii share a pass where they are numbers, `kernel` is not "auto", and the radius does not
-    select the centres, too; kernels do where, besides, ``selection="random"``, since novelty
-    depends on the kernel. "auto" for `kernel` or `radius` is searched once for all penalties
-    and all sizes from 800 on, in a pass of its own for each smaller size and for each other
-    combination. ``feature_weights`` that are learned are learned once in each pass.
+    Radii share a pass if they are numbers, `kernel` is not "auto", and the radius does not
+    select the centres; kernels do if, in addition, ``selection="random"``, since novelty depends
+    on the kernel. "auto" for `kernel` or `radius` is searched once for all penalties and all sizes
+    from 800 on, and in a separate pass for each smaller size and each other combination. Learned
+    `feature_weights` are learned once per pass.
 
-    With ``alpha="auto"`` the pass of a split sums up the rows that are held out once more, by
-    themselves: twice the memory. Numbers beside it use the sums of all rows.
+    With ``alpha="auto"`` the pass of a split also accumulates separate statistics of held-out
+    samples, which doubles the memory. Numbers in the same grid use the statistics of all samples.
 
-    Networks that are drawn with ``random_state=None`` are drawn once for all candidates.
+    Networks with ``random_state=None`` use the same random numbers for all candidates.
 
-    Callbacks of scikit-learn 1.9 are told of the tasks of `GridSearchCV`, where "search" has
-    two parts: "passes", with each pass over the rows and its tiles, and "candidates", which are
-    looked up then. They are not told of steps of a pipeline within a pass.
+    Callbacks of scikit-learn 1.9 are notified of the tasks of `GridSearchCV`, where "search" has
+    two parts: "passes", with each pass over the samples and its tiles, and "candidates", which are
+    looked up afterwards. They are not notified of the steps of a pipeline within a pass.
 
-    `max_memory` holds for the search: passes at the same time share it, training rows are not
-    copied (but by a pipeline), and a quarter of it is for decision values, of
-    8 bytes at most for each test row, class or output, and candidate. Where that does not hold
-    those of all candidates, these are looked up in parts, and the test rows are met once for
-    each part. Not counted are the readouts of all candidates, and scikit-learn's row numbers.
+    `max_memory` limits the whole search: concurrent passes share it, training sets are not
+    copied (except by a pipeline), and a quarter of it is reserved for decision values, of at
+    most 8 bytes for each test sample, class or output, and candidate. If those of all candidates
+    exceed it, candidates are scored in several parts, with one pass over the test samples for each.
+    The readouts of all candidates and scikit-learn's row indices are not counted.
 
     Examples
     --------
@@ -154,16 +161,16 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
     (24,)
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # pickles do not depend on the file
 
-    def fit(self, X, y=None, **params):
-        """Score all candidates, and fit the best of them to all rows.
+    def fit(self, X: Any, y: Any = None, **params: Any) -> "HiddenSizeSearchCV":
+        """Score all candidates, and fit the best of them to all samples.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            A source is read in its own order: with splitters that keep it, such as KFold. Sparse
-            for tanh units.
+            A source is read in order: use a splitter that keeps the order, such as KFold. Sparse
+            matrices are supported by tanh units.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
             As of `RBFClassifier.fit`.
         **params : dict
@@ -176,38 +183,39 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
         Raises
         ------
         ValueError, TypeError
-            For what cannot be searched; the search is left as it was, also when it is
-            interrupted.
+            For invalid input or parameters. The search is unchanged after an error or an
+            interrupt.
         """
         atomic_update(self, lambda search: search._fit(X, y, params))
         return self
 
-    def _fit(self, X, y, params):
+    def _fit(self, X: Any, y: Any, params: dict[str, Any]) -> None:
         if not is_network(last_step(self.estimator)):
             raise TypeError(
-                f"estimator={self.estimator!r} is no classifier or regressor of this package, nor "
-                "one in a Pipeline or TransformedTargetRegressor; use scikit-learn's GridSearchCV."
+                f"estimator={self.estimator!r} is not a classifier or regressor of this package, "
+                "nor does it end in one as a Pipeline or TransformedTargetRegressor; use "
+                "scikit-learn's GridSearchCV."
             )
         candidates = list(ParameterGrid(self.param_grid))
         check_scoring(self.scoring, self.estimator, candidates, y)
         X, y, params = self._open(X, y, params)
-        findings = SharedFits(X, self.estimator, candidates, y, params)
-        for name in _fitted_attributes(self):  # an earlier fit may have left more of them
+        cache = FitCache(X, self.estimator, candidates, y, params)
+        for name in _fitted_attributes(self):  # an earlier fit may have set more of them
             delattr(self, name)
         inner = copy(self)
-        inner._findings, findings.n_jobs = findings, effective_n_jobs(self.n_jobs)
-        inner.estimator = CachedEstimator(findings)
+        inner._cache, cache.n_jobs = cache, effective_n_jobs(self.n_jobs)
+        inner.estimator = CachedEstimator(cache)
         inner.cv = UserSplitter(
-            check_cv(self.cv, y, classifier=is_classifier(self.estimator)), findings
+            check_cv(self.cv, y, classifier=is_classifier(self.estimator)), cache
         )
-        inner.scoring = scoring_of(self.scoring)
+        inner.scoring = wrap_scoring(self.scoring)
         with parallel_config("threading"):
             GridSearchCV.fit(inner, np.arange(_num_samples(X)), y, **params)
         self._adopt(inner)
-        findings.warn()
+        cache.warn()
 
-    def _open(self, X, y, params):
-        """X as a `Source` if it is one, y, and the parameters of fit."""
+    def _open(self, X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """Return X, as a `Source` if it is one, y, and the parameters of fit."""
         network = last_step(self.estimator)
         weight = params.get("sample_weight")
         X, y, weight = open_all(X, network.device, network.max_memory, y, weight)
@@ -215,168 +223,176 @@ class HiddenSizeSearchCV(Documented, Versioned, Observable, GridSearchCV):
             return *indexable(X, y), params
         if network is not self.estimator:
             raise ValueError(
-                "X is a source of rows, and what stands around the network would need all of them "
-                "in memory; search the network alone, or give X as an array."
+                "X is a source, and the steps around the network need all samples in memory; "
+                "search the network alone, or give X as an array."
             )
         return X, y, params if weight is None else params | {"sample_weight": weight}
 
-    # scikit-learn calls these two, of the copy that `_fit` makes: candidates go in with
-    # their numbers, and come out without them, but with their share of the time.
+    # GridSearchCV.fit calls `_run_search` and `_format_results` of the copy that `_fit` makes.
 
-    def _run_search(self, evaluate_candidates, *, callback_ctx=None):
-        findings, n_splits = self._findings, len(self._findings.splits)
-        _warn_of_fits(findings)
-        parts, kept_bytes = in_parts(findings, findings.y, self.return_train_score)
+    def _run_search(
+        self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None
+    ) -> None:
+        """Fit and score all candidates, and have them looked up with their numbers."""
+        cache, n_splits = self._cache, len(self._cache.splits)
+        _warn_of_separate_fits(cache)
+        parts, cached_bytes = plan_score_ranges(cache, cache.y, self.return_train_score)
         search = FitTask(self, callback_ctx) if hasattr(self, "_skl_callbacks") else NO_CALLBACKS
         search = search.part("search", 1 + len(parts), in_order=False).begin()
-        self._share(search, parts[0], kept_bytes)
+        self._share(search, parts[0], cached_bytes)
         for number, part in enumerate(parts, 1):
             if number > 1:
-                findings.replace_scores(part)
+                cache.replace_scores(part)
             look_up = search.part("candidates", len(part) * n_splits, number, in_order=False)
             fit_task = {} if look_up.context is None else {"callback_ctx": look_up.context}
             look_up.begin()
-            candidates = [{**findings.candidates[i], "candidate": i} for i in part]
+            candidates = [{**cache.candidates[i], "candidate": i} for i in part]
             evaluate_candidates(candidates, **fit_task)
             look_up.end()
         search.end()
 
-    def _format_results(self, candidate_params, n_splits, out, more_results=None):
-        candidates = self._findings.candidates[: len(candidate_params)]  # of all parts so far
-        out = self._findings.with_shared_times(out)
+    def _format_results(
+        self, candidate_params: Any, n_splits: int, out: Any, more_results: Any = None
+    ) -> Any:
+        """Return `cv_results_` with the user's parameters and the time of the passes."""
+        candidates = self._cache.candidates[: len(candidate_params)]  # of all parts so far
+        out = self._cache.with_shared_times(out)
         return super()._format_results(candidates, n_splits, out, more_results)
 
-    def _fit_params(self, params):
-        """The parameters of fit that go to the estimator."""
+    def _fit_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of fit that are passed to the estimator."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", **params).estimator.fit
         return {name: value for name, value in params.items() if name != "groups"}
 
-    def _share(self, search, part, kept_bytes):
-        """Fit all groups: each on all splits at once, or else on one after the other.
+    def _share(self, search: FitTask, part: range, cached_bytes: int) -> None:
+        """Fit all groups, each on all splits in one pass, or else in a pass for each split.
 
-        Some of the candidates are scored at once.
+        The candidates of `part` are scored. An error of a pass is kept: its candidates are
+        fitted one by one later.
         """
-        findings = self._findings
-        groups = group_candidates(findings.estimator, findings.candidates)
-        n_splits = len(findings.splits)
+        cache = self._cache
+        groups = group_candidates(cache.estimator, cache.candidates)
+        n_splits = len(cache.splits)
         passes = search.part("passes", len(groups) * n_splits, number=0, in_order=False).begin()
-        task = SearchPlan(
-            X=findings.streamed, y=findings.y, fit_params=self._fit_params(findings.params),
-            splits=findings.splits, return_train_score=self.return_train_score,
-            verbose=self.verbose, passes=passes, part=part, kept_bytes=kept_bytes,
-            wants_probabilities=may_want_probabilities(self.scoring),
+        plan = SearchPlan(
+            X=cache.source, y=cache.y, fit_params=self._fit_params(cache.params),
+            splits=cache.splits, return_train_score=self.return_train_score,
+            verbose=self.verbose, passes=passes, part=part, cached_bytes=cached_bytes,
+            needs_probabilities=may_call_predict_proba(self.scoring),
         )  # fmt: skip
-        jobs, n_passes = [], 0
+        separate, n_passes = [], 0
         for first, group in zip(count(step=n_splits), groups, strict=False):
-            on_all_splits, _ = _attempt(fit_splits, group, task, first)
-            if on_all_splits is None:
-                jobs += [(group, split, first + split) for split in range(n_splits)]
+            fits, _ = _attempt(fit_splits, group, plan, first)
+            if fits is None:
+                separate += [(group, split, first + split) for split in range(n_splits)]
             else:
                 n_passes += 1
-                for fitted in on_all_splits:
-                    findings.add(fitted)
+                for fitted in fits:
+                    cache.add(fitted)
         if self.verbose:
-            print(findings.summary(groups, n_passes + len(jobs)))
-        task = replace(task, n_jobs=min(findings.n_jobs, max(1, len(jobs))))
-        found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(_attempt)(fit_split, group, task, *which) for group, *which in jobs
+            print(cache.summary(groups, n_passes + len(separate)))
+        plan = replace(plan, n_jobs=min(cache.n_jobs, max(1, len(separate))))
+        results = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(_attempt)(fit_split, group, plan, split, number)
+            for group, split, number in separate
         )
-        for (group, *_), (fitted, error) in zip(jobs, found, strict=True):
+        for (group, *_), (fitted, error) in zip(separate, results, strict=True):
             if error is None:
-                findings.add(fitted)
+                cache.add(fitted)
             else:
-                findings.errors.update(dict.fromkeys(group.members, error))
+                cache.errors.update(dict.fromkeys(group.members, error))
         passes.end()
 
-    def _adopt(self, inner):
-        """The fitted attributes of the copy, with the user's own scorers and estimator."""
+    def _adopt(self, inner: Any) -> None:
+        """Copy the fitted attributes of the inner search, with the user's scorers and estimator."""
         for name in _fitted_attributes(inner):
             setattr(self, name, getattr(inner, name))
-        self.scorer_ = scorer_for(inner.scorer_, self.estimator)
+        self.scorer_ = unwrap_scorer(inner.scorer_, self.estimator)
         if self.refit:
             self.best_estimator_ = inner.best_estimator_.estimator_
 
 
-def _warn_of_fits(findings):
-    """Say what a search costs whose networks share nothing, before it begins."""
-    base, n_splits = findings.estimator, len(findings.splits)
-    each = (clone(base).set_params(**clone(p, safe=False)) for p in findings.candidates)
-    n = sum(getattr(last_step(one), "readout", None) == "softmax" for one in each)
+def _warn_of_separate_fits(cache: FitCache) -> None:
+    """Warn, before the search begins, of the time of softmax readouts, which share no work."""
+    base, n_splits = cache.estimator, len(cache.splits)
+    estimators = (clone(base).set_params(**clone(p, safe=False)) for p in cache.candidates)
+    n = sum(getattr(last_step(e), "readout", None) == "softmax" for e in estimators)
     if n:
         warn(
             f'readout="softmax" shares no work: {n} candidates on {n_splits} splits are '
-            f"{n * n_splits} fits, of about 15 passes over the rows each. To be quick, search with "
-            'readout="ridge", and fit the best candidate with "softmax".'
+            f"{n * n_splits} fits, of about 15 passes over the samples each. To save time, search "
+            'with readout="ridge", and fit the best candidate with "softmax".'
         )
 
 
-def _fitted_attributes(search):
+def _fitted_attributes(search: Any) -> list[str]:
     return [name for name in vars(search) if name.endswith("_") and name[0] != "_"]
 
 
-def _attempt(function, *arguments):
-    """(what it returns, None), or (None, its error)."""
+def _attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Exception | None]:
+    """Return (the result, None), or (None, the error)."""
     try:
         return function(*arguments), None
     except Exception as error:
-        return None, error.with_traceback(None)  # its frames hold all that there was
+        return None, error.with_traceback(None)  # its frames hold all arrays of the pass
 
 
-# Whether candidates have what their scorers ask for, before anything is fitted.
+# Scorers: whether any candidate has the methods that they call.
 
 
-def check_scoring(scoring, estimator, candidates, y):
-    """Raise if a scorer of scikit-learn's asks for what no candidate has, or is not for this y.
+def check_scoring(scoring: Any, estimator: Any, candidates: list[dict[str, Any]], y: Any) -> None:
+    """Raise ValueError if no candidate has the method that a scorer calls, or for a wrong y.
 
-    No fit could be scored: there would be a traceback for each, and NaN.
+    Otherwise every fit would succeed, print the traceback of its scorer, and have the score NaN.
     """
-    if "roc_auc" in (name for name in _each(scoring) if isinstance(name, str)):
+    scorers = _scorers_in(scoring)
+    if "roc_auc" in [scorer for scorer in scorers if isinstance(scorer, str)]:
         _check_two_classes(y)
-    asked = [(name, _methods_of(name)) for name in _each(scoring)]
-    asked = [(name, methods) for name, methods in asked if methods]
-    if not asked:
+    required = [(scorer, methods) for scorer in scorers if (methods := _methods_of(scorer))]
+    if not required:
         return
-    fits = [clone(estimator).set_params(**clone(each, safe=False)) for each in candidates]
-    for name, methods in asked:
+    fits = [clone(estimator).set_params(**clone(p, safe=False)) for p in candidates]
+    for scorer, methods in required:
         if fits and not any(hasattr(fit, method) for fit in fits for method in methods):
-            why = _why_not(last_step(fits[0]), methods[-1])
-            raise ValueError(f"scoring={name!r} needs {' or '.join(methods)}, and {why}")
+            reason = _reason_for_missing(last_step(fits[0]), methods[-1])
+            raise ValueError(f"scoring={scorer!r} needs {' or '.join(methods)}, and {reason}")
 
 
-def may_want_probabilities(scoring):
-    """Whether some scorer asks for them, or is of the user's own, so that nobody knows."""
-    for each in _each(scoring):
-        is_own = callable(each) and not isinstance(each, _Scorer)
-        if is_own or {"predict_proba", "predict_log_proba"} & set(_methods_of(each)):
+def may_call_predict_proba(scoring: Any) -> bool:
+    """Return whether some scorer calls predict_proba, or is a function that may call it."""
+    for scorer in _scorers_in(scoring):
+        is_users = callable(scorer) and not isinstance(scorer, _Scorer)
+        if is_users or {"predict_proba", "predict_log_proba"} & set(_methods_of(scorer)):
             return True
     return False
 
 
-def _check_two_classes(y):
+def _check_two_classes(y: Any) -> None:
     is_array = y is not None and not isinstance(y, str)
     if is_array and type_of_target(to_host(y)) == "multiclass":
         raise ValueError("scoring='roc_auc' is for two classes, and y has more; use 'roc_auc_ovr'.")
 
 
-def _each(scoring):
+def _scorers_in(scoring: Any) -> list[Any]:
     if isinstance(scoring, dict):
         return list(scoring.values())
     return list(scoring) if isinstance(scoring, (list, tuple, set)) else [scoring]
 
 
-def _methods_of(scorer):
-    """Names of the methods one of which the scorer asks for, () where that is not known."""
+def _methods_of(scorer: Any) -> tuple[str, ...]:
+    """Return the methods of which the scorer calls one; () if unknown."""
     try:
         scorer = get_scorer(scorer) if isinstance(scorer, str) else scorer
     except ValueError:
-        return ()  # scikit-learn says that there is none of this name
+        return ()  # not a name of scikit-learn, which raises the error later
     methods = scorer._response_method if isinstance(scorer, _Scorer) else ()
     return (methods,) if isinstance(methods, str) else tuple(methods)
 
 
-def _why_not(network, method):
+def _reason_for_missing(network: Any, method: str) -> str | None:
     try:
         getattr(network, method)
-    except AttributeError as error:  # what stands around a network has what it has
+    except AttributeError as error:
         return str(error)
+    return None  # the network has it, but not the estimator around it

@@ -1,26 +1,19 @@
-"""What stands around a network: the steps of pipelines, and a transformed target.
+"""Estimators around a network: the steps of pipelines, and the transformation of a target.
 
-Both may be inside one another, and end in the network. They are fitted by themselves.
+Pipeline and TransformedTargetRegressor may be nested, and end in a network. A search fits them
+once for a split and all networks of a group.
 """
 
 import sys
 from copy import copy
+from typing import Any
 
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 
-def _transforms_target(estimator):
-    """Whether it is scikit-learn's TransformedTargetRegressor.
-
-    Who has made one has imported it. To do so here would take half as long as this package.
-    """
-    module = sys.modules.get("sklearn.compose")
-    return module is not None and isinstance(estimator, module.TransformedTargetRegressor)
-
-
-def last_step(estimator):
-    """The estimator itself, or the one that it ends in: the fitted one, where it is fitted."""
+def last_step(estimator: Any) -> Any:
+    """Return the estimator itself, or the one that it ends in, fitted if the estimator is."""
     if isinstance(estimator, Pipeline):
         return last_step(estimator.steps[-1][1])
     if _transforms_target(estimator):
@@ -28,104 +21,123 @@ def last_step(estimator):
     return estimator
 
 
-def prefix_of(estimator):
-    """What names of the parameters of the network begin with."""
+def parameter_prefix(estimator: Any) -> str:
+    """Return the prefix of the network's parameters, such as "clf__"."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        return f"{name}__{prefix_of(last)}"
-    return f"regressor__{prefix_of(estimator.regressor)}" if _transforms_target(estimator) else ""
+        return f"{name}__{parameter_prefix(last)}"
+    return (
+        f"regressor__{parameter_prefix(estimator.regressor)}"
+        if _transforms_target(estimator)
+        else ""
+    )
 
 
-def with_last_step(estimator, last):
-    """The estimator with another network."""
+def with_last_step(estimator: Any, last: Any) -> Any:
+    """Return the estimator with another network."""
     if isinstance(estimator, Pipeline):
-        return _ending_in(estimator, with_last_step(estimator.steps[-1][1], last))
+        return _replace_last_step(estimator, with_last_step(estimator.steps[-1][1], last))
     if not _transforms_target(estimator):
         return last
     other = copy(estimator)
     other.regressor = with_last_step(estimator.regressor, last)
-    if "regressor_" in vars(estimator):
+    if hasattr(estimator, "regressor_"):
         other.regressor_ = with_last_step(estimator.regressor_, last)
     return other
 
 
-def without_targets(estimator):
-    """A fitted estimator that answers as its network does, in the unit of transformed targets."""
+def without_target_transform(estimator: Any) -> Any:
+    """Return a fitted estimator that predicts transformed targets, as its network does."""
     if isinstance(estimator, Pipeline):
-        return _ending_in(estimator, without_targets(estimator.steps[-1][1]))
-    return without_targets(estimator.regressor_) if _transforms_target(estimator) else estimator
+        return _replace_last_step(estimator, without_target_transform(estimator.steps[-1][1]))
+    return (
+        without_target_transform(estimator.regressor_)
+        if _transforms_target(estimator)
+        else estimator
+    )
 
 
-def _ending_in(pipeline, last):
-    """The pipeline with another last step, be that a network or something around it."""
+def untransform_predictions(estimator: Any, predictions: Any) -> Any:
+    """Return the predictions of a fitted estimator whose network has these predictions."""
+    if isinstance(estimator, Pipeline):
+        return untransform_predictions(estimator.steps[-1][1], predictions)
+    if not _transforms_target(estimator):
+        return predictions
+    other = copy(estimator)
+    other.regressor_ = _FixedPredictions(untransform_predictions(estimator.regressor_, predictions))
+    return other.predict(None)
+
+
+def fit_wrappers(
+    estimator: Any, X: Any, y: Any, params: dict[str, Any]
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Fit the estimators around the network.
+
+    Returns
+    -------
+    pipeline : Pipeline, TransformedTargetRegressor or None
+        Fitted, with a last step whose predictions are its input: `without_target_transform` of
+        it predicts the X of the network.
+    network : classifier or regressor, not fitted
+    X, y, sample_weight
+        The input of the network.
+    """
+    network = last_step(estimator)
+    if network is estimator:
+        return None, clone(estimator), X, y, get_sample_weight(**params)
+    pipeline = clone(with_last_step(estimator, _InputRecorder(network))).fit(X, y, **params)
+    X, y, sample_weight = last_step(pipeline).pop_input()
+    return pipeline, clone(network), X, y, sample_weight
+
+
+def get_sample_weight(sample_weight: Any = None) -> Any:
+    """Return the only fit parameter of a network; TypeError for others."""
+    return sample_weight
+
+
+def _transforms_target(estimator: Any) -> bool:
+    """Return whether it is scikit-learn's TransformedTargetRegressor.
+
+    An instance implies that its module was imported. An import here would take half as long as
+    that of this package.
+    """
+    module = sys.modules.get("sklearn.compose")
+    return module is not None and isinstance(estimator, module.TransformedTargetRegressor)
+
+
+def _replace_last_step(pipeline: Pipeline, last: Any) -> Pipeline:
     other = copy(pipeline)
     other.steps = [*pipeline.steps[:-1], (pipeline.steps[-1][0], last)]
     return other
 
 
-def untransform_predictions(estimator, answers):
-    """What a fitted estimator answers where its network has these answers."""
-    if isinstance(estimator, Pipeline):
-        return untransform_predictions(estimator.steps[-1][1], answers)
-    if not _transforms_target(estimator):
-        return answers
-    other = copy(estimator)
-    other.regressor_ = _Known(untransform_predictions(estimator.regressor_, answers))
-    return other.predict(None)
+class _FixedPredictions:
+    """A fitted regressor that returns given predictions."""
+
+    def __init__(self, predictions: Any) -> None:
+        self._predictions = predictions
+
+    def predict(self, X: Any) -> Any:
+        return self._predictions
 
 
-class _Known:
-    """In the place of a fitted regressor whose answers are known."""
+class _InputRecorder(BaseEstimator):
+    """A last step of a pipeline that records the input of the network, and predicts it."""
 
-    def __init__(self, answers):
-        self._answers = answers
-
-    def predict(self, X):
-        return self._answers
-
-
-def fit_wrappers(estimator, X, y, params):
-    """Fit what stands around the network.
-
-    Returns
-    -------
-    pipeline : Pipeline, TransformedTargetRegressor or None
-        Fitted; what it predicts of rows, `without_targets`, is the rows that reach the network.
-    network : classifier or regressor, not fitted
-    X, y, sample_weight
-        What reaches it.
-    """
-    network = last_step(estimator)
-    if network is estimator:
-        return None, clone(estimator), X, y, sample_weight_of(**params)
-    pipeline = clone(with_last_step(estimator, _Arrival(network))).fit(X, y, **params)
-    X, y, sample_weight = last_step(pipeline).hand_over()
-    return pipeline, clone(network), X, y, sample_weight
-
-
-def sample_weight_of(sample_weight=None):
-    """The fit parameters of a network, and no others."""
-    return sample_weight
-
-
-class _Arrival(BaseEstimator):
-    """In the place of a network at the end of its pipeline: keeps what arrives there."""
-
-    def __init__(self, network):
+    def __init__(self, network: Any) -> None:
         self.network = network
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         return self.network.get_metadata_routing()
 
-    def fit(self, X, y, sample_weight=None):
-        self.arrived_ = X, y, sample_weight
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "_InputRecorder":
+        self.input_: Any = (X, y, sample_weight)
         return self
 
-    def hand_over(self):
-        """What arrived, which is not kept any longer."""
-        arrived, self.arrived_ = self.arrived_, None
-        return arrived
+    def pop_input(self) -> tuple[Any, Any, Any]:
+        """Return the recorded input, and release it."""
+        recorded, self.input_ = self.input_, None
+        return recorded
 
-    def predict(self, X):
-        """The rows themselves."""
+    def predict(self, X: Any) -> Any:
         return X

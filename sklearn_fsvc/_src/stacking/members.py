@@ -14,9 +14,8 @@ from ..data.job import Job
 from ..data.samples import Samples
 from ..data.sources import InMemory, Source
 from ..data.streaming import cast_layer, n_synapses
-from ..data.tiling import parse_memory
+from ..data.tiling import host_memory_limit
 from ..engines import get_engine
-from ..engines.host import host_memory
 from ..estimators.readouts import nearest_outputs
 from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
 from ..parts import Part, parts_of
@@ -148,7 +147,7 @@ class Members(Part):
         """`max_memory` in bytes, if there is a limit."""
         if self.max_memory is None:
             return None
-        return parse_memory(self.max_memory, host_memory()[0])
+        return host_memory_limit(self.max_memory)
 
     def leave_memory(self, pairs, final, rows):
         """Have networks leave so much of a limit as the judging of `rows` takes."""

@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from ..data.columns import why_missing
 from ..data.samples import Samples
-from ..data.streaming import check_holds, check_out
+from ..data.validation import check_holds, check_out
 from ..parts import TargetSpec, generator
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_word

@@ -9,7 +9,7 @@ from scipy.stats import kurtosis, rankdata
 from sklearn.metrics import r2_score
 
 from ..data.samples import Samples
-from ..data.streaming import check_out
+from ..data.validation import check_out
 from ..parts import TargetSpec
 from ..utils.parameters import check_flag
 from ..utils.user_warnings import warn

@@ -1,4 +1,4 @@
-"""The next tile is read while one is computed, and nothing is left of it afterwards."""
+"""Prefetching of the next tile in a thread, which ends with the pass."""
 
 import threading
 
@@ -21,7 +21,7 @@ def readers():
     return [t for t in threading.enumerate() if t.name.startswith("sklearn_fsvc_reader")]
 
 
-def test_one_block_ahead_and_no_more():
+def test_one_block_is_read_ahead():
     begun = [threading.Event() for _ in range(4)]
 
     def read():
@@ -40,8 +40,8 @@ def test_one_block_ahead_and_no_more():
     assert not readers()
 
 
-def test_who_reads_is_closed():
-    """Now, and not when nobody knows of it any more."""
+def test_the_reader_is_closed_at_once():
+    """By `close`, not by the garbage collector."""
     reading = (np.full((1, 1), i) for i in range(4))
     blocks = read_ahead(reading)
     next(blocks)
@@ -49,7 +49,7 @@ def test_who_reads_is_closed():
     assert reading.gi_frame is None
 
 
-def test_reading_is_another_thread():
+def test_blocks_are_read_in_another_thread():
     threads = []
 
     def read():
@@ -61,22 +61,22 @@ def test_reading_is_another_thread():
     assert threading.current_thread() not in threads
 
 
-class Broken(Shelf):
+class BrokenFile(Shelf):
     def __getitem__(self, key):
         if key.start >= 60:
             raise OSError("the disk is gone")
         return super().__getitem__(key)
 
 
-def test_errors_of_reading_are_raised():
-    source = open_rows(Broken(X), 16 * 32 * 10)[0]
+def test_errors_of_the_reader_are_raised():
+    source = open_rows(BrokenFile(X), 16 * 32 * 10)[0]
     with pytest.raises(OSError, match="the disk is gone"):
         stream(Job(get_engine("jit")), LAYER, source, Consumer(lambda part, H: None, tile_rows=20))
     assert not readers()
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-def test_errors_of_computing_end_the_reader(error):
+def test_errors_of_the_consumer_end_the_reader(error):
     tap = Tap(X, chunk=10)
     source = open_rows(tap, None)[0]
 
@@ -91,8 +91,8 @@ def test_errors_of_computing_end_the_reader(error):
     assert tap.closed == tap.calls == 2
 
 
-def test_memory_that_runs_out_while_reading_halves_the_tile():
-    """Of the reader's thread, too: the rows before it are counted once."""
+def test_a_memory_error_of_the_reader_halves_the_tile():
+    """MemoryError in the thread of the reader; samples before it are evaluated once."""
     source, blocks = open_rows(Shelf(X), None)[0], []
     read = source.blocks
 
@@ -110,15 +110,15 @@ def test_memory_that_runs_out_while_reading_halves_the_tile():
     assert len(blocks[0]) == 12
 
 
-def test_arrays_have_no_reader():
+def test_arrays_are_read_without_a_thread():
     def look(part, H):
         assert not readers()
 
     stream(Job(get_engine("jit")), LAYER, X, Consumer(look, tile_rows=20))
 
 
-def test_work_begins_before_all_is_read():
-    """A layer of few units would suit a tile of all rows, which nothing else could overlap."""
+def test_tiles_of_a_source_are_small_enough_to_overlap():
+    """A layer of few units would prefer one tile of all rows, without any overlap."""
     wide, sizes = np.zeros((40, 2**18), np.float32), []
     layer = TanhLayer(np.ones((3, 2**18), np.float32), np.zeros(3, np.float32))
     source = open_rows(Shelf(wide), "1GB")[0]
@@ -126,8 +126,8 @@ def test_work_begins_before_all_is_read():
     assert sizes == [8] * 5
 
 
-def test_tiles_that_are_read_ahead_count():
-    """Two tiles of rows, and two slices of the file, beside what an array takes."""
+def test_prefetched_tiles_count_as_memory():
+    """Two tiles of rows, and two slices of the file, in addition to the memory for an array."""
     engine = get_engine("jit")
     job = Job(engine, engine.prepared_bytes(LAYER) + 10 * (3 * 8 + 2 * 4 * 8))
 

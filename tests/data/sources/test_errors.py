@@ -1,4 +1,4 @@
-"""What cannot be read is refused, with the number of the row and the remedy."""
+"""Invalid sources: errors name the row and a remedy."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ X = np.random.default_rng(0).random((200, 6), np.float32)
 Y = np.arange(200)
 
 
-def with_bad(row, value):
+def with_value(row, value):
     bad = X.copy()
     bad[row, 4] = value
     return bad
@@ -24,25 +24,25 @@ def read_all(given, *args):
 @pytest.mark.parametrize("kind", [Shelf, Tap, batches])
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-np.inf, "infinity")])
 @pytest.mark.parametrize("row", [0, 123, 199])
-def test_not_finite(kind, value, what, row):
+def test_values_that_are_not_finite_are_located(kind, value, what, row):
     with pytest.raises(ValueError, match=f"Input X contains {what} in row {row}, column 4"):
-        read_all(kind(with_bad(row, value)))
+        read_all(kind(with_value(row, value)))
 
 
-def test_two_infinities_that_cancel():
-    bad = with_bad(7, np.inf)
+def test_infinities_that_cancel_are_found():
+    bad = with_value(7, np.inf)
     bad[8, 4] = -np.inf
     with pytest.raises(ValueError, match="infinity in row 7"):
         read_all(Shelf(bad))
 
 
-def test_large_numbers_are_finite():
-    """Their sum overflows."""
+def test_finite_values_with_an_infinite_sum_are_accepted():
+    """The sum overflows."""
     large = np.full((20, 3), np.finfo(np.float32).max)
     np.testing.assert_array_equal(np.concatenate(read_all(Shelf(large))), large)
 
 
-def test_a_missing_number_of_a_table():
+def test_a_missing_value_of_an_arrow_table_is_located():
     import pyarrow
 
     def read():
@@ -54,33 +54,33 @@ def test_a_missing_number_of_a_table():
 
 
 @pytest.mark.parametrize("iterator", [Tap(X)(), iter([X])])
-def test_what_can_be_read_only_once(iterator):
+def test_iterators_are_refused(iterator):
     with pytest.raises(TypeError, match=r"read only once.*function without arguments"):
         open_rows(iterator, None)
 
 
-def test_a_function_that_returns_the_same_iterator():
+def test_a_function_must_return_a_fresh_iterator():
     same = iter([X[:100], X[100:]])
     with pytest.raises(ValueError, match=r"gave 0 rows in this pass, and 200 in the first.*fresh"):
         read_all(lambda: same)
 
 
 @pytest.mark.parametrize("later", [150, 250])
-def test_other_rows_in_a_later_pass(later):
+def test_a_later_pass_with_other_samples_is_refused(later):
     sizes = iter([200, later])
     rows = np.concatenate([X, X])
     with pytest.raises(ValueError, match=f"gave {later} rows in this pass, and 200 in the first"):
         read_all(lambda: Tap(rows[: next(sizes)])())
 
 
-class Shrunk(Shelf):
+class ShrunkFile(Shelf):
     def __getitem__(self, key):
         return super().__getitem__(key)[: 150 - key.start]
 
 
-def test_a_file_that_has_shrunk():
+def test_a_file_that_has_shrunk_is_refused():
     with pytest.raises(ValueError, match=r"X\[\d+:\d+\] has shape .* was the file changed"):
-        read_all(Shrunk(X))
+        read_all(ShrunkFile(X))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_file_that_has_shrunk():
         ([], "X() gave no rows"),
         ([X[:0]], "X() gave no rows"),
         ([X[:5], X[:5, :4]], "begins at row 5 has 4 features, and the first one 6"),
-        ([X[:5], X[:5].astype(float)], "begins at row 5 is taken as float64, .* as float32"),
+        ([X[:5], X[:5].astype(float)], "begins at row 5 is converted to float64, .* to float32"),
         ([X[:5], X[5]], "begins at row 5 has shape .6,."),
         ([np.array([["a"]])], "begins at row 0 has dtype <U1; it must be of real numbers"),
         ([X[:5] + 1j], "has dtype complex64"),
@@ -101,13 +101,13 @@ def test_a_file_that_has_shrunk():
         ([X, (X, Y)], "Some chunks of X have y, and others have none.* begins at row 200"),
     ],
 )  # fmt: skip
-def test_chunks(chunks, error):
+def test_invalid_chunks_are_refused(chunks, error):
     with pytest.raises(ValueError, match=error.replace("()", r"\(\)")):
         open_rows(lambda: chunks, None)
 
 
-def test_columns_in_another_order():
-    """They would be taken for one another."""
+def test_columns_must_keep_their_order():
+    """Otherwise features would be confused."""
     import pandas
 
     frame = pandas.DataFrame({"a": [0.0, 1.0], "b": [2.0, 3.0]})
@@ -117,12 +117,12 @@ def test_columns_in_another_order():
         open_rows(lambda: [frame, frame.to_numpy()], None)
 
 
-def test_what_is_not_iterable():
+def test_a_function_must_return_an_iterable():
     with pytest.raises(TypeError, match=r"X\(\) returned a int; it must return an iterable"):
         open_rows(lambda: 5, None)
 
 
-def test_columns_that_are_not_numbers():
+def test_columns_of_dates_are_refused():
     with pytest.raises(ValueError, match="begins at row 0: column 'when' has dtype datetime64"):
         open_rows(batches(X, when=Y.astype("M8[s]")), None)
 
@@ -131,20 +131,20 @@ def test_columns_that_are_not_numbers():
     ("given", "named", "error"),
     [
         (batches(X), {"y": "label"}, "has no column y='label'; its columns are .*'x5'"),
-        (Tap(X), {"y": "label"}, "no table, and y='label' would be .* give chunks"),
-        (Tap(X, Y), {"sample_weight": "w"}, "no table, and sample_weight='w' would be"),
+        (Tap(X), {"y": "label"}, "is not a table, but y='label' names a column; give chunks"),
+        (Tap(X, Y), {"sample_weight": "w"}, "is not a table, but sample_weight='w' names"),
         (Shelf(X), {"y": "label"}, "y='label' would be the name of a column, and Shelf has none"),
         (Shelf(X), {"sample_weight": "w"}, "sample_weight='w' would be"),
         (Tap(X, Y), {"y": Y}, "y is given, and the chunks of X hold one too; pass y=None"),
         (Tap(X, Y, Y), {"sample_weight": Y}, "sample_weight is given, and the chunks"),
     ],
 )
-def test_y_and_weights_in_doubt(given, named, error):
+def test_ambiguous_y_and_weights_are_refused(given, named, error):
     with pytest.raises(ValueError, match=error):
         open_rows(given, None, **named)
 
 
-def test_a_chunk_that_the_memory_does_not_hold():
+def test_a_chunk_that_exceeds_the_memory_is_refused():
     with pytest.raises(
         ValueError, match=r"max_memory=14399 bytes.* a chunk of 200 rows of X needs"
     ):
@@ -152,13 +152,13 @@ def test_a_chunk_that_the_memory_does_not_hold():
     open_rows(Tap(X, chunk=200), 14400)
 
 
-def test_a_part_is_read_in_order():
+def test_a_subset_of_a_file_must_be_ascending():
     with pytest.raises(ValueError, match="another one; use a splitter that keeps the order"):
         some_rows(open_rows(Shelf(X), None)[0], np.array([3, 1]))
 
 
-def test_y_and_weights_come_with_the_rows():
-    """In memory, whole; what is not in the source is the user's."""
+def test_y_and_weights_of_chunks_are_collected():
+    """They are in memory; those that the source does not have are the user's."""
     _, y, weight = open_rows(Tap(X, Y, Y / 2), None)
     np.testing.assert_array_equal(y, Y)
     np.testing.assert_array_equal(weight, Y / 2)
@@ -170,14 +170,14 @@ def test_y_and_weights_come_with_the_rows():
     np.testing.assert_array_equal(weight, Y / 2)
     y = open_rows(Tap(X, np.stack([Y, Y], axis=1)), None)[1]
     assert y.shape == (200, 2)
-    y, weight = open_rows(Shelf(X), None, Y, Shelf2(Y))[1:]
+    y, weight = open_rows(Shelf(X), None, Y, ConvertibleFile(Y))[1:]
     assert y is Y
     assert isinstance(weight, np.ndarray)
     np.testing.assert_array_equal(weight, Y)
 
 
-class Shelf2(Shelf):
-    """Of numbers that belong to rows: those are read whole."""
+class ConvertibleFile(Shelf):
+    """A file of targets, which is read completely."""
 
     def __array__(self, dtype=None, copy=None):
         return self._X

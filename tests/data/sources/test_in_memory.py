@@ -1,4 +1,4 @@
-"""Rows of an array in memory: some of them, in any order, converted as they are asked for."""
+"""Arrays in memory as sources: subsets in any order, converted when they are read."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from allocated import peak
 from sklearn_fsvc._src.data.sources import InMemory, some_rows
 from sklearn_fsvc._src.data.streaming import row_blocks, take_rows
 
-# So many numbers that a piece holds a few rows alone.
+# Wide rows, so that a piece has few of them.
 N, FEATURES = 600, 300
 ORDERS = {
     "all": np.arange(N),
@@ -29,7 +29,7 @@ def expected_of(array):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_some_rows_and_some_of_these(array, order):
+def test_subsets_of_subsets(array, order):
     rows, expected = ORDERS[order], expected_of(array)
     part = some_rows(InMemory(array), rows)
     assert part.shape == (len(rows), FEATURES)
@@ -44,7 +44,7 @@ def test_some_rows_and_some_of_these(array, order):
 
 
 @pytest.mark.parametrize("rows", [None, np.arange(3, N, 7), np.arange(N)[::-1]], ids=str)
-def test_blocks_for_tiles(array, rows):
+def test_blocks_are_converted_rows(array, rows):
     chosen, expected = np.arange(N) if rows is None else rows, expected_of(array)
     parts = [slice(i, min(i + 100, len(chosen))) for i in range(0, len(chosen), 100)]
     blocks = list(row_blocks(InMemory(array), rows, parts))
@@ -52,7 +52,7 @@ def test_blocks_for_tiles(array, rows):
     np.testing.assert_array_equal(np.concatenate(blocks), expected[chosen])
 
 
-def test_pieces_hold_all_rows(array):
+def test_pieces_contain_all_rows(array):
     found = list(InMemory(array).pieces(np.arange(7, 500, 2)))
     assert [first for first, _ in found] == [
         7 + sum(len(p) for _, p in found[:i]) for i in range(len(found))
@@ -62,15 +62,15 @@ def test_pieces_hold_all_rows(array):
     )
 
 
-def test_no_more_than_the_rows_that_are_asked_for(array):
+def test_only_the_selected_rows_are_copied(array):
     source = InMemory(array, np.arange(N)[::-1])
     block, found = peak(source.take, np.arange(64))
     assert found <= block.nbytes + 2 * source.read_bytes + 10_000
     assert source.read_bytes <= 2**17
 
 
-def test_the_number_of_a_row_with_a_missing_value():
-    """As the user counts them."""
+def test_errors_name_the_row_number_of_the_user():
+    """Row numbers refer to the user's array."""
     X = np.zeros((50, 3))
     X[41, 2] = np.nan
     part = InMemory(X).part(np.arange(50)[::-1]).part(np.arange(20))
@@ -78,6 +78,6 @@ def test_the_number_of_a_row_with_a_missing_value():
         part.copy()
 
 
-def test_words_are_refused():
+def test_text_is_refused():
     with pytest.raises(ValueError, match="must be of real numbers"):
         InMemory(np.array([["a", "b"]]))

@@ -1,4 +1,4 @@
-"""What all sources have in common: the rows that were asked for, and no more in memory."""
+"""The contract of all sources: the rows that are read, and how little is in memory."""
 
 import time
 
@@ -16,49 +16,49 @@ N = 200
 X = np.random.default_rng(0).random((N, 6), np.float32)
 
 
-def opened(X, max_memory="1MB"):
+def make_source(X, max_memory="1MB"):
     return open_rows(X, max_memory)[0]
 
 
 SOURCES = {
-    "slices": lambda: opened(Shelf(X), 16 * 24 * 11),
-    "slices in chunks": lambda: opened(Shelf(X, chunks=(7, 6)), 16 * 24 * 20),
-    "arrays": lambda: opened(Tap(X)),
-    "arrays and y": lambda: opened(Tap(X, np.arange(N))),
-    "batches": lambda: opened(batches(X)),
+    "slices": lambda: make_source(Shelf(X), 16 * 24 * 11),
+    "slices in chunks": lambda: make_source(Shelf(X, chunks=(7, 6)), 16 * 24 * 20),
+    "arrays": lambda: make_source(Tap(X)),
+    "arrays and y": lambda: make_source(Tap(X, np.arange(N))),
+    "batches": lambda: make_source(batches(X)),
     "sparse": lambda: SparseRows(csr_array(X)),
-    "part": lambda: some_rows(opened(Shelf(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)),
+    "part": lambda: some_rows(make_source(Shelf(np.repeat(X, 2, axis=0))), np.arange(0, 2 * N, 2)),
 }
-of_all = pytest.mark.parametrize("kind", SOURCES)
+all_sources = pytest.mark.parametrize("kind", SOURCES)
 
 
-def parts_of(n_rows, tile):
+def slices_of(n_rows, tile):
     return [slice(start, min(start + tile, n_rows)) for start in range(0, n_rows, tile)]
 
 
-@of_all
+@all_sources
 @settings(max_examples=40, deadline=None)
 @given(st.sets(st.integers(0, N - 1), min_size=1), st.integers(1, N), st.integers(0, N))
-def test_rows_part_by_part(kind, rows, tile, skipped):
-    """Whatever the tile, and wherever it begins; all parts but the first `skipped` rows."""
+def test_blocks_of_selected_rows(kind, rows, tile, skipped):
+    """For any tile size and start; without the first `skipped` rows."""
     rows = np.array(sorted(rows))
-    parts = [part for part in parts_of(len(rows), tile) if part.start >= skipped]
+    parts = [part for part in slices_of(len(rows), tile) if part.start >= skipped]
     blocks = list(row_blocks(SOURCES[kind](), rows, parts))
     assert len(blocks) == len(parts)
     for part, block in zip(parts, blocks, strict=True):
         np.testing.assert_array_equal(block, X[rows[part]])
 
 
-@of_all
+@all_sources
 @pytest.mark.parametrize("tile", [1, 16, 37, 74, N, 1000])
-def test_all_rows(kind, tile):
-    blocks = list(row_blocks(SOURCES[kind](), None, parts_of(N, tile)))
+def test_blocks_of_all_rows(kind, tile):
+    blocks = list(row_blocks(SOURCES[kind](), None, slices_of(N, tile)))
     assert [len(block) for block in blocks[:-1]] == [min(tile, N)] * (len(blocks) - 1)
     np.testing.assert_array_equal(np.concatenate(blocks), X)
     assert all(block.flags.c_contiguous and block.dtype == X.dtype for block in blocks)
 
 
-@of_all
+@all_sources
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, N - 1), max_size=50))
 def test_rows_in_any_order(kind, rows):
@@ -69,56 +69,56 @@ def test_rows_in_any_order(kind, rows):
     np.testing.assert_array_equal(taken, X[rows])
 
 
-@of_all
+@all_sources
 def test_a_slice_of_the_rows(kind):
     np.testing.assert_array_equal(take_rows(SOURCES[kind](), slice(30, 90)), X[30:90])
 
 
-def test_rows_out_of_order_flow_too():
+def test_blocks_of_rows_in_any_order():
     rows = np.random.default_rng(0).permutation(N)[:50]
-    blocks = list(row_blocks(opened(Shelf(X)), rows, parts_of(50, 20)))
+    blocks = list(row_blocks(make_source(Shelf(X)), rows, slices_of(50, 20)))
     np.testing.assert_array_equal(np.concatenate(blocks), X[rows])
 
 
 @pytest.mark.parametrize(
     ("max_memory", "most"), [(16 * 24 * 11, 11), (16 * 24 * 11 + 383, 11), (100, 1)]
 )
-def test_slices_are_a_sixteenth_of_the_memory(max_memory, most):
+def test_slices_take_a_sixteenth_of_the_memory(max_memory, most):
     shelf = Shelf(X, most)
-    source = opened(shelf, max_memory)
+    source = make_source(shelf, max_memory)
     list(source.blocks(range(N), 64))
     assert max(stop - start for start, stop in shelf.asked) == most
     source.take(np.arange(N)[::-1])
     assert source.read_bytes == 2 * most * 24
 
 
-def test_slices_have_a_size_beyond_which_nothing_is_gained():
+def test_slices_have_a_maximum_size():
     wide = np.zeros((40, 2**18), np.float32)
     shelf = Shelf(wide, most=8)
-    list(opened(shelf, "1GB").blocks(range(40), 40))
+    list(make_source(shelf, "1GB").blocks(range(40), 40))
     assert shelf.asked == [(start, start + 8) for start in range(0, 40, 8)]
 
 
-def test_slices_end_where_chunks_end():
-    """Or a compressed chunk would be read twice."""
+def test_slices_end_at_the_chunks_of_the_file():
+    """Otherwise a compressed chunk would be read twice."""
     shelf = Shelf(X, chunks=(7, 6))
-    list(opened(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
+    list(make_source(shelf, 16 * 24 * 20).blocks(range(5, N), 64))
     assert shelf.asked == [(5, 14), *((k, min(k + 14, N)) for k in range(14, N, 14))]
 
 
-def test_what_is_not_needed_is_not_read():
+def test_only_needed_slices_and_chunks_are_read():
     shelf = Shelf(X)
-    opened(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
+    make_source(shelf, 16 * 24 * 10).take(np.array([152, 23, 21]))
     assert shelf.asked == [(21, 24), (152, 153)]
     tap = Tap(X)
-    source, n_chunks = opened(tap), tap.given
+    source, n_chunks = make_source(tap), tap.given
     source.take(np.array([3, 40]))
     assert (tap.calls, tap.closed) == (2, 2)
     assert tap.given == n_chunks + 2
 
 
-def test_chunks_that_share_their_memory():
-    """As of a reader that fills one buffer again and again."""
+def test_chunks_may_reuse_one_buffer():
+    """A reader may fill one buffer repeatedly."""
     buffer, labels = np.empty((20, 6), np.float32), np.empty(20)
 
     def read():
@@ -128,14 +128,14 @@ def test_chunks_that_share_their_memory():
 
     source, y, _ = open_rows(read, None)
     np.testing.assert_array_equal(y, np.arange(N) // 20 * 20)
-    blocks = row_blocks(source, None, parts_of(N, 20))
-    for part, block in zip(parts_of(N, 20), blocks, strict=True):
-        time.sleep(0.01)  # in which the next chunk is read
+    blocks = row_blocks(source, None, slices_of(N, 20))
+    for part, block in zip(slices_of(N, 20), blocks, strict=True):
+        time.sleep(0.01)  # meanwhile the next chunk is read
         np.testing.assert_array_equal(block, X[part])
 
 
-class Handle:
-    """An iterator that is to be closed."""
+class ClosableIterator:
+    """An iterator with a `close` method."""
 
     def __init__(self):
         self._chunks, self.is_closed = iter([X[:90], X[90:]]), False
@@ -154,18 +154,18 @@ def test_iterators_are_closed():
     handles = []
 
     def read():
-        handles.append(Handle())
+        handles.append(ClosableIterator())
         return handles[-1]
 
-    opened(read).take(np.array([3]))
+    make_source(read).take(np.array([3]))
     assert [handle.is_closed for handle in handles] == [True, True]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_files(library, tmp_path):
+def test_files_of_real_libraries(library, tmp_path):
     file = written(library, tmp_path, X)
     rows = np.flatnonzero(np.random.default_rng(0).random(N) < 0.3)
-    source = opened(file, 16 * 24 * 40)
+    source = make_source(file, 16 * 24 * 40)
     np.testing.assert_array_equal(np.concatenate(list(source.blocks(rows, 9))), X[rows])
     np.testing.assert_array_equal(source.take(rows[::-1]), X[rows[::-1]])
 
@@ -176,9 +176,9 @@ def test_files(library, tmp_path):
      ("f2", "f8")],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [Shelf, Tap])
-def test_dtypes_as_of_arrays(dtype, taken, kind):
+def test_dtypes_are_converted_as_those_of_arrays(dtype, taken, kind):
     numbers = np.arange(12).reshape(4, 3).astype(dtype)
-    source = opened(kind(numbers))
+    source = make_source(kind(numbers))
     assert source.dtype == np.dtype(taken)
     (block,) = source.blocks(range(4), 4)
     assert block.dtype == np.dtype(taken)
@@ -186,8 +186,8 @@ def test_dtypes_as_of_arrays(dtype, taken, kind):
 
 
 @pytest.mark.parametrize("module", ["pyarrow", "pandas", "polars"])
-def test_tables(module):
-    """Numbers of several dtypes meet in the one that holds all; names come along."""
+def test_chunks_may_be_tables(module):
+    """Columns of several dtypes are converted to their common dtype; names are kept."""
     pytest.importorskip(module)
     columns = {"a": np.arange(5, dtype=np.uint8), "y": list("pqpqp"), "b": X[:5, 0]}
 
@@ -208,11 +208,11 @@ def test_tables(module):
 
 
 @pytest.mark.parametrize(("max_bytes", "n_passes"), [(N * 24, 2), (N * 24 - 1, 3), (60 * 24, 5)])
-def test_rows_that_are_anticipated_share_passes(max_bytes, n_passes):
-    """One pass brings as many rows as may wait; the first one was to open the source."""
+def test_prefetched_rows_share_passes(max_bytes, n_passes):
+    """Each pass fills the buffer; the first one opened the source."""
     tap = Tap(X)
     order = np.random.default_rng(0).permutation(N)
-    source = PrefetchedSource(opened(tap), order, max_bytes)
+    source = PrefetchedSource(make_source(tap), order, max_bytes)
     for start in range(0, N, 20):
         rows = order[start : start + 20]
         np.testing.assert_array_equal(take_rows(source, np.sort(rows)), X[np.sort(rows)])
@@ -220,8 +220,8 @@ def test_rows_that_are_anticipated_share_passes(max_bytes, n_passes):
     assert tap.calls == n_passes
 
 
-def test_other_rows_than_were_anticipated():
-    source = PrefetchedSource(opened(Shelf(X)), np.arange(50, 100), 20 * 24)
+def test_other_rows_than_the_prefetched_ones_are_read():
+    source = PrefetchedSource(make_source(Shelf(X)), np.arange(50, 100), 20 * 24)
     for rows in ([60, 90], [3], [99, 98], [50, 199], [], [99]):
         rows = np.array(rows, int)
         np.testing.assert_array_equal(take_rows(source, rows), X[rows])
@@ -229,22 +229,22 @@ def test_other_rows_than_were_anticipated():
     np.testing.assert_array_equal(block, X[:10])
 
 
-class Elsewhere(Shelf):
-    """An array on a device."""
+class DeviceArray(Shelf):
+    """An array on another device."""
 
     def __dlpack__(self):
         raise NotImplementedError
 
 
-def test_what_is_no_source():
-    """What lies in memory is scikit-learn's to check, and what lies on a device an engine's."""
-    on_device = Elsewhere(X)
-    assert opened(on_device) is on_device
+def test_arrays_tables_and_lists_are_not_sources():
+    """Arrays in memory are validated by scikit-learn, arrays on a device by its engine."""
+    on_device = DeviceArray(X)
+    assert make_source(on_device) is on_device
     import pandas
     from scipy import sparse
 
     frame = pandas.DataFrame(X)
     for array in (X, X.tolist(), frame, frame[0], sparse.csr_array(X), None, np.float32(1)):
-        assert opened(array) is array
-    source = opened(Shelf(X))
-    assert opened(source) is source
+        assert make_source(array) is array
+    source = make_source(Shelf(X))
+    assert make_source(source) is source

@@ -1,4 +1,4 @@
-"""Sparse rows: their places and numbers, and when they are met as what."""
+"""Sparse rows: selection, and evaluation as CSR or as dense rows."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from scipy.sparse import csr_array, random
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.sources import SparseRows, joined, some_rows
 from sklearn_fsvc._src.data.streaming import (  # fmt: skip
-    basic_layer,
     n_synapses,
     stream_into,
     take_in_any_order,
 )
+from sklearn_fsvc._src.data.tiling import basic_layer
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.sparse import SparsePlace
 from sklearn_fsvc._src.layers import TanhLayer
@@ -30,25 +30,25 @@ def layer():
     return TanhLayer(rng.normal(size=(UNITS, FEATURES)), rng.normal(size=UNITS))
 
 
-class Blas(BlasEngine):
-    """The engine with another place for sparse rows."""
+class BlasWithEvaluator(BlasEngine):
+    """An engine with a given evaluator of sparse rows, or without one."""
 
-    def __init__(self, place=None):
-        self._place = place
+    def __init__(self, evaluator=None):
+        self._evaluator = evaluator
 
     def sparse_evaluator(self):
-        return self._place
+        return self._evaluator
 
 
-class NotingPlace(SparsePlace):
-    """Notes how many rows it is asked for, and which units."""
+class RecordingEvaluator(SparsePlace):
+    """Records the number of rows and the units of each call."""
 
     def __init__(self):
         super().__init__(np)
-        self.asked = []
+        self.calls = []
 
     def hidden(self, prepared, X, out, units=None):
-        self.asked.append((X.shape[0], units))
+        self.calls.append((X.shape[0], units))
         return super().hidden(prepared, X, out, units)
 
 
@@ -64,32 +64,32 @@ def test_rows_in_any_order(X):
     np.testing.assert_array_equal(take_in_any_order(SparseRows(X), rows), X.toarray()[rows])
 
 
-def test_some_rows_stay_sparse(X):
+def test_subsets_stay_sparse(X):
     rows = np.arange(3, N, 7)
     some = some_rows(SparseRows(X), rows)
     assert isinstance(some, SparseRows)
     assert some.nbytes < SparseRows(X).nbytes / 5
     np.testing.assert_array_equal(some.sparse(slice(None), float).toarray(), X.toarray()[rows])
     whole = SparseRows(X)
-    assert some_rows(whole, np.arange(N)) is whole  # nothing is copied
+    assert some_rows(whole, np.arange(N)) is whole  # without a copy
     back = np.arange(N)[::-1]
     np.testing.assert_array_equal(some_rows(whole, back).take(slice(None)), X.toarray()[back])
 
 
-def test_other_numbers_become_float64(X):
+def test_other_dtypes_become_float64(X):
     rows = SparseRows(X.astype(np.int16).tocoo())
     assert rows.dtype == np.float64
     np.testing.assert_array_equal(rows.take(slice(None)), X.toarray().astype(np.int16))
 
 
-def test_a_copy_is_no_view(X):
+def test_a_copy_is_independent(X):
     rows, expected = SparseRows(X), X.toarray()
     copied = rows.copy()
     X.data[:] = 7
     np.testing.assert_array_equal(copied.take(slice(None)), expected)
 
 
-def test_blocks_are_joined(X):
+def test_blocks_are_concatenated(X):
     rows = SparseRows(X)
     parts = [rows.part(np.arange(a, b)) for a, b in ((0, 100), (100, 101), (101, N))]
     assert isinstance(joined(parts), SparseRows)
@@ -99,8 +99,8 @@ def test_blocks_are_joined(X):
 
 
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (-np.inf, "infinity")])
-def test_the_first_row_with_a_bad_number_is_named(X, value, what):
-    first = X.indptr[50]  # of its row
+def test_the_first_value_that_is_not_finite_is_located(X, value, what):
+    first = X.indptr[50]  # the first value of row 50
     X.data[[first, first + 40]] = value
     row, column = np.argwhere(~np.isfinite(X.toarray()))[0]
     assert row == 50
@@ -117,7 +117,7 @@ def test_bytes_of_the_longest_row():
 
 
 @pytest.mark.parametrize("how", ["in order", "shuffled", "dense enough"])
-def test_H_is_that_of_dense_rows(X, layer, how):
+def test_activations_are_those_of_dense_rows(X, layer, how):
     X = csr_array(random(N, FEATURES, 0.6, random_state=0)) if how == "dense enough" else X
     rows = SparseRows(X)
     assert rows.is_sparse == (how != "dense enough")
@@ -125,59 +125,59 @@ def test_H_is_that_of_dense_rows(X, layer, how):
     np.testing.assert_allclose(H, hidden(layer, X.toarray()), rtol=0, atol=1e-14)
 
 
-def test_a_basic_layer_has_all_units(X):
-    """Where a layer of dense rows would be cut: SciPy would copy each part of the units."""
+def test_all_units_are_evaluated_at_once(X):
+    """A layer of dense rows is evaluated in parts, but SciPy would copy each part of the units."""
     layer = TanhLayer(np.random.default_rng(0).normal(size=(300, FEATURES)), np.zeros(300))
-    out, expected, place = np.empty((N, 300)), hidden(layer, X.toarray()), NotingPlace()
-    with Blas(place) as engine:
+    out, expected, evaluator = np.empty((N, 300)), hidden(layer, X.toarray()), RecordingEvaluator()
+    with BlasWithEvaluator(evaluator) as engine:
         engine.tuned = {layer.kind: {"M": 1024, "asymmetry": 4}}
         assert basic_layer(engine, layer).units == 256
         stream_into(Job(engine), layer, SparseRows(X), out)
-    assert place.asked == [(N, slice(0, 300))]
+    assert evaluator.calls == [(N, slice(0, 300))]
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-14)
 
 
-def test_sparse_rows_are_never_made_dense(X, layer, monkeypatch):
+class NeverDense(SparseRows):
+    def take(self, rows, dtype=None):
+        raise AssertionError("converted to dense rows")
+
+
+def test_sparse_rows_are_not_converted_to_dense_ones(X, layer):
     expected = hidden(layer, X.toarray())
-
-    def refuse(*args):
-        raise AssertionError("made dense")
-
-    monkeypatch.setattr(SparseRows, "take", refuse)
     for max_memory in (None, "1GB"):
-        np.testing.assert_allclose(hidden(layer, SparseRows(X), max_memory), expected, atol=1e-14)
+        np.testing.assert_allclose(hidden(layer, NeverDense(X), max_memory), expected, atol=1e-14)
 
 
-def test_an_engine_without_a_place_for_them_gets_dense_tiles(X, layer):
+def test_an_engine_without_a_sparse_evaluator_receives_dense_tiles(X, layer):
     expected = hidden(layer, X.toarray())
-    H = hidden(layer, SparseRows(X), engine=Blas(place=None))
+    H = hidden(layer, SparseRows(X), engine=BlasWithEvaluator())
     np.testing.assert_allclose(H, expected, atol=1e-14)
 
 
-def test_features_that_no_row_has_are_not_met():
+def test_features_that_are_0_in_all_rows_are_removed():
     X = csr_array((np.array([1.0, 2.0, 0.0]), ([0, 1, 1], [9, 3, 5])), (2, 10))
     W = np.arange(40.0).reshape(4, 10)
-    layer, rows = SparseRows(X).narrowed(TanhLayer(W, np.zeros(4)))
+    layer, rows = SparseRows(X).drop_empty_features(TanhLayer(W, np.zeros(4)))
     np.testing.assert_array_equal(layer.units, W[:, [0, 3, 5, 9]])
     assert layer.units.flags.c_contiguous
     np.testing.assert_array_equal(rows.take(slice(None)), X.toarray()[:, [0, 3, 5, 9]])
     most = SparseRows(csr_array(np.eye(10) * (np.arange(10) < 6)))
     given = TanhLayer(W, np.zeros(4))
-    assert most.narrowed(given) == (given, most)
+    assert most.drop_empty_features(given) == (given, most)
 
 
-def test_rows_of_zeros_alone(layer):
+def test_rows_of_zeros(layer):
     H = hidden(layer, SparseRows(csr_array((5, FEATURES), dtype=float)))
     np.testing.assert_allclose(H, np.tanh(np.tile(layer.bias, (5, 1))))
 
 
-def test_work_is_what_is_multiplied(X):
+def test_only_stored_values_count_as_work(X):
     assert n_synapses(X, 7) == 7 * X.nnz
     assert n_synapses(X.toarray(), 7) == 7 * N * FEATURES
 
 
-def test_memory_does_not_grow_with_the_cores(monkeypatch):
-    """Many threads take fewer outputs each: a small `max_memory` is enough for any host."""
+def test_memory_does_not_grow_with_the_number_of_threads(monkeypatch):
+    """Each of many threads computes fewer activations: a small limit is enough on any host."""
     layer, needed = TanhLayer(np.zeros((50, 20)), np.zeros(50)), []
     for n in (2, 64):
         monkeypatch.setattr("sklearn_fsvc._src.engines.sparse.n_threads", lambda n=n: n)

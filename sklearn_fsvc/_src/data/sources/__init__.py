@@ -1,13 +1,13 @@
-"""Rows that are read a few at a time, from files and from functions that give chunks.
+"""Sources: samples in files, in memory, or from functions, which are read a few at a time.
 
-Whatever their shape, all are a `Source`: numbers of rows go in, in ascending order, and
-blocks of those rows come out, in one pass. No list of numbers ever reaches a file.
+All of them are a `Source`. `open_rows` finds the kind of source that an X is.
 """
+
+from typing import Any
 
 import numpy as np
 
-from ...engines.host import host_memory
-from ..tiling import parse_memory
+from ..tiling import host_memory_limit
 from .arrays import InMemory, Sliceable, SparseRows, are_sparse, is_sliceable, joined
 from .base import PrefetchedSource, Source, read_ahead, some_rows
 from .chunks import Iterated
@@ -18,25 +18,27 @@ __all__ = [
 ]  # fmt: skip
 
 
-def open_rows(X, max_memory, y=None, sample_weight=None):
-    """X as a `Source` if it is one, else as it came, with y and the weights of its rows.
+def open_rows(
+    X: Any, max_memory: int | str | None, y: Any = None, sample_weight: Any = None
+) -> tuple[Any, Any, Any]:
+    """Return X as a `Source` if it can be one, else X itself, with its y and sample weights.
 
-    All is as the user gave it: `NetworkClassifier.fit` says what a source may be. A function is
-    called, and all its chunks are looked at once. What belongs to the rows of a source is in memory
-    then. It raises TypeError or ValueError for a source that cannot be read, or whose y or weights
-    are in doubt.
+    The arguments are as the user gave them; `NetworkClassifier.fit` documents the kinds of
+    sources. A function is called, and all its chunks are read once. y and the weights of a
+    source are in memory afterwards. Raises TypeError or ValueError for a source that cannot be
+    read, or whose y or weights are ambiguous.
     """
     if isinstance(X, Source):
         return X, y, sample_weight
     if hasattr(X, "__next__"):
         raise TypeError(
-            f"X is a {type(X).__name__}, which can be read only once, and rows are met in several "
-            "passes. Give a function without arguments that returns a fresh one each time."
+            f"X is a {type(X).__name__}, which can be read only once, and samples are read in "
+            "several passes. Give a function without arguments that returns a fresh one each time."
         )
     is_function = callable(X)
     if not (is_function or is_sliceable(X)):
         return X, y, sample_weight
-    limit = parse_memory(max_memory, host_memory()[0])
+    limit = host_memory_limit(max_memory)
     if is_function:
         return Iterated.open(X, limit, y, sample_weight)
     for name, value in (("y", y), ("sample_weight", sample_weight)):

@@ -1,118 +1,121 @@
-"""Sparse matrices in memory."""
+"""Sources of array-likes: arrays in memory, files that can be sliced, and sparse matrices."""
 
 from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array, issparse, vstack
 
+from ..tiling import count_fitting
 from .base import ENOUGH, Source, as_taken, check_finite
 
-# Rows of an array in memory: some of them, or of numbers that no layer takes as they are.
-
-# Bytes that are gathered or converted at a time.
-_PIECE = 2**17
+# Bytes that are gathered or converted at a time, so that they stay in the cache.
+_CONVERTED_BYTES = 2**17
+# The share of non-zero values beyond which dense rows are faster: benchmarks/sparse_rows.py.
+_MAX_DENSITY = 0.07
 
 
 class InMemory(Source):
-    """Rows of an array, which are copied and converted a few at a time, as they are asked for.
+    """Rows of an array in memory, which are gathered and converted a few at a time.
 
-    The array, or memmap, is of real numbers; `rows` are numbers of rows in any order, None for all.
+    It replaces copies of the whole array: of a subset of the rows, or of a dtype that no layer has.
+
+    Parameters
+    ----------
+    array : ndarray or memmap of real numbers
+    rows : ndarray of int, optional
+        Row numbers in any order; by default all rows.
+    names : object
+        See `Source`.
     """
 
     is_in_memory = True
 
-    def __init__(self, array, rows=None, names=None):
+    def __init__(
+        self, array: Any, rows: npt.NDArray[np.intp] | None = None, names: Any = None
+    ) -> None:
         self._array, self._rows, self.names = array, rows, names
         self.shape = len(array) if rows is None else len(rows), array.shape[1]
         self.dtype = as_taken(array.dtype, "X")
         self.tile_rows = max(1, len(self))
         row_bytes = max(1, self.shape[1] * self.dtype.itemsize)
-        self._step = min(self.tile_rows, max(1, _PIECE // row_bytes))
+        self._step = max(1, count_fitting(_CONVERTED_BYTES, row_bytes, at_most=self.tile_rows))
         self.read_bytes = self._step * row_bytes
 
     @property
-    def nbytes(self):
-        """Return the bytes of all rows, were they converted."""
+    def nbytes(self) -> int:
+        """Return the bytes of all rows after conversion."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def __getitem__(self, part):
+    def __getitem__(self, part: slice) -> npt.NDArray[Any]:
         """Return a slice of the rows, converted."""
         return self.take(np.arange(len(self))[part])
 
-    def copy(self):
-        """All rows, converted."""
+    def copy(self) -> npt.NDArray[Any]:
+        """Return all rows, converted."""
         return self[:]
 
-    def part(self, rows):
-        """Return some of the rows, in any order, not copied before they are asked for."""
+    def part(self, rows: npt.NDArray[np.intp]) -> "InMemory":
+        """Return a subset of the rows, in any order, without a copy."""
         rows = rows if self._rows is None else self._rows[rows]
-        some = _slice_of(rows)
-        if some is rows:
+        selection = _as_slice(rows)
+        if selection is rows:
             return InMemory(self._array, rows, self.names)
-        return InMemory(self._array[some], names=self.names)
+        return InMemory(self._array[selection], names=self.names)
 
-    def take(self, rows, dtype=None):
+    def take(self, rows: Any, dtype: Any = None) -> npt.NDArray[Any]:
         rows = np.asarray(rows) if self._rows is None else self._rows[rows]
         block = np.empty((len(rows), self.shape[1]), dtype or self.dtype)
         for start in range(0, len(rows), self._step):
-            some = rows[start : start + self._step]
-            piece = self._array[_slice_of(some)]
-            check_finite(piece, some)
+            numbers = rows[start : start + self._step]
+            piece = self._array[_as_slice(numbers)]
+            check_finite(piece, numbers)
             block[start : start + self._step] = piece
         return block
 
-    def blocks(self, rows, n):
+    def blocks(self, rows: Any, n: int) -> Generator[npt.NDArray[Any], None, None]:
         for start in range(0, len(rows), n):
             yield self.take(rows[start : start + n])
 
-    def pieces(self, rows):
+    def pieces(self, rows: Any) -> Generator[tuple[int, npt.NDArray[Any]], None, None]:
         first, end = int(rows[0]), int(rows[-1]) + 1
         for start in range(first, end, self._step):
             yield start, self[start : min(start + self._step, end)]
 
 
-def _slice_of(rows):
-    """A slice if they are neighbours in ascending order, which copies nothing."""
+def _as_slice(rows: npt.NDArray[np.intp]) -> slice | npt.NDArray[np.intp]:
+    """Return a slice if the rows are consecutive, whose selection is a view."""
     if len(rows) and (np.diff(rows) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
 
 
-# Files that can be sliced, such as data sets of h5py and arrays of zarr.
-
-
-def is_sliceable(X):
-    """Whether X has a shape, a dtype and slices, and lies neither in memory nor on a device."""
-    if isinstance(X, (np.ndarray, np.generic)) or hasattr(X, "__dlpack__") or issparse(X):
-        return False
-    has_all = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
-    is_column = hasattr(X, "iloc")  # of a table in memory
-    return has_all and not is_column and isinstance(X.dtype, np.dtype)
-
-
 class Sliceable(Source):
-    """Rows of something that gives ``X[a:b]``.
+    """Rows of an object that returns ``X[a:b]``, such as a dataset of h5py or an array of zarr.
 
-    Slices take a small part of the memory limit, and end where chunks of the file end if one
-    fits.
+    A slice takes a small part of the memory limit. It ends where a chunk of the file ends, if
+    one fits, so that no chunk is decompressed twice.
     """
 
-    def __init__(self, X, limit):
+    def __init__(self, X: Any, limit: int) -> None:
         self._X, self.shape = X, tuple(map(int, X.shape))
         self.dtype = as_taken(X.dtype, "X")
         row_bytes = max(1, int(np.prod(self.shape[1:])) * X.dtype.itemsize)
+        chunk = _chunk_rows(X)
 
-        def whole_chunks(n_bytes):
-            chunk, most = _chunk_rows(X), max(1, n_bytes // row_bytes)
-            return most // chunk * chunk or most
+        def whole_chunks(n_bytes: int) -> int:
+            rows = max(1, count_fitting(n_bytes, row_bytes))
+            return rows // chunk * chunk or rows
 
         self._step = whole_chunks(min(ENOUGH, limit // 16))
         self.tile_rows = whole_chunks(ENOUGH)
         # One slice is cut into tiles while the next one is read.
         self.read_bytes = 2 * self._step * row_bytes
 
-    def pieces(self, rows):
+    def pieces(self, rows: Any) -> Generator[tuple[int, npt.NDArray[Any]], None, None]:
         done = 0
         while done < len(rows):
             first = int(rows[done])
@@ -129,90 +132,101 @@ class Sliceable(Source):
             done = stop
 
 
-def _chunk_rows(X):
-    """Rows of a chunk of the file, 1 if it has none."""
-    chunks = getattr(X, "chunks", None)
+def is_sliceable(X: Any) -> bool:
+    """Return whether X has a shape, a dtype and slices, and is neither in memory nor on a GPU."""
+    if isinstance(X, (np.ndarray, np.generic)) or hasattr(X, "__dlpack__") or issparse(X):
+        return False
+    has_all = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
+    is_series = hasattr(X, "iloc")  # a column of a DataFrame
+    return has_all and not is_series and isinstance(X.dtype, np.dtype)
+
+
+def _chunk_rows(X: Any) -> int:
+    """Return the rows of a chunk of the file, 1 if it has no chunks."""
+    chunks: Any = getattr(X, "chunks", None)
     is_regular = isinstance(chunks, tuple) and chunks and isinstance(chunks[0], int)
     return max(1, chunks[0]) if is_regular else 1
 
 
-# The part of the numbers beyond which rows are quicker as dense ones: benchmarks/sparse_rows.py.
-_DENSE = 0.07
-
-
 class SparseRows(Source):
-    """The rows of a sparse matrix.
+    """Rows of a sparse matrix in CSR format.
 
-    As a source it gives dense rows, a few at a time; to what multiplies sparse rows it gives
-    those. The numbers of a row may be in any order. CSR of float32, float64 or uint8 is not copied.
+    As a source it returns dense rows, a few at a time; `sparse` and `tiles` return CSR rows for
+    engines that multiply those. The indices of a row may be in any order. CSR of float32,
+    float64 or uint8 is not copied.
     """
 
     is_in_memory, read_bytes = True, 0
 
-    def __init__(self, X):
+    def __init__(self, X: Any) -> None:
         self.shape, self.dtype = X.shape, as_taken(X.dtype, "X")
         self._X = csr_array(X, dtype=self.dtype)
-        self.tile_rows = max(1, ENOUGH // max(1, X.shape[1] * self.dtype.itemsize))
+        row_bytes = max(1, X.shape[1] * self.dtype.itemsize)
+        self.tile_rows = max(1, count_fitting(ENOUGH, row_bytes))
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
+        """Return the bytes of the CSR arrays."""
         return sum(a.nbytes for a in (self._X.data, self._X.indices, self._X.indptr))
 
     @property
-    def is_sparse(self):
-        """Whether it pays not to multiply zeros."""
+    def is_sparse(self) -> bool:
+        """Return whether CSR rows are faster than dense ones."""
         n_rows, n_features = self.shape
-        return self._X.nnz <= _DENSE * n_rows * n_features
+        return self._X.nnz <= _MAX_DENSITY * n_rows * n_features
 
-    def narrowed(self, layer):
-        """A layer and its rows without the features that no row has, if these are most.
+    def drop_empty_features(self, layer: Any) -> tuple[Any, "SparseRows"]:
+        """Return the layer and the rows without the features that are 0 in all rows.
 
-        A few rows of many features meet a small part of the layer.
+        Both unchanged if these are less than half of the features. A few rows of text have a few
+        of a hundred thousand features: only that part of the weights is uploaded and multiplied.
         """
         X, n_features = self._X, self.shape[1]
         is_used = np.zeros(n_features, bool)
         is_used[X.indices] = True
-        is_used[0] = True  # for there is a layer where all numbers are 0
+        is_used[0] = True  # a layer has at least one feature
         used = np.flatnonzero(is_used)
         if 2 * len(used) > n_features:
             return layer, self
-        places = (np.cumsum(is_used) - 1).astype(X.indices.dtype)[X.indices]
-        X = csr_array((X.data, places, X.indptr), (self.shape[0], len(used)))
+        positions = (np.cumsum(is_used) - 1).astype(X.indices.dtype)[X.indices]
+        X = csr_array((X.data, positions, X.indptr), (self.shape[0], len(used)))
         return replace(layer, units=np.take(layer.units, used, axis=1)), SparseRows(X)
 
-    def row_bytes(self, dtype):
-        """Return the bytes of the longest row, in a tile of a dtype."""
+    def row_bytes(self, dtype: np.dtype) -> int:
+        """Return the bytes of the longest row, with values in the wider of both dtypes."""
         index = self._X.indices.itemsize
         longest = int(np.diff(self._X.indptr).max(initial=0))
         return longest * (index + max(self.dtype.itemsize, dtype.itemsize)) + index
 
-    def check_finite(self):
-        """Raise for a NaN or an infinity, and name the first row that has one."""
+    def check_finite(self) -> None:
+        """Raise ValueError for a NaN or an infinity, with the first row that has one."""
         X = self._X
         is_bad = ~np.isfinite(X.data)
         if is_bad.any():
             row = int(np.searchsorted(X.indptr, np.argmax(is_bad), side="right")) - 1
             check_finite(self.take([row]), row)
 
-    def sparse(self, rows, dtype):
-        """Return some rows as a ``csr_array`` of a dtype, a copy."""
+    def sparse(self, rows: Any, dtype: Any) -> csr_array:
+        """Return a copy of some rows as a ``csr_array`` of a dtype."""
         return self._X[rows].astype(dtype, copy=False)
 
-    def tiles(self, rows, parts, dtype):
-        """Parts of the row numbers `rows`, None for all rows, each as of `sparse`."""
+    def tiles(
+        self, rows: npt.NDArray[np.intp] | None, parts: Sequence[slice], dtype: Any
+    ) -> Generator[csr_array, None, None]:
+        """Yield parts of the row numbers `rows`, None for all rows, each as from `sparse`."""
         for part in parts:
             yield self.sparse(part if rows is None else rows[part], dtype)
 
-    def summed(self, function):
-        """The sum of ``function(values, columns)`` over the numbers of each row."""
+    def summed(self, function: Callable[..., npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return the sum of ``function(values, columns)`` over the stored values of each row."""
         sums = function(self._X.data, self._X.indices)
         ends = np.concatenate([np.zeros(1, sums.dtype), sums.cumsum()])[self._X.indptr]
         return np.diff(ends)
 
-    def take(self, rows, dtype=None):
+    def take(self, rows: Any, dtype: Any = None) -> npt.NDArray[Any]:
         return self.sparse(rows, dtype or self.dtype).toarray()
 
-    def pieces(self, rows):
+    def pieces(self, rows: Any) -> Generator[tuple[int, npt.NDArray[Any]], None, None]:
         done = 0
         while done < len(rows):
             first = int(rows[done])
@@ -220,22 +234,23 @@ class SparseRows(Source):
             yield first, self.take(slice(first, int(rows[stop - 1]) + 1))
             done = stop
 
-    def part(self, rows):
-        """Return some rows, in any order, as sparse rows."""
-        is_whole = len(rows) == len(self) and (np.diff(rows) == 1).all()
-        return self if is_whole else SparseRows(self._X[rows])
+    def part(self, rows: npt.NDArray[np.intp]) -> "SparseRows":
+        """Return a subset of the rows, in any order."""
+        is_all = len(rows) == len(self) and (np.diff(rows) == 1).all()
+        return self if is_all else SparseRows(self._X[rows])
 
-    def copy(self):
+    def copy(self) -> "SparseRows":
+        """Return a copy of the matrix."""
         return SparseRows(self._X.copy())
 
 
-def are_sparse(X):
-    """Whether the rows of X are met as sparse ones."""
+def are_sparse(X: Any) -> bool:
+    """Return whether X is evaluated as CSR rows."""
     return isinstance(X, SparseRows) and X.is_sparse
 
 
-def joined(blocks):
-    """Blocks of rows of one kind and dtype, one after the other, as one."""
+def joined(blocks: Sequence[Any]) -> Any:
+    """Return blocks of rows, of one kind and dtype, concatenated."""
     if isinstance(blocks[0], SparseRows):
         return SparseRows(vstack([block._X for block in blocks], format="csr"))
     return np.concatenate(blocks)
