@@ -257,7 +257,7 @@ class TargetSpec(Part, ABC):
         """Return the coefficients and intercepts of the scores, of a readout of targets."""
 
     @abstractmethod
-    def format_output(self, method: str, scores: Any, readout: "Readout") -> Any:
+    def format_output(self, method: str, scores: Any, readout: Part) -> Any:
         """Return what a method of the estimator answers to scores (rows, n_scores)."""
 
     @abstractmethod

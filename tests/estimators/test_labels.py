@@ -155,7 +155,7 @@ def test_an_output_of_one_class_is_named(classifier, X, weighted):
         weight = (Y[:, 2] == "y").astype(float)
     else:
         Y[:, 2] = "y"
-    with pytest.raises(ValueError, match=r"Column 2 of y holds one class, y, in rows of positive"):
+    with pytest.raises(ValueError, match=r"Column 2 of y has one class, y, among samples of positive"):
         classifier.fit(X, Y, sample_weight=weight)
     assert not hasattr(classifier, "classes_")
 
