@@ -32,7 +32,7 @@ from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import exact_hashes
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.sample import draw
-from sklearn_fsvc._src.stacking.members import TrainingSet
+from sklearn_fsvc._src.stacking.base_estimators import TrainingSet
 from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.parts import NumericTarget
@@ -271,13 +271,13 @@ def test_when_there_is_a_final_network(rows, rng):
         "read": open_all(Tap(X, y), "cpu", None)[:2], "whole": (np.rint(X).astype(int), y),
     }.items():  # fmt: skip
         _, samples = parts.task.read(*data, None)
-        _, final = parts.members.made(samples)
+        _, final = parts.base.clone_for(samples)
         found[name] = final is not None
     assert found == {
         "table": True, "bytes": False, "wide": False, "few": False, "read": False, "whole": True,
     }  # fmt: skip
     assert regressor().fit(*table).final_estimator_ is None
-    with pytest.raises(TypeError, match="takes dense rows of an array"):
+    with pytest.raises(TypeError, match="X as a dense array"):
         with_final(regressor()).fit(Tap(X, y))
     with pytest.raises(TypeError, match="final_estimator=RBFClassifier"):
         regressor(final_estimator=RBFClassifier()).fit(X, y)
@@ -404,7 +404,7 @@ def test_sources(rows, tmp_path):
 def test_few_rows_at_a_time(rows):
     X, y, _ = rows
     question = classifier().fit(X, y)._open_prediction(X)
-    few = replace(question, at_a_time=100)
+    few = replace(question, block_values=100)
     for method in ("predict", "predict_proba"):
         np.testing.assert_allclose(few.answers(method), question.answers(method), atol=1e-12)
     np.testing.assert_allclose(few.contributions(0), question.contributions(0), atol=1e-12)
@@ -448,8 +448,8 @@ def test_sparse_rows(rows):
     ("members", "error", "message"),
     [
         (LogisticRegression(), TypeError, "must be None, or a list"),
-        ([], ValueError, "leaves nobody"),
-        ([("rbf", "drop")], ValueError, "leaves nobody"),
+        ([], ValueError, "contains no estimator"),
+        ([("rbf", "drop")], ValueError, "contains no estimator"),
         ([("line", LogisticRegression())], TypeError, "StackingClassifier"),
         ([("rbf", RBFRegressor())], TypeError, "for the same task"),
         ([("rbf", RBFProjector())], TypeError, "for the same task"),
@@ -532,7 +532,7 @@ def test_the_final_network_has_the_penalty_of_its_like(many_rows):
     rbf, tanh = model.estimators_
     assert model.final_estimator_.alpha == tanh.alpha_ != rbf.alpha_
     final = model.default_final_estimator()
-    model._stacked_parts().members.give_penalty(final, [("rbf", rbf)])
+    model._stacked_parts().base.set_final_penalty(final, [("rbf", rbf)])
     assert final.alpha == "auto"
 
 
@@ -541,6 +541,6 @@ def test_a_class_that_the_sample_lacks(rng):
     X = rng.normal(size=(300, 3))
     y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
     model = StackedClassifier(random_state=0)
-    model = composed(model, weighting={"n_trained_on": 60}).fit(X, y)
+    model = composed(model, weighting={"max_final_samples": 60}).fit(X, y)
     assert model.final_estimator_ is None
     assert model.predict_proba(X).shape == (300, 3)

@@ -40,13 +40,17 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
     def _parts(self):
         """The `Parts` that its parameters name, with what they have found."""
 
-    def _fit(self, X, y=None, sample_weight=None):
-        atomic_update(self, lambda model: model._fit_with_callbacks(X, y, sample_weight))
+    def _fit(self, X, y=None, sample_weight=None, adapt_parts=None):
+        """Fit; ``adapt_parts(parts)``, if given, returns the `Parts` with more fields set."""
+        atomic_update(
+            self, lambda model: model._fit_with_callbacks(X, y, sample_weight, adapt_parts)
+        )
         return self
 
     @with_callbacks  # `atomic_update` would drop the callback context
-    def _fit_with_callbacks(self, X, y, sample_weight):
+    def _fit_with_callbacks(self, X, y, sample_weight, adapt_parts=None):
         parts = self._checked_parts()
+        parts = parts if adapt_parts is None else adapt_parts(parts)
         task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         work = n_synapses(rows[0], parts.units.width)

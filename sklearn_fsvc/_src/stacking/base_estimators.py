@@ -1,0 +1,274 @@
+"""The base estimators of a stacked ensemble: parameters, fits, and leave-one-out scores."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.utils import check_random_state, get_tags
+
+from ..data.job import Job
+from ..data.samples import Samples
+from ..data.sources import InMemory, Source
+from ..data.streaming import cast_layer, n_synapses
+from ..data.tiling import parse_memory
+from ..engines import get_engine
+from ..engines.host import host_memory
+from ..estimators.readouts import Linear, nearest_outputs
+from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
+from ..parts import Part, Parts, TargetSpec, parts_of
+from ..readouts.leave_one_out import LeftOut, SampledLOO
+from ..readouts.ridge import gather
+from ..readouts.sample import Sample
+from ..utils.callbacks import FitTask, propagate_callbacks
+from ..utils.parameters import check_level, is_word
+
+# Parameters that base estimators inherit from the ensemble where theirs is the default.
+_INHERITED = ("device", "max_memory", "verbose")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BaseEstimators(Part):
+    """Which networks are combined, and which one corrects their sum."""
+
+    # Parameters of `StackedClassifier`.
+    estimators: Any
+    final_estimator: Any
+    random_state: Any
+    device: Any
+    max_memory: Any
+    verbose: Any
+    # Factories of the networks where no `estimators` are given.
+    default_estimators: Callable
+    default_final_estimator: Callable
+    attributes: ClassVar = ("named_estimators_", "final_estimator_")
+
+    @classmethod
+    def of(cls, model: Any, **more: Any) -> Self:
+        return super().of(
+            model, default_estimators=model.default_estimators,
+            default_final_estimator=model.default_final_estimator, **more,
+        )  # fmt: skip
+
+    @property
+    def templates(self) -> list[tuple[str, Any]]:
+        """Return (name, unfitted estimator) of all base estimators that are not "drop"."""
+        pairs = self.default_estimators() if self.estimators is None else self.estimators
+        return [(name, estimator) for name, estimator in pairs if not is_word(estimator, "drop")]
+
+    @property
+    def final_template(self) -> Any:
+        """Return the unfitted final estimator, or None."""
+        if not self.has_default_final:
+            return self.final_estimator
+        return self.default_final_estimator() if self.estimators is None else None
+
+    @property
+    def has_default_final(self) -> bool:
+        """Return whether `final_estimator` is "auto"."""
+        return is_word(self.final_estimator, "auto")
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Return whether X may be a sparse matrix."""
+        try:
+            tags = [get_tags(estimator) for _, estimator in self.templates]
+        except (TypeError, ValueError):  # invalid `estimators`: `check` raises the error
+            return False
+        return self.final_template is None and all(each.input_tags.sparse for each in tags)
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Return `max_memory` in bytes, None without a limit."""
+        if self.max_memory is None:
+            return None
+        return parse_memory(self.max_memory, host_memory()[0])
+
+    def check(self, task: TargetSpec) -> None:
+        """Raise for parameters that are invalid, and for estimators that cannot be combined."""
+        check_level("verbose", self.verbose)
+        try:
+            templates = self.templates
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"estimators={self.estimators!r} must be None, or a list of (name, estimator)."
+            ) from error
+        if not templates:
+            raise ValueError(
+                f"estimators={self.estimators!r} contains no estimator; pass at least one."
+            )
+        for name, estimator in templates:
+            self._check_estimator(f"estimators contains {name}={estimator!r}", estimator, task)
+        final = self.final_template
+        if final is not None:
+            self._check_estimator(f"final_estimator={final!r} was passed", final, task)
+
+    def _check_estimator(self, what, network, task):
+        parts = parts_of(network)
+        if parts is None or not isinstance(parts.task, type(task)):
+            raise TypeError(
+                f"{what}, but a {self.owner} combines networks of this package for the same task; "
+                "use StackingClassifier or StackingRegressor of scikit-learn for other estimators."
+            )
+        if getattr(network, "class_weight", None) is not None:
+            raise ValueError(
+                f"{what}; pass class_weight to the ensemble instead, for all base estimators."
+            )
+        if not parts.readout.is_ridge:
+            raise ValueError(
+                f'{what}, whose readout has no leave-one-out scores; use readout="ridge".'
+            )
+
+    # Unfitted clones for given samples.
+
+    def clone_for(self, samples: Samples) -> tuple[list[tuple[str, Any]], Any]:
+        """Return (name, clone) of the base estimators, and the clone of the final one, or None."""
+        seeds, final = check_random_state(self.random_state), self.final_template
+        pairs = [(name, self._clone(template, seeds)) for name, template in self.templates]
+        final = None if final is None else self._clone(final, seeds)
+        if self.estimators is None and samples.X.shape[1] > MOST_MAPPED:
+            # Linear maps are not learned for so many features: this default is left out.
+            pairs = [(name, est) for name, est in pairs if not is_word(est.feature_weights, "map")]
+        if final is not None and not self._uses_final(samples):
+            final = None
+        return pairs, final
+
+    def _clone(self, network, seeds):
+        """Return a clone that inherits parameters of the ensemble where its own are defaults."""
+        network = clone(network)
+        defaults, inherited = signature(type(network)).parameters, {}
+        for name in _INHERITED:
+            if getattr(network, name) == defaults[name].default:
+                inherited[name] = getattr(self, name)
+        if self.random_state is not None and network.random_state is None:
+            inherited["random_state"] = int(seeds.randint(np.iinfo(np.int32).max))
+        return network.set_params(**inherited)
+
+    def _uses_final(self, samples):
+        """Return whether the final estimator is used for these samples."""
+        if self.has_default_final:
+            return _suits_default_final(samples)
+        if not _is_in_memory(samples.X):
+            raise TypeError(
+                f"final_estimator={self.final_estimator!r} needs scores as further features, and "
+                "so X as a dense array; pass one, or final_estimator=None."
+            )
+        return True
+
+    def reserve_memory(self, pairs: list[tuple[str, Any]], final: Any, sample: Sample) -> None:
+        """Lower `max_memory` of the clones by what the ensemble holds while they are fitted.
+
+        That is the leave-one-out and fold scores of all base estimators, 8 bytes each, and a 16th
+        of the limit for everything else.
+        """
+        limit = self.memory_limit
+        if limit is None:
+            return
+        score_bytes = 16 * sample.mean.size * len(pairs)
+        for _, network in [*pairs, ("final", final)]:
+            if network is not None and network.max_memory == self.max_memory:
+                network.max_memory = max(1, limit - limit // 16 - score_bytes)
+
+    def set_final_penalty(self, final: Any, pairs: list[tuple[str, Any]]) -> None:
+        """Give the default final estimator the penalty of the first base estimator of its kind.
+
+        Its own search would choose too small a penalty. The scores among its features leave out
+        the sample itself, but depend on the targets of its neighbours, which the final estimator
+        would learn to read.
+        """
+        kind = type(parts_of(final).units)
+        similar = [network for _, network in pairs if type(parts_of(network).units) is kind]
+        if self.has_default_final and similar:
+            final.set_params(alpha=float(similar[0].alpha_))
+
+    @contextmanager
+    def open_job(self, X: Any) -> Iterator[Job]:
+        """Enter a `Job` for passes over X in which no hidden layer is evaluated."""
+        with get_engine(self.device, n_synapses(X, 1)) as engine:
+            yield Job(engine, self.max_memory)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """The samples to which networks are fitted, and those by which they are weighted.
+
+    Attributes
+    ----------
+    samples : Samples
+    y : ndarray
+        The target of the samples as `fit` of an estimator takes it.
+    sample : Sample
+        Some of the samples: leave-one-out scores of these are computed.
+    folds : ndarray of int of shape (n_rows,) or None
+        The fold of each row of `sample`, where scores without a fold are needed.
+    """
+
+    samples: Samples
+    y: Any
+    sample: Sample
+    folds: npt.NDArray | None = None
+
+    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[str, Any]) -> LeftOut:
+        """Fit a network in place; return its leave-one-out scores of the sample.
+
+        Parameters
+        ----------
+        network : estimator
+            Unfitted.
+        fit_task : FitTask
+            The task as which the fit is reported to callbacks.
+        learned_weights : dict
+            Metric -> feature weights that an earlier network has learned, which this one uses. It
+            adds those that it learns.
+        """
+
+        def set_stacking_inputs(parts: Parts) -> Parts:
+            units, readout = replace(parts.units, shared=learned_weights), parts.readout
+            if isinstance(readout, Linear):
+                readout = replace(readout, sample=self.sample, folds=self.folds)
+            return replace(parts, units=units, readout=readout)
+
+        with propagate_callbacks(fit_task.context, network):
+            network._fit(self.samples.X, self.y, self.samples.weight, set_stacking_inputs)
+        left_out = getattr(network, "left_out_", None)
+        if left_out is None:
+            return self._compute_left_out(network)
+        del network.left_out_  # not part of the model
+        return left_out
+
+    def _compute_left_out(self, network):
+        """Return the same in one more pass, for readouts that do not return them.
+
+        That is so if `alpha` is chosen from a list: then no Gram matrix is kept.
+        """
+        parts, X = parts_of(network), self.samples.X
+        samples = parts.task.samples(X, self.y, self.samples.weight)
+        layer = cast_layer(parts.units.layer, X)
+        with get_engine(network.device, n_synapses(X, layer.n_units)) as engine:
+            what = f"{type(network).__name__} leave-one-out"
+            job = Job(engine, network.max_memory, network.verbose, what)
+            samples, job = samples.on_device(job)
+            (statistics,) = gather(job, [layer], samples)
+            loo = SampledLOO(job, layer, self.sample, statistics, self.folds)
+            solution = statistics.solve(network.alpha_, is_last=True, also=loo.take)
+            b = job.engine.to_host(solution.b)
+            return loo.left_out(nearest_outputs(parts.units, parts.task, b, network.alpha_))
+
+
+def _suits_default_final(samples):
+    """Return whether the default final estimator is likely to gain: few, numeric features."""
+    X = samples.X
+    return (
+        _is_in_memory(X)
+        and X.dtype != np.uint8
+        and X.shape[1] <= MOST_LEARNED
+        and len(samples.present) >= FEWEST_ROWS
+    )
+
+
+def _is_in_memory(X):
+    return not isinstance(X, Source) or isinstance(X, InMemory)
