@@ -39,12 +39,12 @@ def cases():
         size = size_of(cls)
         yield cls, {size: 0}, ValueError, f"{size}=0 must be at least 1"
         yield cls, {size: -3}, ValueError, f"{size}=-3 must be at least 1"
-        yield cls, {size: 2.5}, TypeError, f"{size}=2.5 must be a whole number"
-        yield cls, {size: "many"}, TypeError, f"{size}='many' must be a whole number"
+        yield cls, {size: 2.5}, TypeError, f"{size}=2.5 must be an integer"
+        yield cls, {size: "many"}, TypeError, f"{size}='many' must be an integer"
         yield cls, {"device": "gpu"}, ValueError, "device='gpu' is not known; choose one of"
         yield cls, {"max_memory": "lots"}, ValueError, "max_memory='lots' is not a size"
-        yield cls, {"verbose": "x"}, TypeError, "verbose='x' must be a whole number of 0 or more"
-        yield cls, {"verbose": -1}, ValueError, "verbose=-1 must be a whole number of 0 or more"
+        yield cls, {"verbose": "x"}, TypeError, "verbose='x' must be a non-negative integer"
+        yield cls, {"verbose": -1}, ValueError, "verbose=-1 must be a non-negative integer"
         yield cls, {"max_memory": 10}, ValueError, "max_memory=10 bytes is too small"
     for cls in TANH:
         yield cls, {"bias": "no"}, TypeError, "bias='no' must be True or False"
@@ -62,11 +62,11 @@ def cases():
         for bad, error, why in (
             ("equal", ValueError, "feature_weights='equal' is not known; choose one of 'learned'"),
             ({"x": 1}, TypeError, "must be None, one of ('learned'"),
-            ([1.0, 2.0], ValueError, "feature_weights has 2 numbers, and X has 4 features"),
-            ([1.0, -1, 1, 1], ValueError, "must be one finite number of 0 or more"),
-            ([1.0, np.nan, 1, 1], ValueError, "must be one finite number of 0 or more"),
-            ([[1.0] * 4], ValueError, "feature_weights has 1 rows, and X has 4 features"),
-            ([0.0] * 4, ValueError, "leaves no feature a weight above 0"),
+            ([1.0, 2.0], ValueError, "feature_weights has 2 values, but X has 4 features"),
+            ([1.0, -1, 1, 1], ValueError, "must have a finite weight of 0 or more"),
+            ([1.0, np.nan, 1, 1], ValueError, "must have a finite weight of 0 or more"),
+            ([[1.0] * 4], ValueError, "feature_weights has 1 rows, but X has 4 features"),
+            ([0.0] * 4, ValueError, "is 0 for all features"),
         ):
             yield cls, {"feature_weights": bad}, error, why
         unsized = {"selection": "random", size_of(cls): None, "radius": 1.0}
