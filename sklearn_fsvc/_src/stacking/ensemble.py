@@ -36,7 +36,7 @@ from ..estimators.state import Documented, Versioned, atomic_update, copy_of, on
 from ..parts import TargetSpec
 from ..readouts.sample import draw, rows_in
 from ..utils.callbacks import FitTask, Observable, with_callbacks
-from .base_estimators import BaseEstimators, TrainingSet
+from .members import BaseEstimators, TrainingSet
 from .weights import EnsembleWeighting, assign_folds, decision_scores
 
 

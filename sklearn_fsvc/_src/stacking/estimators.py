@@ -9,7 +9,7 @@ from ..estimators.tanh import TanhClassifier, TanhRegressor
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
-from .base_estimators import BaseEstimators
+from .members import BaseEstimators
 from .ensemble import StackedEnsemble, StackedParts
 from .weights import ClassWeighting, NumericWeighting
 
