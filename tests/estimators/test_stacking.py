@@ -339,7 +339,7 @@ def test_weights_are_learned_once(rng):
     """For all members that measure alike, tanh ones too; a linear map is of one of them alone."""
     X = rng.normal(size=(120, 6))
     y = np.abs(X[:, 0]) + X[:, 1]
-    _, samples = NumericTarget.of(TanhRegressor(), uncertainty=False).read(X, y, None)
+    _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).read(X, y, None)
     rows = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
     fitted, shared, learned = {}, {}, []
     for name, member in {

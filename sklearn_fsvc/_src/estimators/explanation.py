@@ -138,8 +138,8 @@ class _Explainer:
         self._parts, self._job, self._layer = question.parts, question.job, question.layer
         self._X, self._n, self._output = question.X, min(n, question.layer.n_units), output
         readout, engine = self._parts.readout, self._job.engine
-        W, dtype = readout.coef, self._layer.hidden_dtype
-        self._intercept = readout.intercept
+        W, dtype = readout.readout_coef_, self._layer.hidden_dtype
+        self._intercept = readout.readout_intercept_
         self._readout = readout.make_predictor(engine, dtype, self._parts.uses_nearest_unit)
         # In units of their own: coefficients of any size are multiplied in the dtype of H.
         self._unit = np.abs(W).max(axis=1).astype(np.float64)

@@ -258,7 +258,7 @@ class Online:
                 "call partial_fit for the first rows as well."
             )
         units, history = parts.units, SearchHistory(parts.units.first_alpha)
-        with get_engine(self.device, n_synapses(X, units.width)) as engine:
+        with get_engine(self.device, n_synapses(X, units.n_activations)) as engine:
             task, samples = self._validate_batch(parts, X, y, sample_weight, classes, is_new)
             job = self._job(engine, "partial_fit")
             if is_new or units.pretrained is not None:

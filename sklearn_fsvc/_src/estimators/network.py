@@ -49,7 +49,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         parts = self._checked_parts()
         task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
-        work = n_synapses(rows[0], parts.units.width)
+        work = n_synapses(rows[0], parts.units.n_activations)
         with _saying(self), get_engine(self.device, work) as engine:
             self._train(parts, replace(self._job(engine, "fit"), task=task), *rows)
         self._end_fit(task, X, y, sample_weight)
@@ -72,7 +72,9 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
 
     def _keep(self, parts, **more):
         """Have what parts have found, and more that is not None; nobody else sets attributes."""
-        keep(self, parts.found | {name: value for name, value in more.items() if value is not None})
+        keep(
+            self, parts.fitted | {name: value for name, value in more.items() if value is not None}
+        )
 
     def _checked_parts(self):
         """The parts, of parameters that can be used."""
@@ -196,9 +198,9 @@ class PredictionRun:
     def empty_output(self, method):
         """What a method says of no rows: the dtypes and shapes of its answers."""
         readout = self.parts.readout
-        dtype = np.result_type(readout.intercept.dtype, self.layer.hidden_dtype)
+        dtype = np.result_type(readout.readout_intercept_.dtype, self.layer.hidden_dtype)
         return self.parts.task.format_output(
-            method, np.empty((0, len(readout.coef)), dtype), readout
+            method, np.empty((0, len(readout.readout_coef_)), dtype), readout
         )
 
     def answers(self, method, out=None, also=None):

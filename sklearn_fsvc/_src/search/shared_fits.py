@@ -172,7 +172,7 @@ def fit_split(group, task, split, number) -> Fitted:
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = fit_wrappers(group.estimator, X, y, params)
     parts = parts_of(network)
-    with get_engine(network.device, n_synapses(X, parts.units.width)) as engine:
+    with get_engine(network.device, n_synapses(X, parts.units.n_activations)) as engine:
         parts, samples = network._read(parts, engine, X, y, sample_weight)
         samples, job = samples.on_device(task.job(network, engine))
         part = task.passes.part(task.name(split), None, number)

@@ -138,7 +138,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
-        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).found)
+        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _snapshot(self):
@@ -191,7 +191,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = Members.of(self).takes_sparse
+        tags.input_tags.sparse = Members.from_estimator(self).takes_sparse
         return tags
 
 
@@ -209,9 +209,9 @@ class StackedParts:
         self.task.check()
 
     @property
-    def found(self):
+    def fitted(self):
         """All fitted attributes."""
-        return self.task.found | self.members.found | self.weighting.found
+        return self.task.fitted | self.members.fitted | self.weighting.fitted
 
     def fit(self, X, y, sample_weight, fit_task):
         """Return the parts with networks that are fitted to clean rows, and weights.
@@ -302,7 +302,7 @@ class StackedPrediction:
 
     @cached_property
     def _found(self):
-        return self.parts.found
+        return self.parts.fitted
 
     @cached_property
     def _start(self):

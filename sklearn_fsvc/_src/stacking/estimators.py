@@ -147,7 +147,11 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         self.verbose = verbose
 
     def _stacked_parts(self):
-        return StackedParts(ClassTarget.of(self), Members.of(self), ClassWeighting.of(self))
+        return StackedParts(
+            ClassTarget.from_estimator(self),
+            Members.from_estimator(self),
+            ClassWeighting.from_estimator(self),
+        )
 
 
 # StackedRegressor: several networks, weighted by their leave-one-out scores.
@@ -244,7 +248,9 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
 
     def _stacked_parts(self):
         return StackedParts(
-            NumericTarget.of(self, uncertainty=False), Members.of(self), NumericWeighting.of(self)
+            NumericTarget.from_estimator(self, uncertainty=False),
+            Members.from_estimator(self),
+            NumericWeighting.from_estimator(self),
         )
 
     @on_snapshot

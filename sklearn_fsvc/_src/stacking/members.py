@@ -19,7 +19,7 @@ from ..engines import get_engine
 from ..engines.host import host_memory
 from ..estimators.readouts import nearest_outputs
 from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
-from ..parts import Part, parts_of
+from ..parts import UNSET, Part, parts_of
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
@@ -44,13 +44,14 @@ class Members(Part):
     # What makes the networks where none are given.
     default_estimators: Callable
     default_final_estimator: Callable
-    attributes = ("named_estimators_", "final_estimator_")
+    named_estimators_: Any = UNSET
+    final_estimator_: Any = UNSET
 
     @classmethod
-    def of(cls, model):
-        return super().of(
-            model, default_estimators=model.default_estimators,
-            default_final_estimator=model.default_final_estimator,
+    def from_estimator(cls, estimator):
+        return super().from_estimator(
+            estimator, default_estimators=estimator.default_estimators,
+            default_final_estimator=estimator.default_final_estimator,
         )  # fmt: skip
 
     @property

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..layers import hidden_dtype
-from ..parts import Part
+from ..parts import UNSET, Part
 from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 
 # Scores of all members by which weights are found.
@@ -25,9 +25,11 @@ class EnsembleWeighting(Part, ABC):
     max_weight_samples: int = 2**10  # by which weights are found: few numbers need no more
     n_trained_on: int = 2**13  # the same where a final network is trained on them
     min_gain: float = 1.0  # standard errors by which a final network must lower the squared error
-    attributes: ClassVar = (
-        "weights_", "intercept_", "final_weight_", "loo_errors_", "loo_error_",
-    )  # fmt: skip
+    weights_: Any = UNSET
+    intercept_: Any = UNSET
+    final_weight_: float = UNSET
+    loo_errors_: Any = UNSET
+    loo_error_: float = UNSET
 
     @abstractmethod
     def weights(self, task, scores, Y, weight):
@@ -81,10 +83,11 @@ class EnsembleWeighting(Part, ABC):
         )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClassWeighting(EnsembleWeighting):
     """Scores of classes: the least log-loss."""
 
-    attributes = (*EnsembleWeighting.attributes, "temperature_")
+    temperature_: Any = UNSET
 
     def weights(self, task, scores, Y, weight):
         return weigh_by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from ..data.columns import why_missing
 from ..data.samples import Samples
 from ..data.streaming import check_holds, check_out
-from ..parts import TargetSpec, generator
+from ..parts import UNSET, TargetSpec, generator
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_word
 from .labels import Labels
@@ -35,12 +35,13 @@ class ClassTarget(TargetSpec):
     class_weight: Any
     most_scored: int = 2**21
     least_scored: int = 2**12
-    attributes = ("classes_", "multilabel_")
+    classes_: Any = UNSET
+    multilabel_: bool = UNSET
 
     @cached_property
     def labels(self):
         """What y is made of."""
-        return Labels(self.found["classes_"], self.found["multilabel_"])
+        return Labels(self.classes_, self.multilabel_)
 
     wants_scores = has_center_outputs = True
 
@@ -117,7 +118,7 @@ class ClassTarget(TargetSpec):
         if method == "decision_function":
             return labels.format_decision(scores)
         are_logs = method == "predict_log_proba"
-        return labels.probabilities(scores, readout.found["temperature_"], are_logs)
+        return labels.probabilities(scores, readout.temperature_, are_logs)
 
     def check_out(self, out, shape):
         check_out(out, shape)
@@ -149,7 +150,7 @@ class ClassTarget(TargetSpec):
         return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
 
     def center_targets(self, units):
-        return units.found["center_labels_"]
+        return units.center_labels_
 
     def center_outputs(self, units):
         return self.targets_of(self.center_targets(units)).matrix()

@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 
 from ..data.samples import Samples
 from ..data.streaming import check_out
-from ..parts import TargetSpec
+from ..parts import UNSET, TargetSpec
 from ..utils.parameters import check_flag
 from ..utils.user_warnings import warn
 from .validation import NumberTargets, as_numbers, row_weights
@@ -87,15 +87,16 @@ class NumericTarget(TargetSpec):
     """
 
     uncertainty: Any
-    attributes = ("target_mean_", "target_scale_")
+    target_mean_: Any = UNSET
+    target_scale_: Any = UNSET
 
     @property
     def mean(self):
-        return self.found["target_mean_"]
+        return self.target_mean_
 
     @property
     def scale(self):
-        return self.found["target_scale_"]
+        return self.target_scale_
 
     @property
     def wants_posterior(self):
@@ -118,7 +119,7 @@ class NumericTarget(TargetSpec):
     def begin(self, X, y, sample_weight, classes, pretrained):
         y = as_numbers(y)
         if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
-            return self.with_fitted(**pretrained.found)
+            return self.with_fitted(**pretrained.fitted)
         targets = NumberTargets.of(y.reshape(len(y), -1), row_weights(X, sample_weight))
         return self._of(targets, y.shape[1:])
 
@@ -140,8 +141,8 @@ class NumericTarget(TargetSpec):
         return Samples(X, NumberTargets(values, self.mean, self.scale), weight)
 
     def check_same(self, other, name):
-        for moment in self.attributes:
-            there, here = other.found[moment], self.found[moment]
+        for moment in ("target_mean_", "target_scale_"):
+            there, here = getattr(other, moment), getattr(self, moment)
             if not np.array_equal(there, here):
                 raise ValueError(
                     f"{name} has {moment}={there!r}, and this model {here!r}: sums of y in other "
@@ -183,7 +184,7 @@ class NumericTarget(TargetSpec):
         return {"center_targets_": numbers.reshape(len(numbers), *self.mean.shape)}
 
     def center_targets(self, units):
-        return units.found["center_targets_"]
+        return units.center_targets_
 
     def left_out(self, training, chosen, rows):
         """The posterior on the host, with noise in the unit of y."""
