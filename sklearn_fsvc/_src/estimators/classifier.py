@@ -6,7 +6,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
 from .incremental import Online
-from .network import Network
 from .state import on_snapshot
 
 _NOT_CALIBRATED = (
@@ -38,7 +37,7 @@ class ClassifierMethods(ClassifierMixin):
             y, (n_samples, n_labels): positive where the label is predicted. Of several
             outputs, a list with the scores of each.
         """
-        return self._answer(X, "decision_function")
+        return self._compute_output(X, "decision_function")
 
     @on_snapshot
     @lazy_on_dask
@@ -57,7 +56,7 @@ class ClassifierMethods(ClassifierMixin):
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
         """
-        return self._answer(X, "predict", out)
+        return self._compute_output(X, "predict", out)
 
     def score(self, X, y=None, sample_weight=None):
         """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
@@ -98,7 +97,7 @@ class ClassifierMethods(ClassifierMixin):
         """
         check_is_fitted(self)
         self._has_probabilities()  # now that it is solved
-        return self._answer(X, "predict_proba")
+        return self._compute_output(X, "predict_proba")
 
     @available_if(lambda model: model._has_probabilities())
     @on_snapshot
@@ -117,7 +116,7 @@ class ClassifierMethods(ClassifierMixin):
         """
         check_is_fitted(self)
         self._has_probabilities()  # now that it is solved
-        return self._answer(X, "predict_log_proba")
+        return self._compute_output(X, "predict_log_proba")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -125,7 +124,7 @@ class ClassifierMethods(ClassifierMixin):
         return tags
 
 
-class NetworkClassifier(ClassifierMethods, Online, Network):
+class NetworkClassifier(ClassifierMethods, Online):
     """A network whose task is `ClassTarget`."""
 
     def fit(self, X, y=None, sample_weight=None):
@@ -167,7 +166,7 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if(Online._may_stream)
+    @available_if(Online._supports_partial_fit)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from more rows.
 
@@ -229,9 +228,11 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
                 f"readout={self.readout!r} finds no probabilities: this {type(self).__name__} has "
                 'no predict_proba and predict_log_proba; use readout="ridge" or "softmax".'
             )
-        kept = vars(self)
-        is_lost = "_incremental_state" in kept and kept["_incremental_state"].stream.sample is None
-        if is_lost or ("readout_coef_" in kept and "temperature_" not in kept):
+        state = vars(self)
+        # A state that was merged or saved by an earlier version may lack the calibration sample.
+        incremental = state.get("_incremental_state")
+        lacks_sample = incremental is not None and incremental.statistics.sample is None
+        if lacks_sample or ("readout_coef_" in state and "temperature_" not in state):
             raise AttributeError(_NOT_CALIBRATED.format(type(self).__name__))
         return True
 

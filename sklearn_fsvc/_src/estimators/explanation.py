@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.streaming import Consumer, stream
 from ..readouts.linear import find_nearest_units
 from ..utils.parameters import check_count
+from .network import Network
 from .state import on_snapshot
 
 
@@ -76,7 +77,7 @@ class Explanation:
         return pd.DataFrame(columns)
 
 
-class Explaining:
+class Explaining(Network):
     """A mixin: a network of units that stand on training rows, with a readout."""
 
     @on_snapshot
@@ -127,16 +128,16 @@ class Explaining:
                 f"output={output!r}: y has {n_columns} column(s); give one of their numbers, "
                 "from 0."
             )
-        with self._open_prediction(X, "explain") as question:
-            return _Explainer(question, n, output).explanation()
+        with self._open_prediction(X, "explain") as run:
+            return _Explainer(run, n, output).explanation()
 
 
 class _Explainer:
     """Takes tiles of H, and keeps of each row what its largest contributions are."""
 
-    def __init__(self, question, n, output):
-        self._parts, self._job, self._layer = question.parts, question.job, question.layer
-        self._X, self._n, self._output = question.X, min(n, question.layer.n_units), output
+    def __init__(self, run, n, output):
+        self._parts, self._job, self._layer = run.parts, run.job, run.layer
+        self._X, self._n, self._output = run.X, min(n, run.layer.n_units), output
         readout, engine = self._parts.readout, self._job.engine
         W, dtype = readout.readout_coef_, self._layer.hidden_dtype
         self._intercept = readout.readout_intercept_

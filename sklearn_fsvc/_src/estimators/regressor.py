@@ -13,7 +13,6 @@ from ..readouts.linear import Deviations
 from ..utils.availability import available_if
 from ..utils.parameters import check_flag
 from .incremental import Online
-from .network import Network
 from .state import on_snapshot
 
 
@@ -37,7 +36,7 @@ class RegressorMethods(MultiOutputMixin, RegressorMixin):
         return self._score(X, y, sample_weight)
 
 
-class NetworkRegressor(RegressorMethods, Online, Network):
+class NetworkRegressor(RegressorMethods, Online):
     """A network whose task is `NumericTarget`."""
 
     def fit(self, X, y=None, sample_weight=None):
@@ -76,7 +75,7 @@ class NetworkRegressor(RegressorMethods, Online, Network):
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if(Online._may_stream)
+    @available_if(Online._supports_partial_fit)
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from more rows.
 
@@ -133,18 +132,18 @@ class NetworkRegressor(RegressorMethods, Online, Network):
         """
         check_flag("return_std", return_std)
         if not return_std:
-            return self._answer(X, "predict", out)
+            return self._compute_output(X, "predict", out)
         if not hasattr(self, "posterior_"):
             self._refuse_deviations()
-        with self._open_prediction(X, "predict") as question:
-            found = np.empty((len(question.X), len(self.readout_coef_)))
-            also = partial(_measured, self.posterior_, question.layer.hidden_dtype, found)
-            values = question.answers("predict", out, also)
-            return _Banded((values, question.parts.task.format_output("predict", found, None)))
+        with self._open_prediction(X, "predict") as run:
+            std = np.empty((len(run.X), len(self.readout_coef_)))
+            make_consumer = partial(_std_consumer, self.posterior_, run.layer.hidden_dtype, std)
+            y = run.output("predict", out, make_consumer)
+            return _PredictionWithStd((y, run.parts.task.format_output("predict", std, None)))
 
-    def _empty_output(self, method, dtype, return_std=False):
+    def _empty_output(self, method, dtype, **options):
         empty = super()._empty_output(method, dtype)
-        return (empty, empty) if return_std else empty
+        return (empty, empty) if options.get("return_std") else empty
 
     def _refuse_deviations(self):
         check_is_fitted(self)
@@ -157,19 +156,19 @@ class NetworkRegressor(RegressorMethods, Online, Network):
         return self._parts().units.tagged(super().__sklearn_tags__())
 
 
-def _measured(posterior, dtype, deviations, job):
-    """The `Consumer` of a job that fills in standard deviations."""
+def _std_consumer(posterior, dtype, std, job):
+    """Return the `Consumer` of a job that writes standard deviations (n_samples, n_outputs)."""
     readout = Deviations(job.engine, posterior, dtype)
     check_fits("return_std=True", readout.fixed_bytes, job.memory_limit)
 
-    def take(part, H):
-        deviations[part] = readout.of(H)
+    def take(rows, H):
+        std[rows] = readout.of(H)
 
     return Consumer(take, readout.fixed_bytes, readout.row_bytes)
 
 
-class _Banded(tuple):
-    """(y, y_std), which says what to do to whoever takes it for an array of answers."""
+class _PredictionWithStd(tuple):
+    """(y, y_std); `ndim`, which `TransformedTargetRegressor` reads, raises with the remedy."""
 
     __slots__ = ()
 

@@ -62,8 +62,8 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
             else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
             where H is computed.
         """
-        with self._open_prediction(X, "transform") as question:
-            job, layer, X = question.job, question.layer, question.X
+        with self._open_prediction(X, "transform") as run:
+            job, layer, X = run.job, run.layer, run.X
             shape, dtype = (len(X), layer.n_units), layer.hidden_dtype
             if out is None:
                 out = job.engine.algebra_of(X).xp.empty(shape, dtype)

@@ -13,6 +13,7 @@ predicts.
 """
 
 from abc import ABCMeta, abstractmethod
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,7 @@ from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import check_rows, to_host
 from ..engines import get_engine
 from ..estimators.network import Answers, as_list, clean, keep, score_of
-from ..estimators.state import Documented, Versioned, atomic_update, copy_of, on_snapshot
+from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
 from ..readouts.sample import draw, rows_in
 from ..utils.callbacks import Observable, with_callbacks
@@ -142,7 +143,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _snapshot(self):
-        return copy_of(self)
+        return copy(self)
 
     def _open_prediction(self, X):
         """The `StackedPrediction` that rows are."""
@@ -153,7 +154,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
             X = check_rows(self, engine, X, reset=False)
         return StackedPrediction(self._stacked_parts(), X)
 
-    def _answer(self, X, method, out=None):
+    def _compute_output(self, X, method, out=None):
         """What a method says of rows."""
         return self._open_prediction(X).answers(method, out)
 
@@ -282,7 +283,7 @@ class StackedPrediction:
         for part, X in self._blocks():
             scores = sum(self._each(X), np.zeros((len(X), len(self._start))) + self._start)
             answers.take(part, self._says(method, scores))
-        return answers.all
+        return answers.result
 
     def contributions(self, output):
         """What each network adds to each prediction, (n_rows, n_networks)."""

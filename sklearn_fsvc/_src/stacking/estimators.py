@@ -268,4 +268,4 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         """
-        return self._answer(X, "predict", out)
+        return self._compute_output(X, "predict", out)
