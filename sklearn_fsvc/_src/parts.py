@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cache, cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,19 +53,21 @@ class Part:
     @classmethod
     def from_estimator(cls, estimator: Any, **values: Any) -> Self:
         """Return the part of an estimator; `values` are further fields, and take precedence."""
-        state = vars(estimator)
-        own = {name: state[name] for name in _field_names(cls) if name in state}
+        state, kind = vars(estimator), cast(Any, cls)
+        own = {name: state[name] for name in _field_names(kind) if name in state}
         return cls(**own | {"owner": type(estimator).__name__} | values)
 
     @property
     def fitted(self) -> dict[str, Any]:
         """Return the fitted attributes that are set, by name."""
-        values = {name: getattr(self, name) for name in _fitted_names(type(self))}
+        kind = cast(Any, type(self))
+        values = {name: getattr(self, name) for name in _fitted_names(kind)}
         return {name: value for name, value in values.items() if value is not UNSET}
 
     def with_fitted(self, **fitted: Any) -> Self:
         """Return the part with these fitted attributes and no others."""
-        return replace(self, **dict.fromkeys(_fitted_names(type(self)), UNSET) | fitted)
+        unset: dict[str, Any] = dict.fromkeys(_fitted_names(cast(Any, type(self))), UNSET)
+        return replace(self, **(unset | fitted))
 
     def update_fitted(self, **fitted: Any) -> Self:
         """Return the part with these fitted attributes; all others keep their values."""

@@ -1,6 +1,7 @@
 """Which training rows decided a prediction: the units of RBF networks are training rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -72,7 +73,7 @@ class Explanation:
             "unit": self.units.ravel(),
             "contribution": self.contributions.ravel(),
         }
-        if self.support is not None:
+        if self.support is not None and self.targets is not None:
             columns |= {"support": self.support.ravel(), "target": self.targets.ravel()}
         return pd.DataFrame(columns)
 
@@ -149,7 +150,7 @@ class _Explainer:
         n_rows, shape = len(self._X), (len(self._X), self._n)
         self._units, self._contributions = np.empty(shape, np.intp), np.empty(shape)
         self._rest, self._of_intercept = np.empty(n_rows), np.empty(n_rows)
-        self._answers = None
+        self._predictions: Any = None
 
     def explanation(self):
         stream(self._job, self._layer, self._X, self._consumer())
@@ -163,7 +164,7 @@ class _Explainer:
             of_centers = np.reshape(own, (len(own), -1))
             support, targets = of_rows[units], of_centers[:, self._output][units]
         return Explanation(
-            self._answers, units, support, targets, self._contributions, self._rest,
+            self._predictions, units, support, targets, self._contributions, self._rest,
             self._of_intercept,
         )  # fmt: skip
 
@@ -191,10 +192,10 @@ class _Explainer:
         self._of_intercept[part] = signs * self._intercept[columns]
 
     def _decide(self, rows, scores):
-        answers, columns, signs = self._parts.task.decided(scores, self._output)
-        if self._answers is None:
-            self._answers = np.empty(len(self._rest), answers.dtype)
-        self._answers[rows] = answers
+        predictions, columns, signs = self._parts.task.decided(scores, self._output)
+        if self._predictions is None:
+            self._predictions = np.empty(len(self._rest), predictions.dtype)
+        self._predictions[rows] = predictions
         return columns, signs
 
     def _take_nearest(self, rows, units):

@@ -157,7 +157,7 @@ class IncrementalState:
         """
         statistics = self.statistics
         n_changes = statistics.n_added + statistics.n_removed
-        n_present = statistics.n_added - statistics.n_removed
+        n_present: float = statistics.n_added - statistics.n_removed
         if forgetting_factor < 1:  # the sum of all weights, a geometric series
             n_present = min(n_present, 1 / (1 - forgetting_factor))
         is_due = (
@@ -218,7 +218,8 @@ class _Evaluator:
         self, state: IncrementalState, parts: Parts, alpha: float
     ) -> tuple[Solution, dict[str, Any]]:
         """Return the `Solution` for all summed samples, and further fitted attributes."""
-        total, sample = state.statistics.total, state.statistics.sample
+        sample = state.statistics.sample
+        total: Any = state.statistics.total  # not None, as the buffer was flushed
         fitted: dict[str, Any] = {"alpha_": alpha}
         if sample is None:
             return total.solve(alpha), fitted

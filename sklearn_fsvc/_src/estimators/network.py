@@ -144,7 +144,7 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         """Return the output of a method for no samples: its shape and dtype, for Dask."""
         parts = self._parts()
         layer = cast_layer(parts.units.layer, np.empty((0, 0), as_taken(dtype, "X")))
-        return PredictionRun(parts, None, layer).empty_output(method)
+        return _empty_output(parts, layer, method)
 
     def _score(self, X, y, sample_weight):
         return score_of(self, self._parts().task, X, y, sample_weight)
@@ -208,7 +208,11 @@ def _is_fitted_name(name: str) -> bool:
     return (name.endswith("_") and not name.startswith("_")) or name == "_incremental_state"
 
 
-_NO_CONSUMER = Consumer(None)
+def _empty_output(parts: Parts, layer: Any, method: str) -> Any:
+    readout = parts.readout
+    dtype = np.result_type(readout.readout_intercept_.dtype, layer.hidden_dtype)
+    scores = np.empty((0, len(readout.readout_coef_)), dtype)
+    return parts.task.format_output(method, scores, readout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,16 +220,9 @@ class PredictionRun:
     """One call of `predict` or another method: validated samples, and the fitted parts."""
 
     parts: Parts
-    job: Job | None  # None for `empty_output`
+    job: Job
     layer: Any  # in the dtype in which it processes the samples
-    X: Any = None
-
-    def empty_output(self, method: str) -> Any:
-        """Return the output of a method for no samples, with its shape and dtype."""
-        readout = self.parts.readout
-        dtype = np.result_type(readout.readout_intercept_.dtype, self.layer.hidden_dtype)
-        scores = np.empty((0, len(readout.readout_coef_)), dtype)
-        return self.parts.task.format_output(method, scores, readout)
+    X: Any
 
     def output(
         self, method: str, out: Any = None, make_consumer: Callable[[Job], Consumer] | None = None
@@ -233,7 +230,8 @@ class PredictionRun:
         """Return the output of a method, in new arrays or in `out`; see `scores`."""
         task, readout, output = self.parts.task, self.parts.readout, Answers(len(self.X), out)
         if out is not None:
-            task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
+            empty = _empty_output(self.parts, self.layer, method)
+            task.check_out(out, (len(self.X), *empty.shape[1:]))
 
         def write_output(rows, scores):
             output.take(rows, task.format_output(method, scores, readout))
@@ -258,19 +256,20 @@ class PredictionRun:
             readout = self.parts.readout.make_predictor(
                 job.engine, layer.hidden_dtype, finds_uncovered
             )
-            other = _NO_CONSUMER if make_consumer is None else make_consumer(job)
+            other = None if make_consumer is None else make_consumer(job)
+            fixed_bytes, row_bytes = 0, readout.row_bytes
+            if other is not None:
+                fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
 
             def take(part, H):
                 scores = readout.scores(part, H)
                 rows = slice(share.start + part.start, share.start + part.stop)
                 with lock:  # files are written by one thread at a time
                     consume(rows, scores)
-                if make_consumer is not None:
+                if other is not None:
                     other.take(rows, H)
 
-            row_bytes = readout.row_bytes + other.row_bytes
-            consumer = Consumer(take, other.fixed_bytes, row_bytes)
-            stream(job, layer, part_of(X, share), consumer)
+            stream(job, layer, part_of(X, share), Consumer(take, fixed_bytes, row_bytes))
             return share.start + readout.uncovered
 
         job = self.job
@@ -288,12 +287,13 @@ class Answers:
     """
 
     def __init__(self, n_rows: int, out: Any = None):
-        self._n_rows, self._arrays, self._is_list = n_rows, None if out is None else [out], False
+        self._n_rows, self._is_list = n_rows, False
+        self._arrays: list[Any] = [] if out is None else [out]
 
     def take(self, rows: Any, output: Any) -> None:
         """Write the output for some rows; the first call decides on shapes and dtypes."""
         parts, self._is_list = as_list(output), isinstance(output, list)
-        if self._arrays is None:
+        if not self._arrays:
             self._arrays = [np.empty((self._n_rows, *each.shape[1:]), each.dtype) for each in parts]
         for array, part in zip(self._arrays, parts, strict=True):
             write(array, rows, part)

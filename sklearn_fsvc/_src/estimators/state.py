@@ -19,7 +19,10 @@ from ..version import __version__
 
 _VERSION_KEY = "_sklearn_fsvc_version"
 # The packages whose objects are saved as part of an estimator: older versions may lack a class.
-_PACKAGES = (("scikit-learn", sklearn.__version__), ("numpy", np.__version__))
+_PACKAGES = (
+    ("scikit-learn", sklearn.__version__),  # type: ignore[attr-defined]
+    ("numpy", np.__version__),
+)
 
 
 class InconsistentVersionWarning(exceptions.InconsistentVersionWarning):
@@ -52,13 +55,15 @@ class Versioned:
         return copied
 
     def __reduce_ex__(self, protocol):
-        make, args, *state = super().__reduce_ex__(protocol)
-        if make is copyreg.__newobj__:
+        reduced: Any = super().__reduce_ex__(protocol)
+        make, args, *state = reduced
+        if make is copyreg.__newobj__:  # type: ignore[attr-defined]
             make, args = _new_object, (*args, _PACKAGES)
         return make, args, *state
 
     def __getstate__(self):
-        return super().__getstate__() | {_VERSION_KEY: __version__}
+        state: Any = super().__getstate__()
+        return state | {_VERSION_KEY: __version__}
 
     def __setstate__(self, state):
         """Restore a state; parameters that its version did not have get their defaults.
@@ -69,7 +74,7 @@ class Versioned:
         saved = state.pop(_VERSION_KEY, None)
         if saved is None or _minor(saved) != _minor(__version__):
             _warn_of_version(type(self).__name__, saved)
-        super().__setstate__(_default_parameters(type(self)) | state)
+        super().__setstate__(_default_parameters(type(self)) | state)  # type: ignore[misc]
 
 
 def _new_object(cls, packages):

@@ -37,7 +37,7 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         """
         return self._fit(X, y)
 
-    def _empty_output(self, method, dtype):
+    def _empty_output(self, method, dtype, **options):
         layer = cast_layer(layer_of(self), np.empty((0, 0), as_taken(dtype, "X")))
         return np.empty((0, layer.n_units), layer.hidden_dtype)
 
@@ -122,4 +122,6 @@ def _bare_with_out(wrapped):
 
 
 # scikit-learn wraps methods as their class is made; it would read all of a file into a table.
-NetworkTransformer.transform = _bare_with_out(NetworkTransformer.transform)
+NetworkTransformer.transform = _bare_with_out(  # type: ignore[method-assign]
+    NetworkTransformer.transform
+)
