@@ -365,20 +365,20 @@ class Online(Network):
         self._set_fitted(parts, evaluate.device or self.device_, search_results, state)
 
     def forget(self, X, y, sample_weight=None):
-        """Remove rows that were learnt by `partial_fit`.
+        """Remove samples that were added by `partial_fit`.
 
-        The readout becomes what it would be without them, to rounding. The hidden layer stays as
-        it is, also where it was chosen by these rows: a centre keeps its unit. Probabilities of a
-        classifier are calibrated by a sample of the rows, 512 of them. Those of the sample that go
-        are replaced only by rows that come later: where few are left, the temperature is drawn to
-        1 over the number of classes.
+        The readout becomes that of a fit without them, up to rounding. The hidden layer does not
+        change, even if it was chosen for these samples: a removed sample stays a centre. The
+        probabilities of a classifier are calibrated on a random sample of 512 training samples.
+        If some of them are removed, only samples that are added later replace them; the fewer
+        there are, the closer the probabilities are to 1 / n_classes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            As they were learnt. With less, that much of a row's weight goes.
+            As in `partial_fit`. Smaller weights reduce the weights of the samples by these amounts.
 
         Returns
         -------
@@ -387,9 +387,9 @@ class Online(Network):
         Raises
         ------
         ValueError
-            For rows that cannot have been learnt, such as more of a class than there are.
-            Rows that were never learnt are not always noticed: keep a record of what was
-            learnt. The estimator is left as it was.
+            For samples that cannot have been added, such as more of a class than there are.
+            Samples that were never added are not always detected: keep a record of the data.
+            The estimator is not changed.
 
         Examples
         --------
@@ -429,14 +429,14 @@ class Online(Network):
         self._store_state(parts, state, evaluate)
 
     def merge(self, models):
-        """Add what other models with the same hidden layer have learnt.
+        """Add the samples of other models with the same hidden layer.
 
         Parameters
         ----------
         models : sequence of estimators
-            Of this class, taught by `partial_fit` in the same layer and of the same classes; the
-            first of them may have chosen the layer, and the others had it as
-            ``layer=FrozenEstimator(first)``. They are left as they are.
+            Estimators of this class, trained by `partial_fit` with the same layer and the same
+            classes. The first of them may have chosen the layer, which the others use as
+            ``layer=FrozenEstimator(first)``. They are not changed.
 
         Returns
         -------
@@ -445,8 +445,8 @@ class Online(Network):
         Raises
         ------
         ValueError
-            For a model of another layer, of other classes, or of a y in other units; the
-            estimator is left as it was.
+            For a model with another layer, other classes, or another scaling of y; the estimator
+            is not changed.
 
         Examples
         --------
@@ -501,12 +501,12 @@ class Online(Network):
         return state
 
     def solve(self):
-        """Solve the readout for the rows that came and went.
+        """Solve the readout for the samples that were added and removed.
 
-        `predict` and other methods that need it do so by themselves. Fitted attributes of the
-        readout, such as `readout_coef_` and `alpha_`, are there afterwards, until rows come or
-        go, and no row waits: a model that is saved then holds sums, and of a classifier the 512
-        rows by which its probabilities are calibrated. After `fit` there is nothing to solve.
+        `predict` and the other methods that need the readout call it. Afterwards there are the
+        fitted attributes of the readout, such as `readout_coef_` and `alpha_`, until samples are
+        added or removed, and the buffer is empty: a saved model contains sums, and for a classifier
+        the 512 samples on which its probabilities are calibrated. After `fit` it does nothing.
 
         Returns
         -------
@@ -515,7 +515,7 @@ class Online(Network):
         Raises
         ------
         NotFittedError
-            If nothing was learnt, or all of it was forgotten.
+            If no sample was added, or all of them were removed.
 
         Examples
         --------

@@ -51,13 +51,17 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
     def _parts(self) -> Parts:
         """Return the `Parts` with the hyperparameters and fitted attributes of this estimator."""
 
-    def _fit(self, X, y=None, sample_weight=None):
-        atomic_update(self, lambda copied: copied._fit_with_callbacks(X, y, sample_weight))
+    def _fit(self, X, y=None, sample_weight=None, adapt_parts=None):
+        """Fit; ``adapt_parts(parts)``, if given, returns the `Parts` with more fields set."""
+        atomic_update(
+            self, lambda copied: copied._fit_with_callbacks(X, y, sample_weight, adapt_parts)
+        )
         return self
 
     @with_callbacks  # inside of `atomic_update`, which would drop the callback context
-    def _fit_with_callbacks(self, X, y, sample_weight):
+    def _fit_with_callbacks(self, X, y, sample_weight, adapt_parts=None):
         parts = self._checked_parts()
+        parts = parts if adapt_parts is None else adapt_parts(parts)
         fit_task = self._begin_fit(X, y, sample_weight)
         # Dask collections and functions that return chunks become sources; arrays stay arrays.
         data = open_all(X, self.device, self.max_memory, y, sample_weight)
