@@ -8,11 +8,12 @@ from ._src.estimators.readouts import Linear, Ridge
 from ._src.estimators.regressor import NetworkRegressor
 from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
-from ._src.parts import Part, Parts, Readout, ReadoutTraining, Sharing, TargetSpec, Units
+from ._src.parts import UNSET, Part, Parts, Readout, ReadoutTraining, Sharing, TargetSpec, Units
 from ._src.targets.classes import ClassTarget
 from ._src.targets.numeric import NumericTarget
 
 __all__ = [
+    "UNSET",
     "ClassTarget",
     "Linear",
     "LinearLayer",

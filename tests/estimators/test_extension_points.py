@@ -94,7 +94,7 @@ class Centroids(Linear):
 class CentroidClassifier(TanhClassifier):
     def _parts(self):
         parts = super()._parts()
-        return Parts(parts.units, parts.task, Centroids.of(self))
+        return Parts(parts.units, parts.task, Centroids.from_estimator(self))
 
 
 def test_a_readout_in_one_class():

@@ -125,7 +125,7 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
     merged = learnt(order[:300]).merge([learnt(order[300:350]), learnt(order[350:])])
     streams = [learnt(order), forgetful, merged]
     in_order = learnt(np.arange(1000)).solve()
-    reference = in_order._incremental_state.stream.total
+    reference = in_order._incremental_state.statistics.total
     step = 1 / layer_of(once).steps.scale
     # Streams are solved on the host, wherever a fit is.
     pairs = [(once, clone(empty).fit(rows[order], Y[order]))]
@@ -138,7 +138,10 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
             atol = 0.01 * np.abs(wanted.readout_coef_).max()
             np.testing.assert_allclose(each.readout_coef_, wanted.readout_coef_, rtol=0, atol=atol)
     for each in streams:
-        total, atol = each._incremental_state.stream.total, 0 if device in exact_on else 20 * step
+        total, atol = (
+            each._incremental_state.statistics.total,
+            0 if device in exact_on else 20 * step,
+        )
         for name in ("n", "y", "yy"):
             np.testing.assert_array_equal(getattr(total, name), getattr(reference, name))
         for name in ("h", "hy"):
@@ -151,7 +154,9 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
 def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
-    model._incremental_state = replace(learning, stream=replace(learning.stream, most_rows=most))
+    model._incremental_state = replace(
+        learning, statistics=replace(learning.statistics, most_rows=most)
+    )
 
 
 def test_what_is_forgotten_leaves_no_trace():

@@ -157,7 +157,7 @@ OF_INPUT = {
 
 
 def is_slow(estimator, check):
-    """LMS in a thousand passes: test_classifiers.py has weights of classes without it."""
+    """LMS in a thousand passes: test_classifier.py has weights of classes without it."""
     return check == "check_class_weight_classifiers" and "lms" in repr(estimator)
 
 

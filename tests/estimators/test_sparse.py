@@ -196,12 +196,12 @@ def test_rows_that_wait_are_few_bytes():
     X, y = made()
     model = clone(CLASSIFIER).partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
     given = sparse.csr_array(X[30:40])
-    before = model._incremental_state.stream.n_bytes
+    before = model._incremental_state.statistics.n_bytes
     model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)
-    (*_, last) = model._incremental_state.stream.waiting
+    (*_, last) = model._incremental_state.statistics.waiting
     assert isinstance(last.samples.X, SparseRows)
     assert len(last.samples) == 5
-    assert model._incremental_state.stream.n_bytes - before < X[30:40].nbytes / 10
+    assert model._incremental_state.statistics.n_bytes - before < X[30:40].nbytes / 10
     given.data[:] = np.nan  # they are copies
     assert model.predict(X).shape == (N,)
 

@@ -101,7 +101,7 @@ def test_what_older_packages_saved_is_loaded_without_a_word(version, monkeypatch
 
 def test_a_state_without_a_version():
     model = TanhProjector()
-    with pytest.warns(InconsistentVersionWarning, match="saved by a version that is not known"):
+    with pytest.warns(InconsistentVersionWarning, match="saved by an unknown version"):
         model.__setstate__(dict(vars(model)))
 
 

@@ -55,7 +55,7 @@ def test_feature_weights_are_learned_once(rng):
     """Per metric, also for tanh units; a linear map is not shared."""
     X = rng.normal(size=(120, 6))
     y = np.abs(X[:, 0]) + X[:, 1]
-    _, samples = NumericTarget.of(TanhRegressor(), uncertainty=False).read(X, y, None)
+    _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).read(X, y, None)
     training_set = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
     fitted, shared, learned = {}, {}, []
     for name, network in {

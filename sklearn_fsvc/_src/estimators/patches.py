@@ -167,7 +167,7 @@ class PatchClassifier(NetworkClassifier):
 
     def _parts(self):
         readout = readout_of(self, OF_ANY_UNITS)
-        return Parts(Patches.of(self), ClassTarget.of(self), readout)
+        return Parts(Patches.from_estimator(self), ClassTarget.from_estimator(self), readout)
 
 
 # PatchRegressor: parameters and fitted attributes.
@@ -312,7 +312,11 @@ class PatchRegressor(NetworkRegressor):
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Patches.of(self), NumericTarget.of(self), Ridge.of(self))
+        return Parts(
+            Patches.from_estimator(self),
+            NumericTarget.from_estimator(self),
+            Ridge.from_estimator(self),
+        )
 
 
 # PatchProjector: parameters and fitted attributes.
@@ -445,4 +449,4 @@ class PatchProjector(NetworkTransformer):
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Patches.of(self))
+        return Parts(Patches.from_estimator(self))

@@ -264,8 +264,8 @@ default="auto"
 
     def _parts(self):
         readout = readout_of(self)
-        units = RBF.of(self, has_readout=True, allow_search=readout.fits_units)
-        return Parts(units, ClassTarget.of(self), readout)
+        units = RBF.from_estimator(self, has_readout=True, allow_search=readout.fits_units)
+        return Parts(units, ClassTarget.from_estimator(self), readout)
 
     n_iter_ = Solved()
 
@@ -470,8 +470,10 @@ default="auto"
         self.verbose = verbose
 
     def _parts(self):
-        units = RBF.of(self, has_readout=True, allow_search=True, selections=("global", "random"))
-        return Parts(units, NumericTarget.of(self), Ridge.of(self))
+        units = RBF.from_estimator(
+            self, has_readout=True, allow_search=True, selections=("global", "random")
+        )
+        return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 
 # RBFProjector: parameters and fitted attributes.
@@ -595,4 +597,4 @@ default="triangular"
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(RBF.of(self))
+        return Parts(RBF.from_estimator(self))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data.sources import Source
-from ..parts import Readout, generator
+from ..parts import UNSET, Readout, generator
 from ..readouts.cross_validation import scouted_alpha, train_held_out
 from ..readouts.dual import gather_rows, search_few, suits
 from ..readouts.leave_one_out import SampledLOO, search_loo_penalty
@@ -66,6 +66,8 @@ class Linear(Readout):
     choices: tuple[str, ...] = ()
     sample: Any = None
     folds: Any = None
+    precision_: Any = UNSET
+    left_out_: Any = UNSET
 
     def check(self, units, task):
         penalties(self.alpha)
@@ -101,7 +103,7 @@ class Linear(Readout):
         if not self.uses_nearest_unit(units, task):
             return None
         scores = task.labels.scores_of(task.center_outputs(units))
-        return shrink_to_intercept(scores, self.intercept, self.found["alpha_"])
+        return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_)
 
     def _solved(self, training, solution, **found):
         warn_of(solution.problem)
@@ -134,7 +136,7 @@ class Ridge(Linear):
         if not (is_sure or (is_chosen and self._may_tolerate(rounded, alpha))):
             return None
         readout = self._trained(rounded)
-        if not tolerates(rounded.layer, readout.found["alpha_"], n_rows):
+        if not tolerates(rounded.layer, readout.alpha_, n_rows):
             return None
         training.history.rows = rounded.history.rows
         return readout.update_fitted(precision_=bits)
@@ -393,4 +395,4 @@ def readout_of(model, choices=tuple(READOUTS)):
     """
     is_known = isinstance(model.readout, str) and model.readout in choices
     kind = READOUTS[model.readout] if is_known else Ridge
-    return kind.of(model, choices=choices)
+    return kind.from_estimator(model, choices=choices)

@@ -189,7 +189,9 @@ class TanhClassifier(NetworkClassifier):
 
     def _parts(self):
         readout = readout_of(self, OF_ANY_UNITS)
-        return Parts(Tanh.of(self, has_readout=True), ClassTarget.of(self), readout)
+        return Parts(
+            Tanh.from_estimator(self, has_readout=True), ClassTarget.from_estimator(self), readout
+        )
 
 
 # TanhRegressor: parameters and fitted attributes.
@@ -361,8 +363,8 @@ class TanhRegressor(NetworkRegressor):
         self.verbose = verbose
 
     def _parts(self):
-        units = Tanh.of(self, has_readout=True, ways=tuple(FROM_CHANCE))
-        return Parts(units, NumericTarget.of(self), Ridge.of(self))
+        units = Tanh.from_estimator(self, has_readout=True, ways=tuple(FROM_CHANCE))
+        return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 
 # TanhProjector: parameters and fitted attributes.
@@ -497,4 +499,4 @@ class TanhProjector(NetworkTransformer):
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Tanh.of(self))
+        return Parts(Tanh.from_estimator(self))

@@ -27,7 +27,7 @@ from ..layers import (
     RBFLayer,
     hidden_dtype,
 )
-from ..parts import Sharing, Units
+from ..parts import UNSET, Sharing, Units
 from ..utils.parameters import (
     check_choice,
     check_count,
@@ -328,13 +328,19 @@ class Patches(PatchRequest, Units):
 
     first_alpha = 1.0
     of_units = ("components_", "patches_")
-    attributes = (
-        *of_units, "image_shape_", "pool_", "radius_", "threshold_", "floor_", "whitening_",
-        "shift_",
-    )  # fmt: skip
+    # Fitted attributes.
+    components_: Any = UNSET
+    patches_: Any = UNSET
+    image_shape_: Any = UNSET
+    pool_: Any = UNSET
+    radius_: Any = UNSET
+    threshold_: Any = UNSET
+    floor_: Any = UNSET
+    whitening_: Any = UNSET
+    shift_: Any = UNSET
 
     @property
-    def width(self):
+    def n_activations(self):
         return self.n_units * self.n_columns_of_unit
 
     def fit(self, job, samples, history):
@@ -349,16 +355,14 @@ class Patches(PatchRequest, Units):
 
     @cached_property
     def layer(self):
-        found = self.found
-        units, size = found["components_"], found["patches_"].shape[1:3]
+        units, size = self.components_, self.patches_.shape[1:3]
         if self.response == TWO_SIDED:
             inner = LinearLayer(units, np.zeros(len(units), units.dtype))
         else:
-            inner = RBFLayer(units, found["radius_"], self.metric, self.inner_kernel)
+            inner = RBFLayer(units, self.radius_, self.metric, self.inner_kernel)
         return PatchLayer(
-            PatchGrid(found["image_shape_"], size, self.stride, found["pool_"]), inner,
-            self.response, found["threshold_"] or 0.0, found["floor_"], found["whitening_"],
-            found["shift_"],
+            PatchGrid(self.image_shape_, size, self.stride, self.pool_), inner, self.response,
+            self.threshold_ or 0.0, self.floor_, self.whitening_, self.shift_,
         )  # fmt: skip
 
     def leading(self, n_columns):

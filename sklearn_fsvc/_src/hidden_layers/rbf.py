@@ -6,7 +6,7 @@ from typing import Any
 
 from ..kernels import KERNELS, LAPLACIAN, TRIANGULAR, Kernel, check_kernel, kernel_of, named
 from ..layers import RBFLayer, rounded
-from ..parts import Sharing, Units, generator
+from ..parts import UNSET, Sharing, Units, generator, parts_of
 from ..utils.parameters import check_choice, check_precision, is_word
 from .centers import SELECTIONS, RBFRequest, fit_layer, presentation_order
 from .choice import UNITS, SearchSpace, choose, weighted
@@ -21,10 +21,6 @@ from .layer_parameter import (
 )
 
 _PRETRAINED = "RBFClassifier, RBFProjector, RBFRegressor"
-# Fitted attributes that a pretrained estimator gives.
-_OF_PRETRAINED = (
-    "centers_", "kernel_", "radius_", "feature_weights_", "feature_map_", "precision_",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,7 +45,13 @@ class RBF(Units):
     selections: tuple[str, ...] = SELECTIONS  # what `selection` may be
     first_alpha = 0.1
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
-    attributes = (*of_units, "selection_radius_", *_OF_PRETRAINED[1:])
+    # Fitted attributes; all `Units` have further ones.
+    centers_: Any = UNSET
+    kernel_: Any = UNSET
+    radius_: Any = UNSET
+    selection_radius_: Any = UNSET
+    feature_weights_: Any = UNSET
+    feature_map_: Any = UNSET
 
     @property
     def needs_multiple_passes(self):
@@ -121,7 +123,12 @@ class RBF(Units):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.centers_, samples.X)
-            return self.with_fitted(**{name: vars(pretrained).get(name) for name in _OF_PRETRAINED})
+            lent = parts_of(pretrained).units
+            return self.with_fitted(
+                centers_=lent.centers_, kernel_=lent.kernel_, radius_=lent.radius_,
+                feature_weights_=lent.feature_weights_, feature_map_=lent.feature_map_,
+                precision_=lent.precision_,
+            )  # fmt: skip
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
         request = replace(self.request, weights=weights)
         choose_centers = self._selected if self.given is None else self._given
@@ -156,11 +163,10 @@ class RBF(Units):
 
     @cached_property
     def layer(self):
-        found = self.found
-        layer = RBFLayer(found["centers_"], found["radius_"], self.metric, found["kernel_"])
-        A = found.get("feature_map_")
-        layer = weighted(layer, found["feature_weights_"] if A is None else A)
-        return rounded(layer, found.get("precision_"))
+        layer = RBFLayer(self.centers_, self.radius_, self.metric, self.kernel_)
+        A = self.feature_map_
+        layer = weighted(layer, self.feature_weights_ if A is None else A)
+        return rounded(layer, self.precision_)
 
     def shaped(self, layer):
         return self.update_fitted(kernel_=named(layer.kernel), radius_=layer.radius)

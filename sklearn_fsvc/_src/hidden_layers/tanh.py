@@ -11,7 +11,7 @@ from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, rounded
-from ..parts import Sharing, Units, generator
+from ..parts import UNSET, Sharing, Units, generator, parts_of
 from ..utils.parameters import (
     check_choice,
     check_count,
@@ -208,7 +208,11 @@ class Tanh(TanhRequest, Units):
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
-    attributes = (*of_units, "feature_weights_", "feature_map_", "precision_")
+    # Fitted attributes; all `Units` have further ones.
+    components_: Any = UNSET
+    hidden_intercept_: Any = UNSET
+    feature_weights_: Any = UNSET
+    feature_map_: Any = UNSET
 
     def check(self):
         check_choice("weights", self.weights, self.ways)
@@ -252,9 +256,12 @@ class Tanh(TanhRequest, Units):
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.components_, samples.X)
+            lent = parts_of(pretrained).units
             return self.with_fitted(
-                **{name: vars(pretrained).get(name) for name in self.attributes}
-            )
+                components_=lent.components_, hidden_intercept_=lent.hidden_intercept_,
+                feature_weights_=lent.feature_weights_, feature_map_=lent.feature_map_,
+                precision_=lent.precision_,
+            )  # fmt: skip
         needs_classes = self.needs_classes
         codes = samples.targets.groups if needs_classes else None
         if needs_classes and codes is None:
@@ -288,9 +295,7 @@ class Tanh(TanhRequest, Units):
 
     @cached_property
     def layer(self):
-        found = self.found
-        layer = TanhLayer(found["components_"], found["hidden_intercept_"])
-        return rounded(layer, found.get("precision_"))
+        return rounded(TanhLayer(self.components_, self.hidden_intercept_), self.precision_)
 
     @property
     def sharing(self):

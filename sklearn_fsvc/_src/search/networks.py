@@ -213,7 +213,7 @@ class Common:
         model = copy(self.network)
         vars(model).update(parameters)
         parts = Parts(units, self.task, readout)
-        model._keep(parts, search_results_=history.table, device_=self.engine.name)
+        model._set_fitted(parts, self.engine.name, history.table)
         return model
 
 

@@ -172,8 +172,8 @@ def fit_split(group, task, split, number) -> Fitted:
     X, y, params = task.training_set(split)
     pipeline, network, X, y, sample_weight = fit_wrappers(group.estimator, X, y, params)
     parts = parts_of(network)
-    with get_engine(network.device, n_synapses(X, parts.units.width)) as engine:
-        parts, samples = network._read(parts, engine, X, y, sample_weight)
+    with get_engine(network.device, n_synapses(X, parts.units.n_activations)) as engine:
+        parts, samples = network._validate_training_data(parts, engine, X, y, sample_weight)
         samples, job = samples.on_device(task.job(network, engine))
         part = task.passes.part(task.name(split), None, number)
         work = _Pass.begin(group, task, network, parts, job, samples, part)
@@ -209,7 +209,7 @@ def fit_splits(group, task, number):
     parts = parts_of(network)
     with get_engine(network.device, n_synapses(task.X, network.n_hidden)) as engine:
         weight = sample_weight_of(**task.fit_params)
-        parts, samples = network._read(parts, engine, task.X, task.y, weight)
+        parts, samples = network._validate_training_data(parts, engine, task.X, task.y, weight)
         samples, job = samples.on_device(task.job(network, engine))
         kept_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)
         has_room = kept_bytes <= job.memory_limit // 2

@@ -15,6 +15,7 @@ predicts.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import check_rows, to_host
 from ..engines import get_engine
 from ..estimators.network import Answers, as_list, clean, keep, score_of
-from ..estimators.state import Documented, Versioned, atomic_update, copy_of, on_snapshot
+from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
 from ..readouts.sample import draw, rows_in
 from ..utils.callbacks import FitTask, Observable, with_callbacks
@@ -142,11 +143,11 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
-        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).found)
+        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _snapshot(self):
-        return copy_of(self)
+        return copy(self)
 
     def _open_prediction(self, X):
         """Return the `StackedPrediction` for validated samples."""
@@ -157,7 +158,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
             X = check_rows(self, engine, X, reset=False)
         return StackedPrediction(self._stacked_parts(), X)
 
-    def _answer(self, X, method, out=None):
+    def _compute_output(self, X, method, out=None):
         """Return the output of a prediction method."""
         return self._open_prediction(X).answers(method, out)
 
@@ -195,7 +196,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = BaseEstimators.of(self).takes_sparse
+        tags.input_tags.sparse = BaseEstimators.from_estimator(self).takes_sparse
         return tags
 
 
@@ -213,9 +214,9 @@ class StackedParts:
         self.task.check()
 
     @property
-    def found(self) -> dict[str, Any]:
+    def fitted(self) -> dict[str, Any]:
         """Return all fitted attributes."""
-        return self.task.found | self.base.found | self.weighting.found
+        return self.task.fitted | self.base.fitted | self.weighting.fitted
 
     def fit(self, X: Any, y: Any, sample_weight: Any, fit_task: FitTask) -> "StackedParts":
         """Return the parts with fitted networks and their weights, for validated samples.
@@ -326,12 +327,12 @@ class StackedPrediction:
             scores = np.zeros((len(X), len(self._offset))) + self._offset
             scores = sum(self._weighted_scores(X), scores)
             answers.take(part, self._format(method, scores))
-        return answers.all
+        return answers.result
 
     def contributions(self, output: int) -> npt.NDArray:
         """Return what each network adds to each prediction, (n_samples, n_networks)."""
-        task, n_networks = self.parts.task, len(self._found["weights_"])
-        n_networks += self._found["final_estimator_"] is not None
+        task, n_networks = self.parts.task, len(self.parts.weighting.weights_)
+        n_networks += self.parts.base.final_estimator_ is not None
         if not 0 <= output < task.n_columns:
             raise ValueError(
                 f"output={output!r}: y has {task.n_columns} column(s); pass the index of one of "
@@ -345,13 +346,10 @@ class StackedPrediction:
         return contributions
 
     @cached_property
-    def _found(self):
-        return self.parts.found
-
-    @cached_property
     def _offset(self):
         """Return the constant term of the scores, (n_scores,)."""
-        return (1 - self._found["final_weight_"]) * self._found["intercept_"]
+        weighting = self.parts.weighting
+        return (1 - weighting.final_weight_) * weighting.intercept_
 
     def _format(self, method, scores):
         return self.parts.task.format_output(method, scores, self.parts.weighting)
@@ -369,16 +367,17 @@ class StackedPrediction:
 
     def _weighted_scores(self, X):
         """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""
-        found, total = self._found, np.zeros((len(X), len(self._offset)))
-        final_weight, estimators = found["final_weight_"], found["named_estimators_"].values()
-        for weight, estimator in zip(found["weights_"], estimators, strict=True):
+        weighting, final = self.parts.weighting, self.parts.base.final_estimator_
+        final_weight, total = weighting.final_weight_, np.zeros((len(X), len(self._offset)))
+        estimators = self.parts.base.named_estimators_.values()
+        for weight, estimator in zip(weighting.weights_, estimators, strict=True):
             scores = weight * _scores_of(estimator, X)
             total += scores
             yield (1 - final_weight) * scores
-        if found["final_estimator_"] is not None:
+        if final is not None:
             X = np.asarray(to_host(take_rows(X, slice(None))))
-            X = self.parts.weighting.append_scores(self.parts.task, X, total + found["intercept_"])
-            yield final_weight * _scores_of(found["final_estimator_"], X)
+            X = weighting.append_scores(self.parts.task, X, total + weighting.intercept_)
+            yield final_weight * _scores_of(final, X)
 
 
 def _scores_of(network, X):

@@ -9,8 +9,8 @@ from ..estimators.tanh import TanhClassifier, TanhRegressor
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
 from ..utils.docstrings import fill_docstring, read_entries
-from .members import BaseEstimators
 from .ensemble import StackedEnsemble, StackedParts
+from .members import BaseEstimators
 from .weights import ClassWeighting, NumericWeighting
 
 _SHARED = read_entries("""
@@ -167,7 +167,11 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         self.verbose = verbose
 
     def _stacked_parts(self):
-        return StackedParts(ClassTarget.of(self), BaseEstimators.of(self), ClassWeighting.of(self))
+        return StackedParts(
+            ClassTarget.from_estimator(self),
+            BaseEstimators.from_estimator(self),
+            ClassWeighting.from_estimator(self),
+        )
 
 
 @fill_docstring(_SHARED)
@@ -245,9 +249,10 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
 
     def _stacked_parts(self):
         return StackedParts(
-            NumericTarget.of(self, uncertainty=False), BaseEstimators.of(self),
-            NumericWeighting.of(self),
-        )  # fmt: skip
+            NumericTarget.from_estimator(self, uncertainty=False),
+            BaseEstimators.from_estimator(self),
+            NumericWeighting.from_estimator(self),
+        )
 
     @on_snapshot
     @lazy_on_dask
@@ -264,4 +269,4 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         """
-        return self._answer(X, "predict", out)
+        return self._compute_output(X, "predict", out)

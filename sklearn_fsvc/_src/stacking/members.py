@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from ..engines import get_engine
 from ..engines.host import host_memory
 from ..estimators.readouts import Linear, nearest_outputs
 from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
-from ..parts import Part, Parts, TargetSpec, parts_of
+from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
 from ..readouts.leave_one_out import LeftOut, SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
@@ -45,13 +45,14 @@ class BaseEstimators(Part):
     # Factories of the networks where no `estimators` are given.
     default_estimators: Callable
     default_final_estimator: Callable
-    attributes: ClassVar = ("named_estimators_", "final_estimator_")
+    named_estimators_: Any = UNSET
+    final_estimator_: Any = UNSET
 
     @classmethod
-    def of(cls, model: Any, **more: Any) -> Self:
-        return super().of(
-            model, default_estimators=model.default_estimators,
-            default_final_estimator=model.default_final_estimator, **more,
+    def from_estimator(cls, estimator: Any, **values: Any) -> Self:
+        return super().from_estimator(
+            estimator, default_estimators=estimator.default_estimators,
+            default_final_estimator=estimator.default_final_estimator, **values,
         )  # fmt: skip
 
     @property

@@ -7,13 +7,13 @@ leave-one-out scores, which a ridge readout has in closed form, in place of cros
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..layers import hidden_dtype
-from ..parts import Part, TargetSpec
+from ..parts import UNSET, Part, TargetSpec
 from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
 from ..readouts.leave_one_out import LeftOut
 from ..readouts.sample import Sample
@@ -44,9 +44,11 @@ class EnsembleWeighting(Part, ABC):
     max_weight_samples: int = 2**10
     max_final_samples: int = 2**13
     min_gain: float = 1.0
-    attributes: ClassVar[tuple[str, ...]] = (
-        "weights_", "intercept_", "final_weight_", "loo_errors_", "loo_error_",
-    )  # fmt: skip
+    weights_: Any = UNSET
+    intercept_: Any = UNSET
+    final_weight_: float = UNSET
+    loo_errors_: Any = UNSET
+    loo_error_: float = UNSET
 
     @abstractmethod
     def find_weights(
@@ -123,10 +125,11 @@ class EnsembleWeighting(Part, ABC):
         )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClassWeighting(EnsembleWeighting):
     """Weights that minimise the log-loss, for classification."""
 
-    attributes = (*EnsembleWeighting.attributes, "temperature_")
+    temperature_: Any = UNSET
 
     def find_weights(self, task, scores, Y, weight):
         sizes = [len(classes) for classes in task.labels.classes_per_output]

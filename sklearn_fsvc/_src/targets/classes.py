@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from ..data.columns import why_missing
 from ..data.samples import Samples
 from ..data.streaming import check_holds, check_out
-from ..parts import Part, ReadoutTraining, TargetSpec, Units, generator
+from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_word
 from .labels import Labels
@@ -37,14 +37,15 @@ class ClassTarget(TargetSpec):
     class_weight: Any
     most_scored: int = 2**21
     least_scored: int = 2**12
-    attributes: ClassVar = ("classes_", "multilabel_")
+    classes_: Any = UNSET
+    multilabel_: bool = UNSET
     wants_scores: ClassVar[bool] = True
     has_center_outputs: ClassVar[bool] = True
 
     @cached_property
     def labels(self) -> Labels:
-        """Return the classes of y, which the fit found."""
-        return Labels(self.found["classes_"], self.found["multilabel_"])
+        """Return the fitted classes of y."""
+        return Labels(self.classes_, self.multilabel_)
 
     def check(self) -> None:
         # scikit-learn validates `class_weight`, together with the classes of y.
@@ -121,14 +122,14 @@ class ClassTarget(TargetSpec):
         scores_of = self.labels.scores_of
         return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
 
-    def format_output(self, method: str, scores: Any, readout: Part) -> Any:
+    def format_output(self, method: str, scores: Any, readout: Any) -> Any:
         labels = self.labels
         if method == "predict":
             return labels.decode(labels.predict_codes(scores))
         if method == "decision_function":
             return labels.format_decision(scores)
         is_log = method == "predict_log_proba"
-        return labels.probabilities(scores, readout.found["temperature_"], is_log)
+        return labels.probabilities(scores, readout.temperature_, is_log)
 
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
         check_out(out, shape)
@@ -164,7 +165,7 @@ class ClassTarget(TargetSpec):
         return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
 
     def center_targets(self, units: Units) -> Any:
-        return units.found["center_labels_"]
+        return units.center_labels_
 
     def center_outputs(self, units: Units) -> Any:
         return self.targets_of(self.center_targets(units)).matrix()

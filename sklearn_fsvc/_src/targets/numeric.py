@@ -1,7 +1,7 @@
 """The target of a regressor: standardised y of one or several outputs; heavy-tail warnings."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 
 from ..data.samples import Samples
 from ..data.streaming import check_out
-from ..parts import Part, ReadoutTraining, TargetSpec, Units
+from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
 from ..utils.parameters import check_flag
 from ..utils.user_warnings import warn
 from .validation import NumberTargets, as_float64, row_weights
@@ -32,17 +32,18 @@ class NumericTarget(TargetSpec):
     """
 
     uncertainty: Any
-    attributes: ClassVar = ("target_mean_", "target_scale_")
+    target_mean_: Any = UNSET
+    target_scale_: Any = UNSET
 
     @property
     def mean(self) -> npt.NDArray:
         """Return the mean of y, of shape () or (n_outputs,)."""
-        return self.found["target_mean_"]
+        return self.target_mean_
 
     @property
     def scale(self) -> npt.NDArray:
         """Return the standard deviation of y, of shape () or (n_outputs,)."""
-        return self.found["target_scale_"]
+        return self.target_scale_
 
     @property
     def wants_posterior(self) -> bool:
@@ -65,7 +66,7 @@ class NumericTarget(TargetSpec):
         y = as_float64(y)
         # Models on a common layer can be merged only if they standardise y alike.
         if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
-            return self.with_fitted(**pretrained.found)
+            return self.with_fitted(**pretrained.fitted)
         targets = NumberTargets.standardise(y.reshape(len(y), -1), row_weights(X, sample_weight))
         return self._with_moments(targets, y.shape[1:])
 
@@ -94,8 +95,8 @@ class NumericTarget(TargetSpec):
         return self.with_fitted(target_mean_=mean, target_scale_=scale)
 
     def check_same(self, other: Self, name: str) -> None:
-        for attribute in self.attributes:
-            theirs, mine = other.found[attribute], self.found[attribute]
+        for attribute in ("target_mean_", "target_scale_"):
+            theirs, mine = getattr(other, attribute), getattr(self, attribute)
             if not np.array_equal(theirs, mine):
                 raise ValueError(
                     f"{name} has {attribute}={theirs!r}, but this model has {mine!r}: sums of "
@@ -119,7 +120,7 @@ class NumericTarget(TargetSpec):
         scale, mean = np.atleast_1d(self.scale), np.atleast_1d(self.mean)
         return W * scale[:, None], b * scale + mean
 
-    def format_output(self, method: str, scores: Any, readout: Part) -> npt.NDArray:
+    def format_output(self, method: str, scores: Any, readout: Any) -> npt.NDArray:
         return scores.reshape(len(scores), *self.mean.shape)
 
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
@@ -147,7 +148,7 @@ class NumericTarget(TargetSpec):
         return {"center_targets_": y.reshape(len(y), *self.mean.shape)}
 
     def center_targets(self, units: Units) -> Any:
-        return units.found["center_targets_"]
+        return units.center_targets_
 
     # Uncertainty: the posterior of the readout.
 

@@ -27,7 +27,8 @@ def add_scores(graph, model, X, dtype):
     parts = parts_of(model)
     layer = layer_for(model, dtype)
     H, sums = add_layer(graph, layer, X)
-    scores = _readout(graph, parts.readout.coef, parts.readout.intercept, H, layer.hidden_dtype)
+    W, b = parts.readout.readout_coef_, parts.readout.readout_intercept_
+    scores = _readout(graph, W, b, H, layer.hidden_dtype)
     if parts.nearest_scores is None:
         return scores
     # Rows that no unit covers have the scores of the nearest unit.

@@ -44,13 +44,13 @@ def test_probabilities_where_most_rows_were_forgotten(learnt, n_left):
     """Not much worse than if all rows that are left calibrated; later rows fill the sample."""
     rest = np.arange(n_left)
     model = copy.deepcopy(learnt).forget(X[n_left:N], y[n_left:N])
-    few = model.solve()._incremental_state.stream.sample
+    few = model.solve()._incremental_state.statistics.sample
     assert few.n_rows < 0.1 * min(n_left + 20, ROWS)
     assert loss(model) < 1.05 * loss(fitted(model, rest))
     later = np.arange(N, N + LATER)
     for rows in np.array_split(later, 3):
         model.partial_fit(X[rows], y[rows])
-    assert model.solve()._incremental_state.stream.sample.n_rows == ROWS
+    assert model.solve()._incremental_state.statistics.sample.n_rows == ROWS
     other = fitted(model, np.concatenate([rest, later]))
     np.testing.assert_allclose(model.readout_coef_, other.readout_coef_, atol=1e-8)
     assert loss(model) < 1.01 * loss(other)
@@ -58,7 +58,7 @@ def test_probabilities_where_most_rows_were_forgotten(learnt, n_left):
 
 def test_no_row_of_the_sample_may_be_left(learnt):
     """Then the temperature is that of the prior, of each output."""
-    sample = learnt._incremental_state.stream.sample
+    sample = learnt._incremental_state.statistics.sample
     rest = np.flatnonzero(~np.isin(X[:N, 0], sample.rows.X[:, 0]))[:30]
     gone = np.setdiff1d(np.arange(N), rest)
     model = copy.deepcopy(learnt).forget(X[gone], y[gone])
@@ -85,7 +85,7 @@ def test_copies_and_merged_models_go_on_alike(learnt):
         parts.append(part.partial_fit(X[rows], pairs(y[rows]), sample_weight=weight[rows], **known))
     model.partial_fit(X[later], pairs(y[later]), sample_weight=weight[later])
     merged = parts[0].merge(parts[1:])
-    assert merged.solve()._incremental_state.stream.sample.n_rows == ROWS
+    assert merged.solve()._incremental_state.statistics.sample.n_rows == ROWS
     np.testing.assert_allclose(merged.temperature_, model.solve().temperature_, rtol=1e-6)
 
 
@@ -100,7 +100,7 @@ def test_rows_may_fade_after_some_were_forgotten(learnt):
     model = copy.deepcopy(learnt).forget(X[50:N], y[50:N]).set_params(forgetting_factor=0.999)
     later = slice(N, N + LATER)
     model.partial_fit(X[later], y[later]).solve()
-    assert model._incremental_state.stream.sample.n_rows == ROWS
+    assert model._incremental_state.statistics.sample.n_rows == ROWS
     assert loss(model) < 1.01 * loss(fitted(model, np.arange(N, N + LATER)))
 
 

@@ -60,7 +60,7 @@ class _Unchanged:
 
     @property
     def _is_stream(self):
-        return "_stream" in vars(self.model)
+        return "_incremental_state" in vars(self.model)
 
 
 FIRST = [
@@ -152,10 +152,10 @@ def test_the_same_layer_is_needed(model):
 
 Y60 = np.where(Y == "c", "a", Y)[:60]
 GONE = [
-    (X[:60], np.array(["c"] * 60), None, "class c can have been learnt.*more of it"),
-    (X[:60], np.array(["b"] * 60), None, "class b can have been learnt"),
-    (X[:20], Y60[:20], np.full(20, 3.5), "class a can have been learnt"),
-    (np.tile(X[:60], (2, 1)), np.tile(Y60, 2), None, "class a can have been learnt"),
+    (X[:60], np.array(["c"] * 60), None, "class c can have been added.*more of it"),
+    (X[:60], np.array(["b"] * 60), None, "class b can have been added"),
+    (X[:20], Y60[:20], np.full(20, 3.5), "class a can have been added"),
+    (np.tile(X[:60], (2, 1)), np.tile(Y60, 2), None, "class a can have been added"),
     (X[:3] * 50, Y60[:3], np.full(3, 12.0), "sum of squares about the mean"),
     (X[60:], Y60, None, "weights add up to 60, and those of the rows that were learnt to 60"),
 ]
@@ -168,7 +168,7 @@ def test_rows_that_were_not_learnt(model, rows, y, weight, match):
 
 
 def test_numbers_that_were_not_learnt(regressor):
-    with refuses(regressor, ValueError, "column 0 of y can have been learnt"):
+    with refuses(regressor, ValueError, "column 0 of y can have been added"):
         regressor.forget(X[:10], Z[:10] * 10)
     with refuses(regressor, ValueError, "weights add up to 120.*to 60"):
         regressor.forget(X, np.full(N, regressor.target_mean_))
@@ -248,13 +248,13 @@ def test_the_order_of_merging_makes_no_difference(model):
     backwards = parts[3].merge([*parts[2::-1], model])
     coefs = [each.solve().readout_coef_ for each in (forwards, backwards)]
     np.testing.assert_allclose(*coefs, atol=1e-10)
-    assert forwards._incremental_state.stream.total.n == 60 + N
+    assert forwards._incremental_state.statistics.total.n == 60 + N
 
 
 @pytest.mark.parametrize("method", ["forget", "merge"])
 def test_fit_keeps_no_sums(method):
     model = TanhClassifier(**TANH).fit(X, Y)
-    with refuses(model, ValueError, "trained by fit.*use partial_fit in its place"):
+    with refuses(model, ValueError, "trained by fit.*use partial_fit instead"):
         model.forget(X, Y) if method == "forget" else model.merge([model])
 
 
@@ -263,7 +263,7 @@ def test_after_fit_learning_begins_anew_in_its_layer(cls):
     y = Z if cls.__name__.endswith("Regressor") else Y
     model = cls(12, alpha=0.1, random_state=0).fit(X[:60], y[:60])
     layer = layer_of(model)
-    with pytest.warns(UserWarning, match="trained by fit.*call partial_fit for the first rows"):
+    with pytest.warns(UserWarning, match="trained by fit.*call partial_fit for the first samples"):
         model.partial_fit(X[60:100], y[60:100])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -32,7 +32,7 @@ def learnt(rows, model=MODEL, n_calls=1):
 
 def statistics(model):
     """Of all rows and of each part, as arrays."""
-    stream = model.solve()._incremental_state.stream
+    stream = model.solve()._incremental_state.statistics
     each = [stream.total, *stream.held]
     return [(s.n, s.seen_from(np.zeros(len(s.h))).gram.full()) for s in each]
 
@@ -96,13 +96,13 @@ def test_what_is_held_out_adds_up_and_goes_again():
 
 def test_of_many_rows_one_part_judges():
     model = learnt(np.arange(FEW - 1))
-    assert len(model.solve()._incremental_state.stream.held) == 6
+    assert len(model.solve()._incremental_state.statistics.held) == 6
     model.partial_fit(DIGITS[FEW - 1 : FEW + 1], Y[FEW - 1 : FEW + 1])
-    assert len(model.solve()._incremental_state.stream.held) == 1
+    assert len(model.solve()._incremental_state.statistics.held) == 1
     other = learnt(np.arange(FEW + 1), n_calls=1)
     assert_same_statistics(model, other)
     small = learnt(np.arange(FEW + 1, N))
-    assert len(small.solve()._incremental_state.stream.held) == 6
+    assert len(small.solve()._incremental_state.statistics.held) == 6
     assert_same_statistics(small.merge([model]), learnt(np.arange(N)))
 
 
@@ -110,8 +110,8 @@ def test_they_fade_together():
     model = learnt(
         np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5
     ).solve()
-    held = sum(part.n for part in model._incremental_state.stream.held)
-    assert model._incremental_state.stream.total.n == pytest.approx(held)
+    held = sum(part.n for part in model._incremental_state.statistics.held)
+    assert model._incremental_state.statistics.total.n == pytest.approx(held)
     assert held == pytest.approx((1 - 0.99**500) / 0.01)
 
 
@@ -122,7 +122,7 @@ def test_it_is_found_anew_as_rows_come_and_not_as_somebody_asks(monkeypatch):
     )
     model = learnt(np.arange(500))
     for n_calls, more in [(1, 500), (1, 555), (2, 556), (2, 600), (3, 700)]:
-        have = int(model._incremental_state.stream.n_added)
+        have = int(model._incremental_state.statistics.n_added)
         if more > have:
             model.partial_fit(DIGITS[have:more], Y[have:more])
         model.predict(DIGITS[:3])

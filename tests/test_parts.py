@@ -43,7 +43,7 @@ def test_a_part_that_leaves_its_contract_open_cannot_be_made(contract, missing):
         pass
 
     with pytest.raises(TypeError, match=rf"abstract.*{missing}"):
-        Empty.of(TanhClassifier())
+        Empty.from_estimator(TanhClassifier())
 
 
 def test_a_fit_leaves_nothing_of_the_fit_before():
@@ -79,11 +79,11 @@ def test_what_fits_a_part_returns_another(model):
         units = parts.units.fit(job, samples, history)
         known = with_rows(units, task, samples)
         readout = parts.readout.train(ReadoutTraining(job, samples, known, task, history))
-    assert (parts.task.found, parts.units.found, parts.readout.found) == ({}, {}, {})
+    assert (parts.task.fitted, parts.units.fitted, parts.readout.fitted) == ({}, {}, {})
     assert not any(name.endswith("_") for name in vars(model))
     fitted = model.fit(X, Y)
     np.testing.assert_array_equal(units.layer.units, layer_of(fitted).units)
-    np.testing.assert_array_equal(readout.coef, fitted.readout_coef_)
+    np.testing.assert_array_equal(readout.readout_coef_, fitted.readout_coef_)
     np.testing.assert_array_equal(task.labels.classes, fitted.classes_)
 
 

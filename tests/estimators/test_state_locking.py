@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,6 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.engines import registry
-from sklearn_fsvc._src.estimators import incremental
 
 N, STEP = 400, 10
 X = np.random.default_rng(0).normal(size=(N, 4))
@@ -40,15 +40,14 @@ def impatient():
     sys.setswitchinterval(before)
 
 
-@pytest.fixture
-def few_wait(monkeypatch):
-    monkeypatch.setattr(incremental, "_ROWS_PER_UNIT", 0)
-    monkeypatch.setattr(incremental, "_LEAST_ROWS", 35)
-
-
-def begun(model=MODEL, y=Y):
+def begun(model=MODEL, y=Y, buffer_rows=35):
+    """A model that was trained on the first samples, and sums its buffer after a few calls."""
     known = {"classes": ["low", "high"]} if y is LABELS else {}
-    return clone(model).partial_fit(X[:STEP], y[:STEP], **known)
+    model = clone(model).partial_fit(X[:STEP], y[:STEP], **known)
+    state = model._incremental_state
+    statistics = replace(state.statistics, most_rows=buffer_rows)
+    model._incremental_state = replace(state, statistics=statistics)
+    return model
 
 
 def beside(work, ask):
@@ -70,7 +69,7 @@ def beside(work, ask):
 
 
 def assert_all_rows_counted(model):
-    assert model.solve()._incremental_state.stream.total.n == N
+    assert model.solve()._incremental_state.statistics.total.n == N
     np.testing.assert_allclose(model.readout_coef_, WHOLE.readout_coef_, rtol=1e-6, atol=1e-9)
 
 
@@ -88,7 +87,7 @@ ASKING = {
 
 @pytest.mark.parametrize("run", range(4))
 @pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING)
-def test_no_row_is_lost_while_another_thread_asks(ask, run, few_wait):
+def test_no_row_is_lost_while_another_thread_asks(ask, run):
     model = begun()
 
     def learn():
@@ -100,7 +99,7 @@ def test_no_row_is_lost_while_another_thread_asks(ask, run, few_wait):
 
 
 @pytest.mark.parametrize("run", range(4))
-def test_several_threads_learn_forget_and_merge(run, few_wait):
+def test_several_threads_learn_forget_and_merge(run):
     """In whatever order, each row is there once in the end."""
     model, others = begun(), [begun() for _ in range(4)]
     for i, other in enumerate(others):
@@ -131,7 +130,7 @@ def test_the_first_calls_may_come_together(run):
         list(
             threads.map(lambda part: model.partial_fit(X[part], Y[part]), [slice(0, STEP), *PARTS])
         )
-    assert model.solve()._incremental_state.stream.total.n == N
+    assert model.solve()._incremental_state.statistics.total.n == N
 
 
 @pytest.mark.parametrize("run", range(4))
@@ -174,7 +173,7 @@ def test_a_fit_is_there_as_a_whole(model, run):
 
 
 @pytest.mark.parametrize("run", range(3))
-def test_a_copy_is_of_a_state_that_existed(run, few_wait):
+def test_a_copy_is_of_a_state_that_existed(run):
     """What was learnt in one call is in it as a whole or not at all."""
     model = begun()
 
@@ -191,7 +190,7 @@ def test_a_copy_is_of_a_state_that_existed(run, few_wait):
 
     for data in beside(learn, lambda: pickle.dumps(model)):
         found = pickle.loads(data).solve()
-        n = int(found._incremental_state.stream.total.n)
+        n = int(found._incremental_state.statistics.total.n)
         assert n % STEP == 0
         np.testing.assert_allclose(found.readout_coef_, learnt(n), atol=1e-8)
 
@@ -288,7 +287,7 @@ def test_who_learns_within_a_call_is_told():
         model.partial_fit(X[STEP:20], Y[STEP:20])
         yield from ()
 
-    with pytest.raises(RuntimeError, match="changed by the thread in which it is learning"):
+    with pytest.raises(RuntimeError, match="changed by the thread in which it is being"):
         model.merge(others())
     model.partial_fit(X[20:], Y[20:])
     assert_all_rows_counted(model)
@@ -311,7 +310,7 @@ def test_a_child_that_is_forked_while_a_thread_learns():
         if child == 0:
             faulthandler.dump_traceback_later(30, exit=True)
             model.partial_fit(X[STEP:], Y[STEP:])
-            is_right = model.solve()._incremental_state.stream.total.n == N
+            is_right = model.solve()._incremental_state.statistics.total.n == N
             os._exit(0 if is_right else 1)
         assert os.waitpid(child, 0)[1] == 0
         merging.result(60)
@@ -336,7 +335,7 @@ def test_what_is_exported_is_solved(cls):
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
 # A file that is opened as the interrupt comes is closed by nobody: Python's own `open`.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
+def test_an_interrupted_call_has_learnt_its_rows_or_none():
     """And another thread may learn afterwards, whoever still holds the interrupts."""
     model, draw, interrupts, n = begun(), random.Random(0), [], 0
 
@@ -346,7 +345,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         while len(interrupts) < 100:
-            seen = int(model._incremental_state.stream.n_added)
+            seen = int(model._incremental_state.statistics.n_added)
             assert seen in (n, n + STEP)
             n = seen
             try:
@@ -361,7 +360,7 @@ def test_an_interrupted_call_has_learnt_its_rows_or_none(few_wait):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    n = int(model._incremental_state.stream.n_added)
+    n = int(model._incremental_state.statistics.n_added)
     with ThreadPoolExecutor(1) as other:
         other.submit(lambda: model.partial_fit(X[:STEP], Y[:STEP])).result(60)
-    assert model.solve()._incremental_state.stream.total.n == n + STEP
+    assert model.solve()._incremental_state.statistics.total.n == n + STEP

@@ -89,7 +89,9 @@ OPERATIONS = st.tuples(
 def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
-    model._incremental_state = replace(learning, stream=replace(learning.stream, most_rows=most))
+    model._incremental_state = replace(
+        learning, statistics=replace(learning.statistics, most_rows=most)
+    )
 
 
 @each_case
@@ -201,7 +203,8 @@ def test_a_penalty_costs_no_rows(tanh):
         fitted = TanhClassifier(layer=tanh, alpha=alpha).fit(X, CLASSES)
         np.testing.assert_allclose(scores[:, :3], fitted.decision_function(X), atol=1e-10)
     with pytest.raises(
-        ValueError, match=r'alpha="auto" is judged by rows that are held out.*give a number'
+        ValueError,
+        match=r'alpha="auto" minimises the error on samples that are held out.*give a number',
     ):
         tanh.set_params(alpha="auto").predict(X)
     with pytest.raises(ValueError, match=r"alpha='loo' is chosen by leave-one-out.*give a number"):
@@ -290,7 +293,7 @@ def test_all_may_be_forgotten_and_learnt_again(tanh):
     tanh.partial_fit(X, CLASSES, sample_weight=weight)
     for part in np.array_split(np.arange(N), 7):
         tanh.forget(X[part], CLASSES[part], 1 + weight[part])
-    with pytest.raises(NotFittedError, match=r"forgotten all rows.*partial_fit"):
+    with pytest.raises(NotFittedError, match=r"All samples of this .* were removed.*partial_fit"):
         tanh.predict(X)
     assert not hasattr(tanh, "readout_coef_")
     with pytest.raises(ValueError, match="no rows left"):
@@ -335,7 +338,7 @@ def test_few_rows_wait(gathered):
     small = clone(model).set_params(max_memory=60_000)
     for _ in range(10):
         small.partial_fit(X[:60], CLASSES[:60], classes=list("abc"))
-        assert small._incremental_state.stream.n_bytes < 60_000 // 8
+        assert small._incremental_state.statistics.n_bytes < 60_000 // 8
     assert sum(n for n, _ in gathered) > 300
     assert max(gathered) <= (180, "d")
 
@@ -355,12 +358,14 @@ def test_copies_live_by_themselves(tanh, tmp_path):
 def test_rows_that_wait_travel(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
     travelled = pickle.loads(pickle.dumps(tanh))
-    assert sum(len(each.samples) for each in travelled._incremental_state.stream.waiting) == N + 30
-    solved = pickle.loads(pickle.dumps(tanh.solve()))
-    assert not solved._incremental_state.stream.waiting
     assert (
-        travelled.solve()._incremental_state.stream.total.n
-        == solved._incremental_state.stream.total.n
+        sum(len(each.samples) for each in travelled._incremental_state.statistics.waiting) == N + 30
+    )
+    solved = pickle.loads(pickle.dumps(tanh.solve()))
+    assert not solved._incremental_state.statistics.waiting
+    assert (
+        travelled.solve()._incremental_state.statistics.total.n
+        == solved._incremental_state.statistics.total.n
         == N + 30
     )
 
