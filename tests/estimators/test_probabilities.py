@@ -129,7 +129,7 @@ def test_readouts_that_have_none_say_so(name, readout):
     unfitted = RBFClassifier(20, readout=readout, random_state=0)
     for clf in (unfitted, clone(unfitted).fit(X, y)):
         assert not hasattr(clf, name)
-        with pytest.raises(AttributeError, match=f"readout='{readout}' finds no.*{name}.*ridge"):
+        with pytest.raises(AttributeError, match=f"readout='{readout}' has no.*{name}.*ridge"):
             getattr(clf, name)
     clf.set_params(readout="ridge")
     with pytest.raises(AttributeError, match=r"no temperature_.*another readout.*Fit it again"):
