@@ -1,4 +1,4 @@
-"""Parts keep their contracts, and what an estimator has found is that of its last fit alone."""
+"""The contracts of parts, and that fitted attributes are those of the last fit only."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ RBF_WAYS = [
 ]
 
 
-def test_a_face_without_parts_cannot_be_made():
+def test_an_estimator_without_parts_is_abstract():
     class Empty(Network):
         pass
 
@@ -38,7 +38,7 @@ def test_a_face_without_parts_cannot_be_made():
 @pytest.mark.parametrize(
     ("contract", "missing"), [(Units, "fit"), (TargetSpec, "format_output"), (Readout, "train")]
 )
-def test_a_part_that_leaves_its_contract_open_cannot_be_made(contract, missing):
+def test_incomplete_parts_are_abstract(contract, missing):
     class Empty(contract):
         pass
 
@@ -46,7 +46,7 @@ def test_a_part_that_leaves_its_contract_open_cannot_be_made(contract, missing):
         Empty.from_estimator(TanhClassifier())
 
 
-def test_a_fit_leaves_nothing_of_the_fit_before():
+def test_a_fit_deletes_attributes_of_the_previous_one():
     used = RBFClassifier(9, random_state=0).partial_fit(X, Y, classes=range(3))
     for way in [*RBF_WAYS, *reversed(RBF_WAYS)]:
         fresh = clone(RBFClassifier(9, random_state=0).set_params(**way)).fit(X, Y)
@@ -55,7 +55,7 @@ def test_a_fit_leaves_nothing_of_the_fit_before():
         np.testing.assert_array_equal(used.readout_coef_, fresh.readout_coef_)
 
 
-def test_rows_that_come_after_a_fit_leave_its_layer_alone():
+def test_partial_fit_after_fit_keeps_the_layer():
     model = RBFRegressor(9, uncertainty=True, random_state=0).fit(X, X[:, 0])
     before = dict(vars(model))
     with pytest.warns(UserWarning, match="was trained by fit"):
@@ -69,7 +69,7 @@ def test_rows_that_come_after_a_fit_leave_its_layer_alone():
 @pytest.mark.parametrize(
     "model", [RBFClassifier(9, random_state=0), TanhClassifier(9, random_state=0)], ids=str
 )
-def test_what_fits_a_part_returns_another(model):
+def test_fitting_a_part_returns_a_new_one(model):
     """The first one knows as little as before, and the estimator has no attribute of either."""
     parts = parts_of(model)
     with get_engine("jit") as engine:
@@ -87,7 +87,7 @@ def test_what_fits_a_part_returns_another(model):
     np.testing.assert_array_equal(task.labels.classes, fitted.classes_)
 
 
-def test_a_transformer_has_units_alone():
+def test_a_transformer_has_units_only():
     parts = parts_of(TanhProjector(5))
     assert parts.task is None
     assert parts.readout is None

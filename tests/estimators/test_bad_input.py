@@ -1,4 +1,4 @@
-"""Each message names the parameter, the value and the remedy."""
+"""Invalid data and parameters: each message has the parameter, the value and the remedy."""
 
 import re
 
@@ -133,7 +133,7 @@ def cases():
     list(cases()),
     ids=lambda v: getattr(v, "__name__", str(v)),
 )
-def test_parameters(cls, params, error, message):
+def test_invalid_parameters(cls, params, error, message):
     estimator = cls(**{size_of(cls): 5} | params)
     with pytest.raises(error) as caught:
         estimator.fit(X, Y).predict(X) if hasattr(cls, "predict") else estimator.fit_transform(X)
@@ -142,7 +142,7 @@ def test_parameters(cls, params, error, message):
 
 @pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
 @pytest.mark.parametrize("alpha", ["best", "LOO", [[1.0], [1.0, 2.0]]])
-def test_what_alpha_may_be(cls, alpha):
+def test_valid_types_of_alpha(cls, alpha):
     with pytest.raises((TypeError, ValueError)) as caught:
         cls(5, alpha=alpha).fit(X, Y)
     assert "alpha=" in str(caught.value)
@@ -155,7 +155,7 @@ def test_what_alpha_may_be(cls, alpha):
 @pytest.mark.parametrize(
     "bad", [{"alpha": [1, -1]}, {"alpha": "best"}, {"class_weight": {0: -1}}], ids=str
 )
-def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
+def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
     clf = cls(5, alpha="loo").fit(X, Y).set_params(**bad)
     before = dict(vars(clf))
     with pytest.raises((TypeError, ValueError)):
@@ -169,7 +169,7 @@ def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
     ("module", "name"), [(press, "gather"), (press, "press"), (labels, "fit_temperature")]
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
-def test_an_interrupted_readout_leaves_the_fit_before(cls, module, name, error, monkeypatch):
+def test_an_error_in_the_readout_keeps_the_previous_fit(cls, module, name, error, monkeypatch):
     clf = cls(5, alpha=[0.1, 1.0]).fit(X, Y)
     before = dict(vars(clf))
 
@@ -195,7 +195,7 @@ def test_an_interrupted_readout_leaves_the_fit_before(cls, module, name, error, 
         (np.zeros((30, 4), complex), "[Cc]omplex"),
     ],
 )
-def test_rows(cls, bad, message):
+def test_invalid_X(cls, bad, message):
     with pytest.raises(ValueError, match=message):
         cls(**{size_of(cls): 5}).fit(bad, Y[: len(bad)])
     fitted = cls(**{size_of(cls): 5}).fit(X, Y)
@@ -205,7 +205,7 @@ def test_rows(cls, bad, message):
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
-def test_labels(cls):
+def test_invalid_labels(cls):
     with pytest.raises(ValueError, match="y has one class, 1"):
         cls(5).fit(X, np.ones(30))
     with pytest.raises(ValueError, match="continuous"):
@@ -220,7 +220,7 @@ def test_labels(cls):
 
 @pytest.mark.parametrize("classifier", [TanhClassifier(5), StackedClassifier()], ids=str)
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=str)
-def test_labels_that_are_missing(classifier, missing):
+def test_missing_labels(classifier, missing):
     y = np.array(["yes", "no", "yes"] * 10, dtype=object)
     y[[4, 7]] = missing
     message = r"Input y .* in 2 of 30 rows, row 4 .*leave such rows"
@@ -251,7 +251,7 @@ def test_labels_that_are_missing(classifier, missing):
     ],
     ids=str,
 )
-def test_numbers(cls, bad, error, message):
+def test_invalid_numeric_targets(cls, bad, error, message):
     model = cls(5, random_state=0)
     with pytest.raises(error, match=message):
         model.fit(X, bad)
@@ -259,7 +259,7 @@ def test_numbers(cls, bad, error, message):
 
 
 @pytest.mark.parametrize("cls", REGRESSORS)
-def test_weights_of_rows(cls):
+def test_invalid_sample_weight(cls):
     for bad, message in (
         (-np.ones(30), r"[Nn]egative"),
         (np.zeros(30), "sample_weight is 0 for all samples|non-zero"),
@@ -271,7 +271,7 @@ def test_weights_of_rows(cls):
 
 
 @pytest.mark.parametrize("cls", REGRESSORS)
-def test_one_row_holds_none_out(cls):
+def test_one_sample_cannot_be_held_out(cls):
     with pytest.raises(
         ValueError, match=r"on rows that are held out, and n_samples=1 of .* Give two"
     ):
@@ -288,7 +288,7 @@ def test_per_class_needs_labels():
 
 
 @pytest.mark.parametrize("weights", ["class_informed", "constrained"])
-def test_weights_that_need_classes(weights):
+def test_weights_that_require_class_labels(weights):
     projector = TanhProjector(5, weights=weights)
     with pytest.raises(ValueError, match=rf"weights={weights!r} requires y .*or use .gauss"):
         projector.fit(X)
@@ -309,26 +309,26 @@ def test_constrained_weights_of_one_class():
     TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums need no other
 
 
-def test_class_weight_for_no_class():
+def test_class_weight_of_an_unknown_class():
     with pytest.raises(ValueError, match="class_weight is 0 for all samples"):
         RBFClassifier(5, class_weight={0: 0, 1: 0, 2: 0}).fit(X, Y)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("cls", CLASSIFIERS)
-def test_class_weights_that_are_none(cls, bad):
+def test_invalid_class_weights(cls, bad):
     with pytest.raises(ValueError, match=f"class_weight=.*contains {bad}; the weight of each"):
         cls(5, class_weight={0: bad, 1: 1, 2: 1}).fit(X, Y)
 
 
 @pytest.mark.parametrize("weight", [1e300, 1e36, 1e-60])
 @pytest.mark.parametrize("cls", CLASSIFIERS + REGRESSORS)
-def test_weights_whose_sums_are_no_numbers(cls, weight):
+def test_sample_weights_whose_sum_overflows(cls, weight):
     with pytest.raises(ValueError, match=r"from sample_weight, have the sum .*divide them by"):
         cls(5).fit(X, Y, np.full(30, weight))
 
 
-def test_class_weights_whose_sums_are_no_numbers():
+def test_class_weights_whose_sum_overflows():
     with pytest.raises(ValueError, match=r"from class_weight, have the sum .*divide them by"):
         TanhClassifier(5, class_weight={0: 1e300, 1: 1, 2: 1}).fit(X, Y)
 
@@ -336,7 +336,7 @@ def test_class_weights_whose_sums_are_no_numbers():
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 @pytest.mark.parametrize("factor", [1e-30, 1e-20, 1e25])
 @pytest.mark.parametrize("selection", ["global", "random"])
-def test_rows_whose_squares_are_no_numbers(metric, factor, selection):
+def test_samples_whose_squares_overflow(metric, factor, selection):
     rows = (X * factor).astype(np.float32)
     model = RBFProjector(5, metric=metric, selection=selection, random_state=0)
     with pytest.raises(ValueError, match=f"metric='{metric}'.*feature .*Scale the features of X"):
@@ -358,7 +358,7 @@ def test_rows_whose_squares_are_no_numbers(metric, factor, selection):
     ],
     ids=["missing", "category"],
 )
-def test_what_is_no_number_has_a_remedy(cls, table, what):
+def test_non_numeric_features_have_a_remedy(cls, table, what):
     """In fit, in what answers, and in partial_fit: the pipeline for such tables."""
     remedy = f"make_tabular_pipeline({cls.__name__}(...))"
     fitted = cls(**{size_of(cls): 5}).fit(X, Y)
@@ -382,7 +382,7 @@ def test_what_is_no_number_has_a_remedy(cls, table, what):
     ],
     ids=["dates", "times", "text"],
 )
-def test_columns_of_a_table_that_are_no_numbers(column, what):
+def test_non_numeric_columns_of_a_dataframe(column, what):
     table = pd.DataFrame({"a": X[:, 0] > 0.5, "b": column})
     with pytest.raises(ValueError, match=what):
         RBFClassifier().fit(table, Y)
@@ -395,7 +395,7 @@ def test_the_remedy_works():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (-1, -1)])
-def test_many_numbers_are_looked_at_by_all_threads(bad, place):
+def test_large_arrays_are_validated_by_all_threads(bad, place):
     """In the first and in the last of the parts that threads take."""
     rows = np.full((300_001, 4), 1e33, np.float32)  # whose sums overflow
     assert TanhProjector(2).fit(rows).n_features_in_ == 4

@@ -1,3 +1,5 @@
+"""Classifiers of one output: the formula, sample weights, dtypes, memory, copies and progress."""
+
 import pickle
 import re
 from types import SimpleNamespace
@@ -35,7 +37,7 @@ def hidden_of(clf, X):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_decision_is_the_formula(device, classifier, n_classes):
+def test_decision_function_equals_the_formula(device, classifier, n_classes):
     X, y = make_classification(
         200, 10, n_informative=6, n_classes=n_classes, random_state=0
     )  # fmt: skip
@@ -82,7 +84,7 @@ def test_rbf_attributes(digits, selection, metric, kernel):
 
 
 @pytest.mark.parametrize("selection", ["per_class", "global"])
-def test_no_size_keeps_all_that_are_novel_at_the_radius(digits, selection):
+def test_without_n_hidden_all_novel_samples_are_centres(digits, selection):
     X, _, y, _ = digits
     clf = RBFClassifier(selection=selection, readout="none", random_state=0)
     auto = clone(clf).fit(X, y)
@@ -98,7 +100,7 @@ def test_no_size_keeps_all_that_are_novel_at_the_radius(digits, selection):
 
 
 @pytest.mark.parametrize("selection", ["per_class", "global", "random"])
-def test_no_size_is_most_of_the_rows(digits, selection):
+def test_without_n_hidden_most_samples_are_centres(digits, selection):
     X, _, y, _ = digits
     clf = RBFClassifier(selection=selection, random_state=0).fit(X, y)
     assert 0.72 * len(X) <= len(clf.centers_) <= 0.75 * len(X)
@@ -106,14 +108,14 @@ def test_no_size_is_most_of_the_rows(digits, selection):
     assert clf.selection_radius_ != clf.radius_
 
 
-def test_more_units_than_rows_are_all_rows(digits):
+def test_more_units_than_samples_gives_all_samples(digits):
     X, _, y, _ = digits
     with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 rows"):
         clf = RBFClassifier(500, selection="random", random_state=0).fit(X[:200], y[:200])
     np.testing.assert_array_equal(np.sort(clf.support_), np.arange(200))
 
 
-def test_a_smaller_network_is_a_prefix(digits):
+def test_a_smaller_network_has_the_first_units(digits):
     X, _, y, _ = digits
     small, large = (
         RBFClassifier(n, selection_radius=30.0, random_state=0).fit(X, y) for n in (400, 420)
@@ -128,7 +130,7 @@ def test_a_smaller_network_is_a_prefix(digits):
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_random_centres_are_random_and_prefixes(digits, shuffle):
+def test_random_centres_of_a_smaller_network_are_the_first(digits, shuffle):
     X, _, y, _ = digits
     few, many = (
         RBFClassifier(n, selection="random", shuffle=shuffle, random_state=0).fit(X, y).support_
@@ -145,7 +147,7 @@ def test_fewer_units_than_groups(digits):
     assert len(RBFClassifier(7, random_state=0).fit(X, y).centers_) == 7
 
 
-def test_as_many_units_as_rows():
+def test_as_many_units_as_samples():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match="n_hidden=150, and only 149 rows differ"):
         clf = RBFClassifier(150, radius=0.5, random_state=0).fit(X, y)
@@ -154,7 +156,7 @@ def test_as_many_units_as_rows():
 
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_uncovered_rows_have_the_class_of_the_nearest_centre(readout, n_classes):
+def test_uncovered_samples_get_the_class_of_the_nearest_centre(readout, n_classes):
     X = np.array([[0.0, 0], [0, 1], [10, 0], [10, 1], [20, 0], [20, 1]])[: 2 * n_classes]
     y = np.repeat(["x", "y", "z"], 2)[: 2 * n_classes]
     clf = RBFClassifier(
@@ -170,7 +172,7 @@ def test_uncovered_rows_have_the_class_of_the_nearest_centre(readout, n_classes)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-7)
 
 
-def test_the_penalty_shrinks_scores_of_uncovered_rows():
+def test_the_penalty_shrinks_scores_of_uncovered_samples():
     """To the class means, as those of all other rows."""
     X, y = np.arange(30.0)[:, None], np.arange(30) % 3
     far, given = np.array([[0.5], [80.0], [200.0]]), {"kernel": "triangular", "radius": 0.1}
@@ -180,7 +182,7 @@ def test_the_penalty_shrinks_scores_of_uncovered_rows():
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-def test_weights_of_rows_are_repetitions(rng, readout):
+def test_integer_sample_weights_equal_repetitions(rng, readout):
     X, y = make_classification(120, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
     times = rng.integers(1, 4, 120)
     common = {
@@ -197,7 +199,7 @@ def test_weights_of_rows_are_repetitions(rng, readout):
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-def test_rows_of_weight_zero_are_absent(rng, readout):
+def test_samples_of_weight_zero_have_no_effect(rng, readout):
     X, y = make_classification(120, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0)
     kept = rng.random(120) < 0.7
     clf = RBFClassifier(
@@ -220,7 +222,7 @@ def test_class_weight_without_ridge(readout):
     assert (balanced == 1).sum() > (plain == 1).sum()
 
 
-def test_class_weight_is_a_row_weight(classifier):
+def test_class_weight_equals_sample_weight(classifier):
     X, y = make_classification(300, 8, weights=[0.9], random_state=0)
     by_class = clone(classifier).set_params(class_weight="balanced").fit(X, y)
     counts = np.bincount(y)
@@ -230,7 +232,7 @@ def test_class_weight_is_a_row_weight(classifier):
     assert (by_class.predict(X) == 1).sum() > (plain.predict(X) == 1).sum()
 
 
-def test_lms_is_the_rule_in_order_of_presentation():
+def test_lms_equals_the_update_rule_in_order_of_presentation():
     X, y = load_iris(return_X_y=True)
     clf = RBFClassifier(
         radius=0.7, readout="lms", learning_rate=0.05, max_iter=4, random_state=3
@@ -244,7 +246,7 @@ def test_lms_is_the_rule_in_order_of_presentation():
     assert clf.n_iter_ == 4
 
 
-def test_a_random_state_that_moves_on_is_drawn_from_once():
+def test_a_random_state_object_is_drawn_from_once():
     """fit draws one order: selection and LMS see the rows alike."""
     X, y = load_iris(return_X_y=True)
     common = {"radius": 0.7, "readout": "lms", "max_iter": 2}
@@ -295,7 +297,7 @@ def test_same_seed_same_model_on_every_device(digits, device, classifier):
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-def test_memory_does_not_change_the_model(digits, readout):
+def test_max_memory_does_not_change_the_model(digits, readout):
     X, X_test, y, _ = digits
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)
     clf = RBFClassifier(60, readout=readout, max_iter=2, random_state=0)
@@ -307,7 +309,7 @@ def test_memory_does_not_change_the_model(digits, readout):
     )
 
 
-def test_memory_too_small_is_refused_with_the_number(digits, classifier):
+def test_too_little_memory_raises_with_the_number_of_bytes(digits, classifier):
     X, _, y, _ = digits
     with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too small.*needs \d+"):
         classifier.set_params(max_memory=1000).fit(X, y)
@@ -342,7 +344,7 @@ def test_ill_conditioned_ridge_warns_and_predicts():
     assert clf.score(X, y) > 0.8
 
 
-def test_a_failed_fit_leaves_the_estimator_as_it_was(digits, classifier):
+def test_a_failed_fit_does_not_change_the_estimator(digits, classifier):
     X, _, y, _ = digits
     clf = classifier.fit(X, y)
     before = dict(vars(clf))
@@ -374,7 +376,7 @@ def test_verbose_shows_progress(digits, capsys):
     assert set(phases) == {"feature weights", "the penalty"}  # tanh units have no kernel
 
 
-def test_verbose_prints_a_line_a_second(digits, capsys, monkeypatch):
+def test_verbose_prints_one_line_per_second(digits, capsys, monkeypatch):
     """In plain words, the first of them at once."""
     X, _, y, _ = digits
     now = [0.0]
@@ -391,7 +393,7 @@ def test_verbose_prints_a_line_a_second(digits, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("selector", [RFE, SelectFromModel])
-def test_the_readout_tells_nothing_of_features(selector, classifier):
+def test_feature_selectors_reject_the_readout_coefficients(selector, classifier):
     """It has a column for each unit: a `coef_` of that shape would select wrong features."""
     X, y = load_iris(return_X_y=True)
     with pytest.raises((ValueError, AttributeError), match=r"coef_|importance"):

@@ -1,4 +1,4 @@
-"""Models of several engines are those of one: to rounding, and their centres to the bit."""
+"""Groups of devices: models equal those of one device up to rounding, and centres bitwise."""
 
 import threading
 
@@ -61,7 +61,7 @@ def answers(model, X):
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_same_model(rows, model, weighted):
+def test_equals_the_model_of_one_device(rows, model, weighted):
     X, y = rows
     weight = {}
     if weighted and hasattr(model, "predict"):
@@ -89,7 +89,7 @@ def test_sources(rows, source):
     np.testing.assert_allclose(found, model.fit(X, y).readout_coef_, rtol=1e-4, atol=1e-6)
 
 
-def test_rows_outside_every_unit(rows):
+def test_uncovered_samples(rows):
     X, y = rows
     model = RBFClassifier(radius=0.2, kernel="triangular", selection_radius=0.5, **SIZED)
     model.set_params(n_hidden=10, device="half:all").fit(X, y)
@@ -99,7 +99,7 @@ def test_rows_outside_every_unit(rows):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_search_and_streams(rows):
+def test_search_and_incremental_fits(rows):
     X, y = rows
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0, "auto"]}
     alone, team = (
@@ -117,25 +117,28 @@ def test_search_and_streams(rows):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_rows_that_were_dealt_are_not_read_again(rows, monkeypatch, model):
-    """Nobody looks at them on the host: who leads takes them from where they went."""
+def test_distributed_rows_are_not_read_again(rows, monkeypatch, model):
+    """The first device reads the rows that it needs from the devices, not from the host."""
     X, y = rows
     expected = answers(clone(model).set_params(device="half:all").fit(X, y), X)
 
-    def taken_away(self, X, limit):
-        if X.flags.owndata:  # a sample, which the lead drew
-            return X
-        there = X.copy()
-        X[...] = 0
-        return there
+    class Emptying(Half):
+        """Sets the rows on the host to 0 when they are uploaded."""
 
-    monkeypatch.setattr(Half, "upload_if_fits", taken_away)
+        def upload_if_fits(self, X, limit):
+            if X.flags.owndata:  # a random sample, which the first device drew
+                return X
+            uploaded = X.copy()
+            X[...] = 0
+            return uploaded
+
+    monkeypatch.setitem(ENGINES, Half.name, Emptying)
     found = clone(model).set_params(device="half:all").fit(X.copy(), y)
     for some, others in zip(answers(found, X), expected, strict=True):
         np.testing.assert_allclose(some, others, rtol=1e-5, atol=1e-5)
 
 
-def test_small_networks_are_the_leads_alone(rows, monkeypatch):
+def test_small_networks_use_the_first_device_only(rows, monkeypatch):
     calls, each = [], Team.each
 
     def noted(self, work, tasks):
@@ -161,9 +164,13 @@ def test_small_networks_are_the_leads_alone(rows, monkeypatch):
     assert set(calls[at + 2 :]) == {"each"}
 
 
-def test_a_large_selection_is_shared(rows, monkeypatch):
+def test_a_large_selection_is_distributed(rows, monkeypatch):
     """And gives the centres of one engine, as does a small one."""
-    monkeypatch.setattr(Half, "group_bytes", 0)  # of groups that are not settled at once
+
+    class SmallGroups(Half):
+        group_bytes = 0  # no group of candidates is evaluated at once
+
+    monkeypatch.setitem(ENGINES, Half.name, SmallGroups)
     X, y = rows
     seen, begin = set(), ActiveCandidates.__init__
 
@@ -184,14 +191,15 @@ def test_a_large_selection_is_shared(rows, monkeypatch):
             assert seen == members
 
 
-def test_both_work(rows, monkeypatch):
-    seen, hidden = set(), Half.hidden
+def test_all_devices_evaluate(rows, monkeypatch):
+    seen = set()
 
-    def noted(self, *args, **kwargs):
-        seen.add((self.index, threading.get_ident()))
-        return hidden(self, *args, **kwargs)
+    class Recording(Half):
+        def hidden(self, *args, **kwargs):
+            seen.add((self.index, threading.get_ident()))
+            return super().hidden(*args, **kwargs)
 
-    monkeypatch.setattr(Half, "hidden", noted)
+    monkeypatch.setitem(ENGINES, Half.name, Recording)
     X, y = rows
     model = RBFClassifier(selection_radius=0.5, alpha=1.0, radius=0.5, device="half:all", **SIZED)
     model.fit(X, y)
@@ -206,14 +214,15 @@ def test_both_work(rows, monkeypatch):
 def test_a_failed_fit_leaves_the_model_and_no_thread(rows, monkeypatch, index):
     X, y = rows
     model = TanhClassifier(alpha=1.0, device="half:all", **SIZED).fit(X, y)
-    before, hidden = dict(vars(model)), Half.hidden
+    before = dict(vars(model))
 
-    def failing(self, *args, **kwargs):
-        if self.index == index:
-            raise MemoryError("no more")
-        return hidden(self, *args, **kwargs)
+    class Failing(Half):
+        def hidden(self, *args, **kwargs):
+            if self.index == index:
+                raise MemoryError("no more")
+            return super().hidden(*args, **kwargs)
 
-    monkeypatch.setattr(Half, "hidden", failing)
+    monkeypatch.setitem(ENGINES, Half.name, Failing)
     with pytest.raises(MemoryError, match="no more"):
         model.fit(X[::-1], y)
     assert {name: vars(model)[name] for name in before} == before

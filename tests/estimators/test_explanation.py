@@ -1,4 +1,4 @@
-"""explain: contributions of training rows, compared with the plain sum over all units."""
+"""`explain`: contributions of training samples, compared with the plain sum over all units."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_feature_weights_and_learned_kernel(weights):
 
 
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
-def test_regression_in_units_of_y(size):
+def test_regression(size):
     X, y = load_diabetes(return_X_y=True)
     X, y = X.astype(np.float32), size * y  # coefficients in float64, H in float32
     model = RBFRegressor(60, **GIVEN).fit(X, y)
@@ -93,7 +93,7 @@ def test_several_outputs():
 
 
 @pytest.mark.parametrize("options", [{}, {"readout": "none"}])
-def test_a_row_that_no_unit_covers_is_explained_by_the_nearest(options):
+def test_an_uncovered_sample_is_explained_by_the_nearest_centre(options):
     model = RBFClassifier(40, **GIVEN | options).fit(IRIS, WORDS)
     far = np.array([[1e4, 1e4, 1e4, 1e4], IRIS[3], [-1e4, 0, 0, 0]])
     found = model.explain(far, 3)
@@ -108,14 +108,14 @@ def test_a_row_that_no_unit_covers_is_explained_by_the_nearest(options):
     np.testing.assert_allclose(found.scores, model.decision_function(far).max(axis=1), atol=1e-6)
 
 
-def test_the_intercept_explains_a_row_that_no_unit_of_a_regressor_covers():
+def test_an_uncovered_sample_of_a_regressor_is_explained_by_the_intercept():
     model = RBFRegressor(40, **GIVEN).fit(IRIS, SPECIES * 7.0)
     found = model.explain(np.full((1, 4), 1e4), 3)
     assert not found.contributions.any()
     assert found.intercept[0] == found.scores[0] == model.predict(np.full((1, 4), 1e4))[0]
 
 
-def test_of_a_given_layer_the_rows_are_not_known():
+def test_a_given_layer_has_no_support():
     pretrained = RBFClassifier(20, **GIVEN).fit(IRIS, WORDS)
     model = RBFClassifier(layer=FrozenEstimator(pretrained), alpha=0.1).fit(IRIS, WORDS)
     found = model.explain(IRIS[:2])
@@ -145,7 +145,7 @@ def test_after_partial_fit():
     np.testing.assert_array_equal(found.targets, WORDS[::2][found.support])
 
 
-def test_table():
+def test_to_frame():
     model = RBFRegressor(10, **GIVEN).fit(IRIS, SPECIES)
     found = model.explain(IRIS[:3], n=20)  # more than there are
     table = found.to_frame()

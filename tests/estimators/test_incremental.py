@@ -1,4 +1,4 @@
-"""Rows that come and go, against a fit to those that are there."""
+"""`partial_fit`, `forget` and `merge`, compared with a fit to the present samples."""
 
 import copy
 import pickle
@@ -97,7 +97,7 @@ def let_wait(model, most):
 @each_case
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, max_size=40), most=st.integers(1, 100), data=st.data())
-def test_a_stream_is_a_fit_to_the_rows_that_are_there(case, operations, most, data):
+def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, most, data):
     """Part 0 stays, for a fit needs all classes; the others come and go."""
     is_weighted = data.draw(st.booleans())
     weight = np.random.default_rng(1).random(N) + 0.1 if is_weighted else np.ones(N)
@@ -138,7 +138,7 @@ def test_a_stream_is_a_fit_to_the_rows_that_are_there(case, operations, most, da
 
 
 @each_case
-def test_a_tenth_of_the_rows_is_forgotten(case):
+def test_forget_a_tenth(case):
     model = clone(case.model).partial_fit(X, case.y, **case.known)
     gone = np.random.default_rng(0).permutation(N)[: N // 10]
     model.forget(X[gone], case.y[gone])
@@ -147,7 +147,7 @@ def test_a_tenth_of_the_rows_is_forgotten(case):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_rows_in_single_precision_are_forgotten_as_exactly(dtype):
+def test_forget_in_single_precision_is_accurate(dtype):
     """Products of H in float32 would leave 1e-4 of the coefficients behind."""
     rows = (50 * np.abs(X)).astype(dtype)
     model = TanhClassifier(60, feature_weights=None, alpha=1e-4, random_state=0)
@@ -170,7 +170,7 @@ def gathered(monkeypatch):
     return passes
 
 
-def test_rows_of_other_dtypes_follow_one_another(gathered):
+def test_batches_of_several_dtypes(gathered):
     """None is widened while it waits: that would be eight times the memory."""
     rows = (50 * np.abs(X)).astype(np.uint8)
     model = TanhClassifier(*TANH, **PLAIN)
@@ -182,7 +182,7 @@ def test_rows_of_other_dtypes_follow_one_another(gathered):
 
 
 @each_case
-def test_the_first_rows_choose_what_fit_would(case):
+def test_the_first_batch_chooses_the_layer_of_fit(case):
     chosen = clone(case.model).set_params(alpha="auto")
     if chosen.get_params().get("weights"):  # a tanh network, whose feature weights may be, too
         chosen.set_params(feature_weights="auto")
@@ -195,7 +195,7 @@ def test_the_first_rows_choose_what_fit_would(case):
     assert_same(model, refitted.fit(X, case.y))
 
 
-def test_a_penalty_costs_no_rows(tanh):
+def test_another_penalty_needs_no_data(tanh):
     for alpha in (1.0, 0.01):
         tanh.set_params(alpha=alpha)
         scores = tanh.decision_function(X)
@@ -222,7 +222,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("model", "reason"), REFUSED)
-def test_what_needs_all_rows_again_has_no_partial_fit(model, reason):
+def test_parameters_that_need_several_passes_have_no_partial_fit(model, reason):
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as error:
         model.partial_fit(X, CLASSES)
@@ -231,7 +231,7 @@ def test_what_needs_all_rows_again_has_no_partial_fit(model, reason):
 
 
 @pytest.mark.parametrize("forgetting_factor", [0, -0.5, 1.5, np.nan, "0.5"])
-def test_no_other_memory(forgetting_factor):
+def test_invalid_forgetting_factor(forgetting_factor):
     with pytest.raises((ValueError, TypeError), match="forgetting_factor="):
         TanhClassifier(forgetting_factor=forgetting_factor).partial_fit(
             X, CLASSES, classes=list("abc")
@@ -239,7 +239,7 @@ def test_no_other_memory(forgetting_factor):
 
 
 @pytest.mark.parametrize("step", [1, 7, N])
-def test_rows_fade(step):
+def test_forgetting_factor(step):
     present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
     age = present[::-1].cumsum()[::-1] - 1
     model = TanhClassifier(*TANH, forgetting_factor=0.97, **PLAIN)
@@ -257,7 +257,7 @@ def test_rows_fade(step):
 
 
 @pytest.mark.parametrize("factors", [(0.95, 1.0, 0.9, 1.0), (1.0, 0.9, 1.0, 0.95)])
-def test_the_memory_may_change(factors):
+def test_the_forgetting_factor_may_change(factors):
     """Also while rows wait that came before anything faded."""
     model = TanhClassifier(*TANH, **PLAIN)
     parts, weight = np.array_split(np.arange(N), 4), np.ones(N)
@@ -270,7 +270,7 @@ def test_the_memory_may_change(factors):
     np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
 
 
-def test_an_ill_conditioned_stream_warns():
+def test_ill_conditioned_equations_warn():
     twice = np.vstack([X[:10], X[:10]])
     model = RBFRegressor(layer=twice, kernel="gaussian", radius=1.0, alpha=0)
     model.partial_fit(X, X[:, 0])
@@ -278,7 +278,7 @@ def test_an_ill_conditioned_stream_warns():
         model.predict(X)
 
 
-def test_a_memory_that_is_short_forgets_the_past():
+def test_a_small_forgetting_factor_underflows_to_zero():
     """Weights far under the smallest float: neither NaN nor a warning."""
     model = TanhClassifier(*TANH, forgetting_factor=0.3, **PLAIN)
     model.partial_fit(X, CLASSES, classes=list("abc")).predict(X)
@@ -288,7 +288,7 @@ def test_a_memory_that_is_short_forgets_the_past():
     assert_same(model, fitted.fit(X, CLASSES, 0.3 ** np.arange(N - 1, -1, -1)))
 
 
-def test_all_may_be_forgotten_and_learnt_again(tanh):
+def test_all_samples_may_be_removed_and_added_again(tanh):
     weight = np.random.default_rng(0).random(N) / 3
     tanh.partial_fit(X, CLASSES, sample_weight=weight)
     for part in np.array_split(np.arange(N), 7):
@@ -304,7 +304,7 @@ def test_all_may_be_forgotten_and_learnt_again(tanh):
 
 
 @pytest.mark.parametrize("classes", [list("abc"), ["a", "b"]], ids=len)
-def test_one_class_so_far_is_the_answer(classes):
+def test_the_only_class_so_far_is_predicted(classes):
     model = TanhClassifier(*TANH, **PLAIN).partial_fit(X[:20], ["b"] * 20, classes=classes)
     assert set(model.predict(X)) == {"b"}
     radial = RBFClassifier(10, random_state=0)
@@ -316,14 +316,14 @@ def test_one_class_so_far_is_the_answer(classes):
         TanhClassifier(*TANH).fit(X[:20], ["b"] * 20)
 
 
-def test_rows_that_wait_are_copies():
+def test_buffered_samples_are_copies():
     rows, y, weight = X.copy(), CLASSES.copy(), np.ones(N)
     model = TanhClassifier(*TANH, **PLAIN).partial_fit(rows, y, list("abc"), weight)
     rows[:], y[:], weight[:] = 0, "a", 0
     assert_same(model, TanhClassifier(*TANH, **PLAIN).fit(X, CLASSES))
 
 
-def test_few_rows_wait(gathered):
+def test_the_buffer_is_limited(gathered):
     """100 calls, and two products; what is too large for the memory is not kept waiting."""
     model = TanhClassifier(*TANH, **PLAIN)
     for _ in range(100):
@@ -343,7 +343,7 @@ def test_few_rows_wait(gathered):
     assert max(gathered) <= (180, "d")
 
 
-def test_copies_live_by_themselves(tanh, tmp_path):
+def test_copies_are_independent(tanh, tmp_path):
     tanh.partial_fit(X[:30], CLASSES[:30])
     joblib.dump(tanh, tmp_path / "model")
     copies = [copy.deepcopy(tanh), copy.copy(tanh), joblib.load(tmp_path / "model")]
@@ -355,7 +355,7 @@ def test_copies_live_by_themselves(tanh, tmp_path):
     assert not hasattr(clone(tanh), "readout_coef_")
 
 
-def test_rows_that_wait_travel(tanh):
+def test_buffered_samples_are_pickled(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
     travelled = pickle.loads(pickle.dumps(tanh))
     assert (
@@ -371,7 +371,7 @@ def test_rows_that_wait_travel(tanh):
 
 
 @each_case
-def test_a_long_stream_does_not_drift(case):
+def test_rounding_errors_do_not_accumulate(case):
     """200 parts come and go; what is left is what the last few would have been."""
     parts = np.array_split(np.arange(N), PARTS)
     random = np.random.default_rng(0)
@@ -388,7 +388,7 @@ def test_a_long_stream_does_not_drift(case):
     assert_same(model, refit(case, model, there > 0, there), 1e-8)
 
 
-def test_a_sparse_indicator():
+def test_sparse_multilabel_targets():
     case = CASES["labels"]
     model = clone(case.model)
     for part in np.array_split(np.arange(N), 3):
@@ -398,7 +398,7 @@ def test_a_sparse_indicator():
     np.testing.assert_array_equal(model.classes_, [0, 1])
 
 
-def test_classes_of_an_indicator_may_be_named():
+def test_classes_of_multilabel_targets_may_be_given():
     case = CASES["labels"]
     for classes in ([0, 1], [[0, 1], [0, 1]], None):
         model = clone(case.model).partial_fit(X, case.y, classes=classes)

@@ -1,4 +1,4 @@
-"""What must not be learnt, forgotten or merged: the message says why, the model is unchanged."""
+"""Errors of `partial_fit`, `forget` and `merge`: the message, and the unchanged estimator."""
 
 import copy
 import warnings
@@ -9,6 +9,8 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
+from sklearn_fsvc._src.engines import ENGINES
+from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.parts import layer_of
 
 N = 120
@@ -25,7 +27,7 @@ def numbers(*columns):
 
 @pytest.fixture
 def model():
-    """It has met the first 60 rows, without class "c"."""
+    """Trained on the first 60 samples, without class "c"."""
     y = np.where(Y == "c", "a", Y)
     return TanhClassifier(**TANH).partial_fit(X[:60], y[:60], classes=["c", "b", "a"])
 
@@ -36,7 +38,7 @@ def regressor():
 
 
 def refuses(model, error, match):
-    """A context in which it must raise, and stay what it is."""
+    """Context that requires an error, after which the model and its sums are unchanged."""
     return _Unchanged(model, pytest.raises(error, match=match))
 
 
@@ -80,20 +82,20 @@ FIRST = [
 
 
 @pytest.mark.parametrize(("y", "classes", "match"), FIRST)
-def test_the_first_call(y, classes, match):
+def test_invalid_first_calls(y, classes, match):
     model = TanhClassifier(**TANH)
     with refuses(model, ValueError, match):
         model.partial_fit(X, y, classes=classes)
 
 
 @pytest.mark.parametrize("change", [{"n_hidden": 0}, {"alpha": -1}, {"device": "gpu"}])
-def test_bad_parameters_of_a_first_call(change):
+def test_invalid_parameters_in_the_first_call(change):
     model = TanhClassifier(**TANH | change)
     with refuses(model, ValueError, str(next(iter(change)))):
         model.partial_fit(X, Y, classes=list("abc"))
 
 
-def test_too_few_rows_to_hold_any_out():
+def test_too_few_samples_to_hold_any_out():
     """The penalty waits, and there is an answer meanwhile; a kernel cannot wait."""
     model = TanhClassifier(12, feature_weights=None, random_state=0)
     model.partial_fit(X[:1], Y[:1], classes=list("abc"))
@@ -120,14 +122,14 @@ LATER = [
 
 @pytest.mark.parametrize("method", ["partial_fit", "forget"])
 @pytest.mark.parametrize(("given", "more", "match"), LATER)
-def test_later_calls(model, method, given, more, match):
+def test_invalid_later_calls(model, method, given, more, match):
     if method == "forget" and "classes" in more:
         return
     with refuses(model, ValueError, match):
         getattr(model, method)(*given, **more)
 
 
-def test_the_same_classes_may_be_named_again(model):
+def test_classes_may_be_given_again(model):
     model.partial_fit(X, Y, classes=["b", "a", "c"])
 
 
@@ -138,7 +140,7 @@ def test_y_of_another_shape(regressor):
         regressor.partial_fit(X, Z * 1e150)
 
 
-def test_the_same_layer_is_needed(model):
+def test_a_changed_layer_raises(model):
     model.set_params(layer=FrozenEstimator(copy.deepcopy(model)))
     for call in (model.partial_fit, model.forget):
         with refuses(model, ValueError, "fixed in the first call.*set them back"):
@@ -162,19 +164,19 @@ GONE = [
 
 
 @pytest.mark.parametrize(("rows", "y", "weight", "match"), GONE)
-def test_rows_that_were_not_learnt(model, rows, y, weight, match):
+def test_forget_of_unknown_samples_raises(model, rows, y, weight, match):
     with refuses(model, ValueError, match):
         model.forget(rows, y, weight)
 
 
-def test_numbers_that_were_not_learnt(regressor):
+def test_forget_of_unknown_targets_raises(regressor):
     with refuses(regressor, ValueError, "column 0 of y can have been added"):
         regressor.forget(X[:10], Z[:10] * 10)
     with refuses(regressor, ValueError, "weights add up to 120.*to 60"):
         regressor.forget(X, np.full(N, regressor.target_mean_))
 
 
-def test_labels_that_were_not_learnt():
+def test_forget_of_unknown_multilabel_targets_raises():
     labels = (X[:, :2] > 0).astype(int)
     model = TanhClassifier(**TANH).partial_fit(X[:10], labels[:10])
     with refuses(model, ValueError, "class [01] in column [01] of y"):
@@ -182,8 +184,7 @@ def test_labels_that_were_not_learnt():
 
 
 @pytest.mark.parametrize("method", ["partial_fit", "forget", "merge"])
-def test_no_memory_half_way(model, method, monkeypatch):
-    """What fails while rows are summed leaves the sums alone."""
+def test_an_error_during_a_pass_does_not_change_the_model(model, method, monkeypatch):
     other = copy.deepcopy(model)
     many = np.tile(X, (20, 1)), np.tile(Y, 20)
     calls = {
@@ -192,12 +193,15 @@ def test_no_memory_half_way(model, method, monkeypatch):
         "merge": lambda: model.merge([other, other.partial_fit(X[:5], Y60[:5])]),
     }
 
-    def fail(*args, **params):
-        raise MemoryError("none left")
+    class Failing(JitEngine):
+        name = "failing"
 
-    model.solve()  # its rows are summed
-    with refuses(model, MemoryError, "none left"), monkeypatch.context() as patch:
-        patch.setattr("sklearn_fsvc._src.estimators.incremental.gather", fail)
+        def hidden(self, *args, **kwargs):
+            raise MemoryError("none left")
+
+    monkeypatch.setitem(ENGINES, "failing", Failing)
+    model.solve().set_params(device="failing")  # the buffer is empty
+    with refuses(model, MemoryError, "none left"):
         calls[method]()
 
 
@@ -222,14 +226,14 @@ def others_of(model):
 
 
 @pytest.mark.parametrize("which", ["no sums", "classes", "layer", "bias", "kind", "not fitted"])
-def test_models_that_do_not_add_up(model, which):
+def test_merge_of_incompatible_models_raises(model, which):
     other, error, match = others_of(model)[which]
     kin = copy.deepcopy(model)
     with refuses(model, error, match):
         model.merge([kin, other])
 
 
-def test_y_in_other_units_does_not_add_up(regressor):
+def test_merge_of_differently_scaled_targets_raises(regressor):
     other = TanhRegressor(**TANH).partial_fit(X[:60], 2 * Z[:60])
     with refuses(regressor, ValueError, "target_mean_.*FrozenEstimator"):
         regressor.merge([other])
@@ -239,7 +243,7 @@ def test_y_in_other_units_does_not_add_up(regressor):
     np.testing.assert_allclose(regressor.predict(X), whole.predict(X), rtol=1e-12)
 
 
-def test_the_order_of_merging_makes_no_difference(model):
+def test_merge_is_commutative(model):
     kin = clone(model).set_params(layer=FrozenEstimator(copy.deepcopy(model)))
     parts = [
         clone(kin).partial_fit(X[p], Y[p], list("abc")) for p in np.array_split(np.arange(N), 4)
@@ -259,7 +263,7 @@ def test_fit_keeps_no_sums(method):
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier, RBFRegressor, TanhRegressor])
-def test_after_fit_learning_begins_anew_in_its_layer(cls):
+def test_partial_fit_after_fit_warns_and_keeps_the_layer(cls):
     y = Z if cls.__name__.endswith("Regressor") else Y
     model = cls(12, alpha=0.1, random_state=0).fit(X[:60], y[:60])
     layer = layer_of(model)
@@ -275,7 +279,7 @@ def test_after_fit_learning_begins_anew_in_its_layer(cls):
     np.testing.assert_array_equal(model.fit(X, y).readout_coef_, again.readout_coef_)
 
 
-def test_nothing_is_left_of_what_another_readout_knew():
+def test_partial_fit_after_fit_deletes_attributes_of_the_readout():
     model = TanhClassifier(12, alpha="loo", random_state=0).fit(X, Y)
     model.set_params(alpha=0.1)
     with pytest.warns(UserWarning, match="trained by fit"):
@@ -285,7 +289,7 @@ def test_nothing_is_left_of_what_another_readout_knew():
 
 
 @pytest.mark.parametrize("method", ["partial_fit", "forget"])
-def test_a_function_that_returns_chunks_is_refused(method):
+def test_a_chunk_function_raises(method):
     X = np.random.default_rng(0).random((30, 3))
     model = TanhRegressor(5, random_state=0).partial_fit(X, X[:, 0])
     with pytest.raises(TypeError, match="one chunk at a time"):

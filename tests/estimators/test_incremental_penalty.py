@@ -1,4 +1,4 @@
-"""The penalty of rows that come and go: it waits for what it needs, and follows them."""
+"""`alpha="auto"` with `partial_fit`: held-out samples, and when the search is repeated."""
 
 import copy
 import pickle
@@ -13,7 +13,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector, TanhRegressor
 from sklearn_fsvc._src.data.samples import Samples, row_hashes
 from sklearn_fsvc._src.data.sources import SparseRows
-from sklearn_fsvc._src.estimators import incremental
 from sklearn_fsvc._src.readouts.cross_validation import FEW, held_rows
 
 DIGITS, Y = load_digits(return_X_y=True)
@@ -50,7 +49,7 @@ RBF = {"kernel": "gaussian", "radius": 20.0, "feature_weights": None}
 
 @pytest.mark.parametrize("given", [MODEL, RBFClassifier(layer=DIGITS[::9], **RBF)], ids=type)
 @pytest.mark.parametrize("n_first", [1, 5, 60])
-def test_a_first_call_with_one_class(given, n_first):
+def test_first_call_with_one_class(given, n_first):
     """The layer is given; the penalty of one class alone would be the largest there is."""
     first = np.flatnonzero(Y == 3)[:n_first]
     rest = np.setdiff1d(np.arange(N), first)
@@ -64,7 +63,7 @@ def test_a_first_call_with_one_class(given, n_first):
     assert model.alpha_ < 10.0
 
 
-def test_the_penalty_follows_the_rows():
+def test_the_penalty_adapts_to_the_samples():
     """With ever more of them, less is to be feared of each; in the end it is that of all."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 10))
@@ -77,7 +76,7 @@ def test_the_penalty_follows_the_rows():
     assert at_once.solve().alpha_ == alphas[-1]
 
 
-def test_what_is_held_out_adds_up_and_goes_again():
+def test_held_out_sums_are_added_and_removed():
     """In whatever calls, orders and models rows came; and of six parts each row is in one."""
     rows, gone = np.arange(600), np.arange(100, 250)
     kept = np.setdiff1d(rows, gone)
@@ -94,7 +93,7 @@ def test_what_is_held_out_adds_up_and_goes_again():
     assert model.solve().alpha_ == merged.alpha_ == learnt(kept).solve().alpha_
 
 
-def test_of_many_rows_one_part_judges():
+def test_many_samples_have_one_validation_fold():
     model = learnt(np.arange(FEW - 1))
     assert len(model.solve()._incremental_state.statistics.held) == 6
     model.partial_fit(DIGITS[FEW - 1 : FEW + 1], Y[FEW - 1 : FEW + 1])
@@ -106,7 +105,7 @@ def test_of_many_rows_one_part_judges():
     assert_same_statistics(small.merge([model]), learnt(np.arange(N)))
 
 
-def test_they_fade_together():
+def test_held_out_sums_decay_with_the_total():
     model = learnt(
         np.arange(500), clone(MODEL).set_params(forgetting_factor=0.99), n_calls=5
     ).solve()
@@ -115,35 +114,41 @@ def test_they_fade_together():
     assert held == pytest.approx((1 - 0.99**500) / 0.01)
 
 
-def test_it_is_found_anew_as_rows_come_and_not_as_somebody_asks(monkeypatch):
-    calls, search = [], incremental.search_penalty
-    monkeypatch.setattr(
-        incremental, "search_penalty", lambda *args: calls.append(1) or search(*args)
-    )
-    model = learnt(np.arange(500))
+def test_the_search_is_repeated_after_a_tenth_of_the_samples_changed():
+    model, searches = learnt(np.arange(500)), []
+
+    def predict():
+        model.predict(DIGITS[:3])
+        searched_at = model._incremental_state.searched_at
+        if searched_at not in searches:
+            searches.append(searched_at)
+
     for n_calls, more in [(1, 500), (1, 555), (2, 556), (2, 600), (3, 700)]:
         have = int(model._incremental_state.statistics.n_added)
         if more > have:
             model.partial_fit(DIGITS[have:more], Y[have:more])
-        model.predict(DIGITS[:3])
-        model.predict(DIGITS[:3])
-        assert len(calls) == n_calls, more
-    model.set_params(alpha=1.0).predict(DIGITS[:3])
-    assert (model.alpha_, len(calls)) == (1.0, 3)
-    model.set_params(alpha="auto").predict(DIGITS[:3])
-    assert len(calls) == 3
-    model.forget(DIGITS[:100], Y[:100]).predict(DIGITS[:3])
-    assert len(calls) == 4
+        predict()
+        predict()
+        assert len(searches) == n_calls, more
+    model.set_params(alpha=1.0)
+    predict()
+    assert (model.alpha_, len(searches)) == (1.0, 3)
+    model.set_params(alpha="auto")
+    predict()
+    assert len(searches) == 3
+    model.forget(DIGITS[:100], Y[:100])
+    predict()
+    assert len(searches) == 4
 
 
-def test_it_travels():
+def test_pickled_penalty():
     model = learnt(np.arange(500))
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other.solve().alpha_ == copy.copy(model).solve().alpha_
         assert tuple(other.search_results_)[-2:] == ("alpha", "error")
 
 
-def test_models_with_and_without_parts_that_are_held_out():
+def test_merge_with_a_model_without_held_out_samples():
     plain = learnt(np.arange(300, 600), clone(MODEL).set_params(alpha=1.0))
     with pytest.raises(ValueError, match=r"models\[0\].*held out.*set_params\(alpha="):
         learnt(np.arange(300)).merge([plain])
@@ -154,7 +159,7 @@ def test_models_with_and_without_parts_that_are_held_out():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_equal_rows_are_in_one_part(dtype):
+def test_duplicates_are_in_one_fold(dtype):
     X = np.random.default_rng(0).integers(0, 3, (3000, 12)).astype(np.float64)
     expected = row_hashes(X)
     assert len(np.unique(expected)) == len(np.unique(X, axis=0))
@@ -168,7 +173,7 @@ def test_equal_rows_are_in_one_part(dtype):
         np.testing.assert_array_equal(row_hashes(given * 0), row_hashes(given * -0.0))
 
 
-def test_parts_are_of_equal_size_nearly():
+def test_folds_are_of_similar_size():
     X = np.arange(6000.0)[:, None]
     sizes = [len(rows) for rows in held_rows(Samples(X), 6)]
     assert sum(sizes) == 6000

@@ -1,4 +1,4 @@
-"""Probabilities of streams whose rows go again, beside those of a fit to the rows that are left."""
+"""Calibration with `partial_fit` and `forget`, compared with a fit to the present samples."""
 
 import copy
 import pickle
@@ -40,7 +40,7 @@ def fitted(model, rows):
 
 
 @pytest.mark.parametrize("n_left", [50, 200, 1000])
-def test_probabilities_where_most_rows_were_forgotten(learnt, n_left):
+def test_probabilities_after_most_samples_were_removed(learnt, n_left):
     """Not much worse than if all rows that are left calibrated; later rows fill the sample."""
     rest = np.arange(n_left)
     model = copy.deepcopy(learnt).forget(X[n_left:N], y[n_left:N])
@@ -56,7 +56,7 @@ def test_probabilities_where_most_rows_were_forgotten(learnt, n_left):
     assert loss(model) < 1.01 * loss(other)
 
 
-def test_no_row_of_the_sample_may_be_left(learnt):
+def test_no_calibration_sample_left(learnt):
     """Then the temperature is that of the prior, of each output."""
     sample = learnt._incremental_state.statistics.sample
     rest = np.flatnonzero(~np.isin(X[:N, 0], sample.rows.X[:, 0]))[:30]
@@ -70,7 +70,7 @@ def test_no_row_of_the_sample_may_be_left(learnt):
     assert [p.shape[1] for p in both.predict_proba(X[:5])] == [3, 2]
 
 
-def test_copies_and_merged_models_go_on_alike(learnt):
+def test_copies_and_merged_models_continue_equally(learnt):
     """In one stream, in a pickle and in parts; with weights and several outputs."""
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
     model, first, later = clone(MODEL), slice(0, 3000), np.arange(N, N + LATER)
@@ -89,14 +89,14 @@ def test_copies_and_merged_models_go_on_alike(learnt):
     np.testing.assert_allclose(merged.temperature_, model.solve().temperature_, rtol=1e-6)
 
 
-def test_a_stream_that_forgot_everything_begins_anew(learnt):
+def test_training_after_all_samples_were_removed(learnt):
     model = copy.deepcopy(learnt).forget(X[:N], y[:N]).partial_fit(X[:900], y[:900])
     other = clone(MODEL).set_params(layer=FrozenEstimator(learnt))
     other.partial_fit(X[:900], y[:900], classes=range(3))
     assert model.solve().temperature_ == other.solve().temperature_
 
 
-def test_rows_may_fade_after_some_were_forgotten(learnt):
+def test_decay_after_samples_were_removed(learnt):
     model = copy.deepcopy(learnt).forget(X[50:N], y[50:N]).set_params(forgetting_factor=0.999)
     later = slice(N, N + LATER)
     model.partial_fit(X[later], y[later]).solve()
@@ -105,7 +105,7 @@ def test_rows_may_fade_after_some_were_forgotten(learnt):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_a_prior_draws_the_temperature_to_that_of_probabilities(n_classes):
+def test_the_prior_shrinks_probabilities_to_uniform(n_classes):
     """The more rows it counts as, the nearer; it is one over the number of classes."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, n_classes, 40)

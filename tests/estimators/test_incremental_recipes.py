@@ -1,4 +1,4 @@
-"""The recipe of the documentation runs as it is printed, and gives what one fit gives."""
+"""The recipe of the documentation for `merge` runs as printed, and equals one fit."""
 
 import re
 import sys
@@ -23,18 +23,20 @@ def recipe(library):
 
 
 def load(shard):
-    """Some rows; parts differ in length by one."""
+    """Return the samples of a shard."""
     rows = np.array_split(np.random.default_rng(0).permutation(len(IMAGES)), PARTS)[shard]
     return IMAGES[rows], DIGITS[rows]
 
 
+# As if it had been defined interactively: it is pickled by value, not by the name of this module.
+load.__module__ = "recipe"
+
+
 @pytest.mark.parametrize("library", ["joblib", "ray", "pyspark"])
 def test_recipe(library, monkeypatch):
-    """Ray and Spark are in no extra: install them beside the package, and this runs them."""
+    """Ray and Spark are not in any extra; the test runs if they are installed."""
     pytest.importorskip(library)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    # As if it had been typed: it travels as a whole, and not as the name of a module of tests.
-    monkeypatch.setattr(load, "__module__", "recipe")
     names = {
         "__name__": "recipe", "sample": IMAGES[:1000], "classes": range(10), "load": load,
         "shards": range(PARTS),

@@ -1,4 +1,4 @@
-"""RBFRegressor and TanhRegressor: the formula, any y, and what every estimator keeps."""
+"""Regressors: the formula, targets of any scale and shape, sample weights, dtypes and copies."""
 
 import pickle
 
@@ -56,7 +56,7 @@ def expected(model, X, Y, alpha, weight=None):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("k", [0, 1, 3], ids=["1d", "column", "several"])
-def test_answers_are_the_formula(device, regressor, X, k, weighted):
+def test_predictions_equal_the_formula(device, regressor, X, k, weighted):
     Y, weight = outputs(X, max(k, 1)), some_weights() if weighted else None
     model = regressor.set_params(device=device).fit(X, Y if k else Y[:, 0], weight)
     answers = model.predict(X)
@@ -73,7 +73,7 @@ def test_answers_are_the_formula(device, regressor, X, k, weighted):
 
 
 @pytest.mark.parametrize("X_dtype", [np.float32, np.uint8])
-def test_rows_in_few_digits(device, regressor, X, X_dtype):
+def test_low_precision_inputs(device, regressor, X, X_dtype):
     X, Y = (50 * X + 120).clip(0, 255).astype(X_dtype), outputs(X)
     regressor.set_params(device=device, **{"radius": 100.0} if "radius" in vars(regressor) else {})
     model = regressor.fit(X, Y)
@@ -106,7 +106,7 @@ UNITS = [(1e6, 1e9, 1e-9), (1e-12, 0, 1e-12), (1e200, 0, 1e-12), (1e307, 0, 1e-1
 
 @pytest.mark.parametrize("X_dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("alpha", [0.1, "auto", "loo"])
-def test_neither_unit_nor_origin_of_y_matters(regressor, X, X_dtype, alpha):
+def test_predictions_are_equivariant_to_scale_and_shift_of_y(regressor, X, X_dtype, alpha):
     X, Y = X.astype(X_dtype), np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
     regressor.set_params(alpha=alpha, uncertainty=True)
     answers, deviations = regressor.fit(X, Y).predict(X, return_std=True)
@@ -119,7 +119,7 @@ def test_neither_unit_nor_origin_of_y_matters(regressor, X, X_dtype, alpha):
 
 @pytest.mark.parametrize("value", [0.0, 1 / 3, -7e20])
 @pytest.mark.parametrize("alpha", [0.1, "auto", "loo"])
-def test_a_constant_is_answered(regressor, X, value, alpha):
+def test_a_constant_target(regressor, X, value, alpha):
     weight = np.random.default_rng(2).random(N)
     model = regressor.set_params(alpha=alpha, uncertainty=True)
     for weights in (None, weight):
@@ -129,7 +129,7 @@ def test_a_constant_is_answered(regressor, X, value, alpha):
         assert model.target_scale_ == 1
 
 
-def test_what_varies_by_rounding_is_constant(regressor, X):
+def test_a_target_that_varies_by_rounding_is_constant(regressor, X):
     y = np.where(X[:, 0] > 0, 0.3, 0.1 + 0.2)
     assert y.std() > 0
     model = regressor.fit(X, y)
@@ -137,14 +137,14 @@ def test_what_varies_by_rounding_is_constant(regressor, X):
     assert np.abs(model.readout_coef_).max() < 1e-15
 
 
-def test_a_long_constant_is_one():
+def test_a_constant_target_of_many_samples():
     """Sums of a million weights round by more than one does."""
     targets = NumberTargets.standardise(np.full((10**6, 2), 1 / 3), np.random.default_rng(0).random(10**6))
     np.testing.assert_array_equal(targets.scale, 1)
     assert np.abs(targets.values).max() < 1e-12
 
 
-def test_a_constant_output_leaves_the_others(regressor, X):
+def test_a_constant_output_does_not_change_the_others(regressor, X):
     Y = outputs(X)
     alone = clone(regressor).fit(X, Y[:, ::2]).predict(X)
     Y[:, 1] = 1e9 / 3
@@ -154,7 +154,7 @@ def test_a_constant_output_leaves_the_others(regressor, X):
 
 
 @pytest.mark.parametrize("k", [0, 2], ids=["1d", "2d"])
-def test_uncovered_rows_have_the_intercept(device, k):
+def test_uncovered_samples_get_the_intercept(device, k):
     X = np.array([[0.0, 0], [0, 1], [10, 0], [10, 1], [20, 0], [20, 1]])
     y = np.array([5.0, 5, -2, -2, 1e6, 1e6])
     Y = np.column_stack([y, np.arange(6)])
@@ -172,7 +172,7 @@ def test_uncovered_rows_have_the_intercept(device, k):
     assert np.abs(answers[3] - (Y if k else y)[3]).max() > 0.1
 
 
-def test_fewer_units_are_a_prefix(X):
+def test_fewer_units_are_the_first(X):
     Y = outputs(X)
     few, many = (
         clone(REGRESSORS[0]).set_params(n_hidden=n).fit(X, Y) for n in (20, 50)
@@ -184,7 +184,7 @@ def test_fewer_units_are_a_prefix(X):
 
 
 @pytest.mark.parametrize("alpha", [0.1, "auto", "loo"])
-def test_rows_of_weight_zero_are_absent(regressor, X, alpha):
+def test_samples_of_weight_zero_have_no_effect(regressor, X, alpha):
     """Whatever their y is."""
     y, kept = outputs(X, 2), np.random.default_rng(3).random(N) < 0.7
     regressor.set_params(alpha=alpha, uncertainty=True)
@@ -196,7 +196,7 @@ def test_rows_of_weight_zero_are_absent(regressor, X, alpha):
     np.testing.assert_allclose(with_zeros, without, rtol=1e-7)
 
 
-def test_weights_are_repetitions(X):
+def test_integer_sample_weights_equal_repetitions(X):
     times = np.random.default_rng(3).integers(1, 4, N)
     rows, Y = np.repeat(np.arange(N), times), outputs(X)
     common = {"radius": 1.5, "selection_radius": 0.8, "kernel": "triangular", "shuffle": False}
@@ -209,7 +209,7 @@ def test_weights_are_repetitions(X):
         np.testing.assert_allclose(weighted, repeated, rtol=1e-8)
 
 
-def test_outputs_have_nothing_to_do_with_each_other(regressor, X):
+def test_outputs_are_independent(regressor, X):
     Y = outputs(X)
     regressor.set_params(uncertainty=True)
     together = clone(regressor).fit(X, Y).predict(X, return_std=True)
@@ -247,7 +247,7 @@ def test_automatic_penalties(regressor, X, alpha):
     assert len(tried) > 2
 
 
-def test_what_is_automatic_learns(X):
+def test_default_hyperparameters_fit(X):
     y = np.sin(2 * X[:, 0]) + 0.05 * np.random.default_rng(1).normal(size=N)
     common = RBFRegressor(60, random_state=0).fit(X[:100], y[:100])
     assert common.score(X[100:], y[100:]) > 0.9  # three of four features tell nothing
@@ -280,7 +280,7 @@ def test_pickle_and_clone(regressor, X):
     assert not [name for name in vars(bare) if name.endswith("_")]
 
 
-def test_a_failed_fit_leaves_the_estimator_as_it_was(regressor, X):
+def test_a_failed_fit_does_not_change_the_estimator(regressor, X):
     y = outputs(X, 1)[:, 0]
     model = regressor.set_params(uncertainty=True).fit(X, y)
     before = dict(vars(model))
@@ -295,7 +295,7 @@ def test_a_failed_fit_leaves_the_estimator_as_it_was(regressor, X):
     assert model.n_features_in_ == 4
 
 
-def test_a_second_fit_forgets_the_first(regressor, X):
+def test_a_second_fit_replaces_the_first(regressor, X):
     """What another alpha found, and how sure another readout was."""
     regressor.set_params(alpha="loo", uncertainty=True).fit(X, outputs(X))
     regressor.set_params(alpha=1.0, uncertainty=False).fit(X, outputs(X, 1)[:, 0])
@@ -325,7 +325,7 @@ def test_a_memmap_is_read_in_place(tmp_path, regressor, X):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
-def test_little_memory_makes_small_tiles_and_changes_nothing(regressor):
+def test_little_memory_makes_small_tiles_of_the_same_results(regressor):
     X, sizes = np.random.default_rng(0).normal(size=(6000, 4)), []
     regressor.set_params(uncertainty=True, device="jit")
     free = regressor.fit(X, outputs(X)).predict(X, return_std=True)

@@ -1,4 +1,4 @@
-"""One model in several threads, in copies and in forked children: nothing is lost."""
+"""One estimator in several threads, in copies and in forked children: updates are atomic."""
 
 import copy
 import faulthandler
@@ -87,7 +87,7 @@ ASKING = {
 
 @pytest.mark.parametrize("run", range(4))
 @pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING)
-def test_no_row_is_lost_while_another_thread_asks(ask, run):
+def test_no_sample_is_lost_while_another_thread_reads(ask, run):
     model = begun()
 
     def learn():
@@ -99,7 +99,7 @@ def test_no_row_is_lost_while_another_thread_asks(ask, run):
 
 
 @pytest.mark.parametrize("run", range(4))
-def test_several_threads_learn_forget_and_merge(run):
+def test_several_threads_add_remove_and_merge(run):
     """In whatever order, each row is there once in the end."""
     model, others = begun(), [begun() for _ in range(4)]
     for i, other in enumerate(others):
@@ -123,7 +123,7 @@ def test_several_threads_learn_forget_and_merge(run):
 
 
 @pytest.mark.parametrize("run", range(4))
-def test_the_first_calls_may_come_together(run):
+def test_first_calls_of_partial_fit_may_be_concurrent(run):
     """One of them chooses the layer; the others learn in it."""
     model = clone(MODEL)
     with ThreadPoolExecutor(4) as threads:
@@ -134,7 +134,7 @@ def test_the_first_calls_may_come_together(run):
 
 
 @pytest.mark.parametrize("run", range(4))
-def test_answers_are_of_a_state_that_existed(run):
+def test_predictions_are_of_a_state_that_existed(run):
     """Rows come and go by turns, so that there are two states."""
     model = begun(y=LABELS, model=TanhClassifier(8, alpha=1.0, feature_weights=None)).solve()
     scores = []
@@ -154,7 +154,7 @@ def test_answers_are_of_a_state_that_existed(run):
 
 @pytest.mark.parametrize("run", range(2))
 @pytest.mark.parametrize("model", [RBFClassifier(9, alpha=1.0), TanhProjector(9)], ids=str)
-def test_a_fit_is_there_as_a_whole(model, run):
+def test_a_fit_is_atomic(model, run):
     """Of 9 units and of 40, with two classes and with three: never some of both."""
     sizes = (9, 40)
     model.set_params(random_state=0, feature_weights=None).fit(X, LABELS)
@@ -207,7 +207,7 @@ READING = {
 
 
 @pytest.mark.parametrize("read", READING.values(), ids=READING)
-def test_reading_changes_and_starts_nothing(read, monkeypatch):
+def test_reading_attributes_neither_changes_state_nor_starts_an_engine(read, monkeypatch):
     model = begun()
     before, n_threads = dict(vars(model)), threading.active_count()
     with monkeypatch.context() as patched:
@@ -225,7 +225,7 @@ def test_reading_changes_and_starts_nothing(read, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["readout_coef_", "readout_intercept_", "alpha_"])
-def test_what_is_not_solved_says_so(name):
+def test_unsolved_attributes_raise_with_the_remedy(name):
     model = begun()
     with pytest.raises(AttributeError, match=rf"'{name}' until its readout is solved.*solve\(\)"):
         getattr(model, name)
@@ -247,7 +247,7 @@ def test_solve():
         clone(MODEL).solve()
 
 
-def test_a_failure_leaves_what_other_threads_learnt():
+def test_a_failed_call_keeps_the_samples_of_other_threads():
     """The error of one call comes after another one has learnt rows."""
     model, is_asked, may_go_on = begun(), threading.Event(), threading.Event()
 
@@ -268,7 +268,7 @@ def test_a_failure_leaves_what_other_threads_learnt():
     assert_all_rows_counted(model)
 
 
-def test_a_parameter_that_is_set_meanwhile_stays():
+def test_a_parameter_set_during_a_call_keeps_its_value():
     model = begun()
 
     def others():
@@ -280,7 +280,7 @@ def test_a_parameter_that_is_set_meanwhile_stays():
     assert model.solve().alpha_ == 3.0
 
 
-def test_who_learns_within_a_call_is_told():
+def test_a_nested_update_raises():
     model = begun()
 
     def others():
@@ -294,7 +294,7 @@ def test_who_learns_within_a_call_is_told():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_child_that_is_forked_while_a_thread_learns():
+def test_a_forked_child_can_update_and_predict():
     """It has a state that existed, and may learn and answer itself."""
     model, is_learning = begun(), threading.Event()
 
@@ -317,7 +317,7 @@ def test_a_child_that_is_forked_while_a_thread_learns():
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor])
-def test_what_is_exported_is_solved(cls):
+def test_exports_use_the_solved_readout(cls):
     from sklearn_fsvc.export.c import to_c
 
     y = LABELS if cls is RBFClassifier else Y
@@ -335,7 +335,7 @@ def test_what_is_exported_is_solved(cls):
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
 # A file that is opened as the interrupt comes is closed by nobody: Python's own `open`.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupted_call_has_learnt_its_rows_or_none():
+def test_an_interrupted_call_adds_all_its_samples_or_none():
     """And another thread may learn afterwards, whoever still holds the interrupts."""
     model, draw, interrupts, n = begun(), random.Random(0), [], 0
 
