@@ -17,7 +17,7 @@ from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_word
 from .labels import Labels
-from .validation import ClassTargets, MultiOutputTargets, row_weights
+from .validation import ClassTargets, MultiOutputTargets, validate_weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +78,7 @@ class ClassTarget(TargetSpec):
         return self.with_fitted(classes_=labels.classes, multilabel_=labels.is_multilabel)
 
     def _encoded_samples(self, X, codes, sample_weight):
-        weight = row_weights(X, sample_weight, self.class_weights(codes))
+        weight = validate_weights(X, sample_weight, self.class_weights(codes))
         return Samples(X, self.labels.one_hot(codes), weight)
 
     def class_weights(self, codes: npt.NDArray) -> npt.NDArray | None:

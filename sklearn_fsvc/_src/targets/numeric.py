@@ -14,7 +14,7 @@ from ..data.streaming import check_out
 from ..parts import UNSET, ReadoutTraining, TargetSpec, Units
 from ..utils.parameters import check_flag
 from ..utils.user_warnings import warn
-from .validation import NumberTargets, as_float64, row_weights
+from .validation import NumberTargets, as_float64, validate_weights
 
 # `partial_fit` refuses y farther from the first batch, in standard deviations: their squares would
 # overflow.
@@ -55,7 +55,7 @@ class NumericTarget(TargetSpec):
     # From y to samples with targets and weights.
 
     def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
-        y, weight = as_float64(y), row_weights(X, sample_weight)
+        y, weight = as_float64(y), validate_weights(X, sample_weight)
         targets = NumberTargets.standardise(y.reshape(len(y), -1), weight)
         warn_heavy_tail(self.owner, targets, weight)
         return self._with_moments(targets, y.shape[1:]), Samples(X, targets, weight)
@@ -67,7 +67,7 @@ class NumericTarget(TargetSpec):
         # Models on a common layer can be merged only if they standardise y alike.
         if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
             return self.with_fitted(**pretrained.fitted)
-        targets = NumberTargets.standardise(y.reshape(len(y), -1), row_weights(X, sample_weight))
+        targets = NumberTargets.standardise(y.reshape(len(y), -1), validate_weights(X, sample_weight))
         return self._with_moments(targets, y.shape[1:])
 
     def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
@@ -77,7 +77,7 @@ class NumericTarget(TargetSpec):
                 f"y has shape {y.shape}, but in the first call to partial_fit a sample of y had "
                 f"the shape {self.mean.shape}."
             )
-        weight = row_weights(X, sample_weight)
+        weight = validate_weights(X, sample_weight)
         # In place: `as_float64` has copied y, which with many outputs is the largest array here.
         y -= self.mean
         y /= self.scale

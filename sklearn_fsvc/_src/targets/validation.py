@@ -66,7 +66,7 @@ class MultiOutputTargets:
 
     parts: tuple[ClassTargets, ...]
     # Whether the outputs are those of a multilabel indicator, whose classes are always 0 and 1.
-    are_labels: bool = False
+    is_multilabel: bool = False
     # Per-class selection of centres needs one output.
     groups: ClassVar[None] = None
     are_whole: ClassVar[bool] = True
@@ -83,7 +83,7 @@ class MultiOutputTargets:
 
     def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
         """Return whether a subset, fitted alone, would have the same targets."""
-        if self.are_labels:  # a label may be constant
+        if self.is_multilabel:  # a label may be constant
             return len(rows) > 0
         return all(part.hold_for(rows) for part in self.parts)
 
@@ -220,7 +220,7 @@ def class_targets(y: Any, n_rows: int, required_by: str, alternative: str) -> Cl
     return ClassTargets(codes, len(classes))
 
 
-def row_weights(
+def validate_weights(
     X: Any, sample_weight: Any, class_weight: npt.NDArray | None = None
 ) -> npt.NDArray | None:
     """Return the weights of the samples in float64, None if all are equal.
