@@ -36,9 +36,9 @@ from .random_weights import (
 )
 from .scale import ScaleSample, reach
 
-FROM_CHANCE = {"gaussian": gaussian, "orthogonal": orthogonal}
-FROM_ROWS = {"class_informed": signed_sums, "constrained": differences}
-WEIGHTS = (*FROM_CHANCE, *FROM_ROWS)
+RANDOM_WEIGHTS = {"gaussian": gaussian, "orthogonal": orthogonal}
+DATA_DEPENDENT_WEIGHTS = {"class_informed": signed_sums, "constrained": differences}
+WEIGHTS = (*RANDOM_WEIGHTS, *DATA_DEPENDENT_WEIGHTS)
 # Weights that are made of rows, and that are squared as they are.
 _NEAR_ONE = 2.0**40
 _TOO_LARGE = (
@@ -76,7 +76,7 @@ class TanhRequest:
     @property
     def needs_classes(self):
         """Whether the weights are made of rows and their classes."""
-        return isinstance(self.weights, str) and self.weights in FROM_ROWS
+        return isinstance(self.weights, str) and self.weights in DATA_DEPENDENT_WEIGHTS
 
     @property
     def needs_rows(self):
@@ -130,12 +130,12 @@ def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLa
         sample.check(dtype)
     if request.needs_classes:
         data = LabelledRows(job, X, samples.present, codes, sample.mean, dtype)
-        W = FROM_ROWS[request.weights](data, request.n_units, directions)
+        W = DATA_DEPENDENT_WEIGHTS[request.weights](data, request.n_units, directions)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
             W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
         _bring_near_one(W, algebra)
     else:
-        W = FROM_CHANCE[request.weights](request.n_units, n_inputs, directions, dtype)
+        W = RANDOM_WEIGHTS[request.weights](request.n_units, n_inputs, directions, dtype)
         W = algebra.here(W)
     if fields is not None:
         fields.mask(W, xp)
