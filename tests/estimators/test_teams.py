@@ -148,7 +148,7 @@ def test_small_networks_are_the_leads_alone(rows, monkeypatch):
         calls.append("chosen")
         return found
 
-    choose = rbf.choose
+    choose = rbf.select_kernel
     monkeypatch.setattr(Team, "each", noted)
     monkeypatch.setattr(rbf, "choose", within)
     X, y = rows
@@ -173,7 +173,7 @@ def test_a_large_selection_is_shared(rows, monkeypatch):
 
     monkeypatch.setattr(ActiveCandidates, "__init__", noted)
     for least, members in ((2**32, {0}), (0, {0, 1})):
-        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._SHARED", least)
+        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._MIN_SHARED_ELEMENTS", least)
         for selection in ("global", "per_class"):
             seen.clear()
             alone, team = (
