@@ -150,7 +150,7 @@ def test_small_networks_are_the_leads_alone(rows, monkeypatch):
 
     choose = rbf.select_kernel
     monkeypatch.setattr(Team, "each", noted)
-    monkeypatch.setattr(rbf, "choose", within)
+    monkeypatch.setattr(rbf, "select_kernel", within)
     X, y = rows
     model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
     assert len(model.search_results_["alpha"]) > 10

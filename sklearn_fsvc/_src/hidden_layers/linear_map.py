@@ -11,6 +11,7 @@ The transformation with the lowest validation error is returned, or None if none
 features with equal standard deviations.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,26 +76,50 @@ def learn_map(
         If feature weights are as good, these, of shape (n_features,); if nothing improves, None.
     """
     _check_n_features(samples.X.shape[1])
-    data = _MapData.draw(job.named(f"{job.what}, weights"), samples, random, split)
-    # Baselines: the features as they are, and with equal standard deviations.
-    plain = data.fit_network(_invert(data.equalising))
-    R = np.ones(len(data.equalising))
-    network = data.fit_network(R)
-    lowest, best = (plain.error, None) if plain.error <= network.error else (network.error, R)
+    data = MapData.draw(job.named(f"{job.what}, weights"), samples, random, split)
+    R = search_transformation(data.fit_network, data.equalising)
+    if R is None:
+        return None
+    A = data.equalising * R if R.ndim == 1 else data.equalising[:, None] * R
+    return A / np.abs(A).max()
+
+
+def search_transformation(
+    fit_network: "Callable[[npt.NDArray], _Network]", equalising: npt.NDArray
+) -> npt.NDArray | None:
+    """Return the transformation R of features with equal standard deviations that is the best.
+
+    Parameters
+    ----------
+    fit_network : callable
+        ``fit_network(R)`` trains and validates a network on samples that are transformed by R: a
+        vector of weights, or a matrix.
+    equalising : ndarray of shape (n_features,)
+        The weights that gave the features equal standard deviations.
+
+    Returns
+    -------
+    ndarray of shape (n_features,) or (n_features, n_features)
+        Or None, if the original features are better.
+    """
+    # Baselines: the original features, and those with equal standard deviations.
+    original = fit_network(_invert(equalising))
+    R = np.ones(len(equalising))
+    network = fit_network(R)
+    lowest, best = network.error, R
+    if original.error <= network.error:
+        lowest, best = original.error, None
     for uses_matrix in _USES_MATRIX:
         M = _pull_back(R, network.gradient_outer_product())
         if not 0 < np.abs(M).max() < np.inf:
             break
-        R = _matrix_root(M) if uses_matrix else _diagonal_root(M)
-        network = data.fit_network(R)
+        R = matrix_root(M) if uses_matrix else diagonal_root(M)
+        network = fit_network(R)
         if network.error < _MIN_GAIN * lowest:
             lowest, best = network.error, R
         elif uses_matrix:
             break
-    if best is None:
-        return None
-    A = data.equalising * best if best.ndim == 1 else data.equalising[:, None] * best
-    return A / np.abs(A).max()
+    return best
 
 
 def _check_n_features(n_features):
@@ -116,12 +141,12 @@ def _pull_back(R, M):
     return R[:, None] * M * R if R.ndim == 1 else R @ M @ R
 
 
-def _diagonal_root(M):
+def diagonal_root(M):
     """Return the square root of the diagonal of a matrix, scaled to a maximum of 1."""
     return np.sqrt(np.maximum(M.diagonal(), 0) / M.diagonal().max())
 
 
-def _matrix_root(M):
+def matrix_root(M):
     """Return the square root of a positive semidefinite matrix, scaled to a maximum of 1."""
     values, vectors = HOST.eigh(np.asfortranarray(M / np.abs(M).max()))
     R = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -129,7 +154,7 @@ def _matrix_root(M):
 
 
 @dataclass(frozen=True, eq=False)
-class _MapData:
+class MapData:
     """The samples of the networks."""
 
     job: Job

@@ -71,10 +71,11 @@ class ScaleSample:
         weight: npt.NDArray | None,
         random_state: Any,
         feature_weights: npt.NDArray | None = None,
+        max_elements: int = _MAX_ELEMENTS,
     ) -> "ScaleSample":
         """Draw at most 1000 of `rows`, multiplied by feature weights or a linear map, if given."""
         total = len(rows) if weight is None else weight[rows].sum()
-        most = max(2, min(_MAX_SAMPLES, _MAX_ELEMENTS // X.shape[1]))
+        most = max(2, min(_MAX_SAMPLES, max_elements // X.shape[1]))
         if len(rows) > most:
             rows = random_state.choice(rows, most, replace=False)
         block = take_rows(X, rows).astype(np.float64)
@@ -172,8 +173,10 @@ class ScaleSample:
         return _SCOTT_MULTIPLE * max(self.total, 1.0) ** (1 / (dimension + 4))
 
     @at_most(1)
-    def scale(self, W: Any, deviation: float) -> npt.NDArray:
+    def scale(self, W: Any, deviation: float, block_elements: int = _BLOCK_ELEMENTS) -> npt.NDArray:
         """Scale the weights W of each unit, in place, to this standard deviation of its input.
+
+        About `block_elements` inputs of units are computed at a time.
 
         Returns
         -------
@@ -187,7 +190,7 @@ class ScaleSample:
         columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
         share = here(self.weight.astype(W.dtype))
         mean, mean_input = here(self.mean), xp.empty(len(W))
-        step = max(1, _BLOCK_ELEMENTS * (1 if xp is np else 4) // len(share))
+        step = max(1, block_elements * (1 if xp is np else 4) // len(share))
         parts = [slice(start, start + step) for start in range(0, len(W), step)]
         # Launch all of a GPU's work before waiting for its results.
         squares = [self._mean_squares(columns, share, W[part]) for part in parts]
