@@ -257,7 +257,7 @@ def check_kernel(kernel: Any) -> None:
         check_choice("kernel", kernel, KERNELS, "a Kernel of your own")
 
 
-def check_adds_up(kernel: Kernel | str) -> None:
+def check_non_negative(kernel: Kernel | str) -> None:
     """Raise for a kernel under which activities do not only grow as centres are found."""
     if isinstance(named(kernel_of(kernel)), str):  # ours never are, and each call would look
         return

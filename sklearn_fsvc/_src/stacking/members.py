@@ -18,7 +18,8 @@ from ..data.tiling import parse_memory
 from ..engines import get_engine
 from ..engines.host import host_memory
 from ..estimators.readouts import nearest_outputs
-from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
+from ..hidden_layers.linear_map import MAX_MAP_FEATURES
+from ..hidden_layers.tanh import FEWEST_ROWS, MOST_LEARNED
 from ..parts import UNSET, Part, parts_of
 from ..readouts.leave_one_out import SampledLOO
 from ..readouts.ridge import gather
@@ -116,7 +117,7 @@ class Members(Part):
         seeds, final = check_random_state(self.random_state), self.given_final
         pairs = [(name, self._own(each, seeds)) for name, each in self.given]
         final = None if final is None else self._own(final, seeds)
-        if self.estimators is None and samples.X.shape[1] > MOST_MAPPED:
+        if self.estimators is None and samples.X.shape[1] > MAX_MAP_FEATURES:
             pairs = [(name, own) for name, own in pairs if not is_word(own.feature_weights, "map")]
         if final is not None and not self._has_final(samples):
             final = None
