@@ -39,12 +39,12 @@ def cases():
         size = size_of(cls)
         yield cls, {size: 0}, ValueError, f"{size}=0 must be at least 1"
         yield cls, {size: -3}, ValueError, f"{size}=-3 must be at least 1"
-        yield cls, {size: 2.5}, TypeError, f"{size}=2.5 must be a whole number"
-        yield cls, {size: "many"}, TypeError, f"{size}='many' must be a whole number"
+        yield cls, {size: 2.5}, TypeError, f"{size}=2.5 must be an integer"
+        yield cls, {size: "many"}, TypeError, f"{size}='many' must be an integer"
         yield cls, {"device": "gpu"}, ValueError, "device='gpu' is not known; choose one of"
         yield cls, {"max_memory": "lots"}, ValueError, "max_memory='lots' is not a size"
-        yield cls, {"verbose": "x"}, TypeError, "verbose='x' must be a whole number of 0 or more"
-        yield cls, {"verbose": -1}, ValueError, "verbose=-1 must be a whole number of 0 or more"
+        yield cls, {"verbose": "x"}, TypeError, "verbose='x' must be a non-negative integer"
+        yield cls, {"verbose": -1}, ValueError, "verbose=-1 must be a non-negative integer"
         yield cls, {"max_memory": 10}, ValueError, "max_memory=10 bytes is too small"
     for cls in TANH:
         yield cls, {"bias": "no"}, TypeError, "bias='no' must be True or False"
@@ -62,11 +62,11 @@ def cases():
         for bad, error, why in (
             ("equal", ValueError, "feature_weights='equal' is not known; choose one of 'learned'"),
             ({"x": 1}, TypeError, "must be None, one of ('learned'"),
-            ([1.0, 2.0], ValueError, "feature_weights has 2 numbers, and X has 4 features"),
-            ([1.0, -1, 1, 1], ValueError, "must be one finite number of 0 or more"),
-            ([1.0, np.nan, 1, 1], ValueError, "must be one finite number of 0 or more"),
-            ([[1.0] * 4], ValueError, "feature_weights has 1 rows, and X has 4 features"),
-            ([0.0] * 4, ValueError, "leaves no feature a weight above 0"),
+            ([1.0, 2.0], ValueError, "feature_weights has 2 values, but X has 4 features"),
+            ([1.0, -1, 1, 1], ValueError, "must have a finite weight of 0 or more"),
+            ([1.0, np.nan, 1, 1], ValueError, "must have a finite weight of 0 or more"),
+            ([[1.0] * 4], ValueError, "feature_weights has 1 rows, but X has 4 features"),
+            ([0.0] * 4, ValueError, "is 0 for all features"),
         ):
             yield cls, {"feature_weights": bad}, error, why
         unsized = {"selection": "random", size_of(cls): None, "radius": 1.0}
@@ -206,13 +206,13 @@ def test_invalid_X(cls, bad, message):
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
 def test_invalid_labels(cls):
-    with pytest.raises(ValueError, match="y holds one class, 1"):
+    with pytest.raises(ValueError, match="y has one class, 1"):
         cls(5).fit(X, np.ones(30))
     with pytest.raises(ValueError, match="continuous"):
         cls(5).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         cls(5).fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="one class, 0, in rows of positive sample_weight"):
+    with pytest.raises(ValueError, match="one class, 0, among samples of positive sample_weight"):
         cls(5).fit(X, Y, sample_weight=(Y == 0).astype(float))
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         cls(5).fit(X, Y, sample_weight=-np.ones(30))
@@ -238,9 +238,9 @@ def test_missing_labels(classifier, missing):
         (np.where(Y == 0, None, Y), ValueError, "Input y contains NaN"),
         (np.where(Y == 0, np.inf, Y).astype(object), ValueError, "Input y contains infinity"),
         (np.where(Y == 0, 10**400, Y.astype(object)), ValueError, "y has dtype object"),
-        (Y.astype(str), ValueError, "y has dtype <U.* not of numbers alone"),
-        (np.array(["a", "b", 3] * 10, object), ValueError, "y has dtype object.* numbers alone"),
-        (Y.astype("M8[s]"), ValueError, "y has dtype datetime64.* not of numbers alone"),
+        (Y.astype(str), ValueError, "y has dtype <U.* not numeric"),
+        (np.array(["a", "b", 3] * 10, object), ValueError, "y has dtype object.* not numeric"),
+        (Y.astype("M8[s]"), ValueError, "y has dtype datetime64.* not numeric"),
         (Y + 1j, ValueError, "Complex data not supported"),
         (Y[:-1], ValueError, "inconsistent numbers of samples"),
         (Y[:0], ValueError, "0 sample"),
@@ -262,7 +262,7 @@ def test_invalid_numeric_targets(cls, bad, error, message):
 def test_invalid_sample_weight(cls):
     for bad, message in (
         (-np.ones(30), r"[Nn]egative"),
-        (np.zeros(30), "sample_weight leaves no row a weight above 0|non-zero"),
+        (np.zeros(30), "sample_weight is 0 for all samples|non-zero"),
         (np.ones(29), r"sample_weight.shape == \(29,\)"),
         (np.full(30, np.nan), "NaN"),
     ):
@@ -310,26 +310,26 @@ def test_constrained_weights_of_one_class():
 
 
 def test_class_weight_of_an_unknown_class():
-    with pytest.raises(ValueError, match="class_weight leave no row a weight above 0"):
+    with pytest.raises(ValueError, match="class_weight is 0 for all samples"):
         RBFClassifier(5, class_weight={0: 0, 1: 0, 2: 0}).fit(X, Y)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize("cls", CLASSIFIERS)
 def test_invalid_class_weights(cls, bad):
-    with pytest.raises(ValueError, match=f"class_weight=.*gives rows the weight {bad}; give each"):
+    with pytest.raises(ValueError, match=f"class_weight=.*contains {bad}; the weight of each"):
         cls(5, class_weight={0: bad, 1: 1, 2: 1}).fit(X, Y)
 
 
 @pytest.mark.parametrize("weight", [1e300, 1e36, 1e-60])
 @pytest.mark.parametrize("cls", CLASSIFIERS + REGRESSORS)
 def test_sample_weights_whose_sum_overflows(cls, weight):
-    with pytest.raises(ValueError, match=r"by sample_weight, add up to .*divide all by"):
+    with pytest.raises(ValueError, match=r"from sample_weight, have the sum .*divide them by"):
         cls(5).fit(X, Y, np.full(30, weight))
 
 
 def test_class_weights_whose_sum_overflows():
-    with pytest.raises(ValueError, match=r"by class_weight, add up to .*divide all by"):
+    with pytest.raises(ValueError, match=r"from class_weight, have the sum .*divide them by"):
         TanhClassifier(5, class_weight={0: 1e300, 1: 1, 2: 1}).fit(X, Y)
 
 

@@ -110,7 +110,7 @@ def test_without_n_hidden_most_samples_are_centres(digits, selection):
 
 def test_more_units_than_samples_gives_all_samples(digits):
     X, _, y, _ = digits
-    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 rows"):
+    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 samples"):
         clf = RBFClassifier(500, selection="random", random_state=0).fit(X[:200], y[:200])
     np.testing.assert_array_equal(np.sort(clf.support_), np.arange(200))
 

@@ -67,16 +67,16 @@ class _Unchanged:
 
 FIRST = [
     (Y, None, "classes must be passed on the first call"),
-    (Y, ["a", "b"], r"y holds \['c'\], which are not among classes=\['a', 'b'\]"),
+    (Y, ["a", "b"], r"y contains \['c'\], which are not among classes=\['a', 'b'\]"),
     (Y, ["a", "a"], "two or more"),
-    (Y, [["a", "b"], ["c", "d"]], r"do not fit y, of 1 column\(s\)"),
+    (Y, [["a", "b"], ["c", "d"]], r"do not match y, which has 1 column\(s\)"),
     (Y, [1, 2, 3], "not among classes"),
     (np.arange(N), np.array(["a", "b"], object), "not among classes"),
     (Z, [100.5, 200.25], "[Uu]nknown label type"),
     (numbers(3, 2), None, "several columns, a list"),
-    (numbers(3, 2), [0, 1, 2], r"do not fit y, of 2 column\(s\)"),
-    (numbers(3, 2), [[0, 1, 2]], r"do not fit y, of 2 column\(s\)"),
-    (numbers(3, 2), [[0, 1, 2], [1, 2]], r"y holds \[0\], which are not among classes=\[1, 2\]"),
+    (numbers(3, 2), [0, 1, 2], r"do not match y, which has 2 column\(s\)"),
+    (numbers(3, 2), [[0, 1, 2]], r"do not match y, which has 2 column\(s\)"),
+    (numbers(3, 2), [[0, 1, 2], [1, 2]], r"y contains \[0\], which are not among classes=\[1, 2\]"),
     (np.where(Y == "a", np.nan, 1.0), [0, 1], "NaN"),
 ]
 
@@ -110,9 +110,9 @@ def test_too_few_samples_to_hold_any_out():
 
 LATER = [
     ((X[:, :2], Y), {}, "2 features"),
-    ((X, np.where(Y == "a", "d", Y)), {}, r"y holds \['d'\], which are not among classes"),
-    ((X, Y), {"classes": ["a", "b"]}, "not those of the first call"),
-    ((X, numbers(2, 3)), {}, r"y has 2 column\(s\), and had 1"),
+    ((X, np.where(Y == "a", "d", Y)), {}, r"y contains \['d'\], which are not among classes"),
+    ((X, Y), {"classes": ["a", "b"]}, "differ from those of the first call"),
+    ((X, numbers(2, 3)), {}, r"y has 2 column\(s\), but had 1"),
     ((X, Y), {"sample_weight": np.zeros(N)}, "at least one non-zero"),
     ((X, Y), {"sample_weight": -np.ones(N)}, "sample_weight"),
     ((X, Y[:5]), {}, "inconsistent numbers of samples"),

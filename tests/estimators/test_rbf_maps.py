@@ -138,10 +138,10 @@ def test_a_search_fits_what_a_fit_does(X, y, way):
 @pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor, RBFProjector])
 def test_what_cannot_be_used(cls, X, y):
     for params, match in (
-        ({"feature_weights": SQUARE[:4]}, "feature_weights has 4 rows, and X has 5 features"),
-        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite numbers"),
-        ({"feature_weights": np.zeros((5, 2))}, "no feature a weight above 0"),
-        ({"feature_weights": np.zeros((5, 2, 2))}, "must be one finite number"),
+        ({"feature_weights": SQUARE[:4]}, "feature_weights has 4 rows, but X has 5 features"),
+        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite values"),
+        ({"feature_weights": np.zeros((5, 2))}, "is 0 for all features"),
+        ({"feature_weights": np.zeros((5, 2, 2))}, "must have a finite weight"),
     ):
         with pytest.raises(ValueError, match=match):
             cls(10, **params).fit(X, y)

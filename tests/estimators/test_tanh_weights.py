@@ -152,7 +152,7 @@ def test_a_lent_layer_comes_with_its_weights(X, y):
 @pytest.mark.parametrize("cls", [TanhClassifier, TanhProjector])
 def test_what_cannot_be_used(cls, X, y):
     for params, match in (
-        ({"feature_weights": [1.0, 2.0]}, "feature_weights has 2 numbers, and X has 5 features"),
+        ({"feature_weights": [1.0, 2.0]}, "feature_weights has 2 values, but X has 5 features"),
         ({"feature_weights": "best"}, "feature_weights='best'"),
         ({"feature_weights": -WEIGHTS}, "0 or more"),
         ({"feature_weights": WEIGHTS, "weights": "constrained"}, "does not go with"),
@@ -160,10 +160,10 @@ def test_what_cannot_be_used(cls, X, y):
         ({"feature_weights": "map", "weights": "class_informed"}, "does not go with"),
         ({"feature_weights": "map", "image_shape": (1, 5)}, "image_shape=.* have no place in"),
         ({"feature_weights": np.eye(5), "image_shape": (1, 5)}, "image_shape=.* no place in"),
-        ({"feature_weights": np.eye(4)}, "feature_weights has 4 rows, and X has 5 features"),
-        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite numbers"),
-        ({"feature_weights": np.zeros((5, 2))}, "no feature a weight above 0"),
-        ({"feature_weights": np.zeros((5, 2, 2))}, "must be one finite number"),
+        ({"feature_weights": np.eye(4)}, "feature_weights has 4 rows, but X has 5 features"),
+        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite values"),
+        ({"feature_weights": np.zeros((5, 2))}, "is 0 for all features"),
+        ({"feature_weights": np.zeros((5, 2, 2))}, "must have a finite weight"),
     ):
         with pytest.raises(ValueError, match=match):
             cls(10, **params).fit(X, y)

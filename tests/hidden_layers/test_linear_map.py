@@ -28,7 +28,7 @@ def made(n_rows=900, dtype=np.float64, **how):
     X = np.random.default_rng(0).normal(size=(n_rows, 12))
     a, b = (X @ DIRECTIONS).T
     y = np.sin(2 * a) + b**2
-    return Samples(X.astype(dtype), NumberTargets.of(y[:, None].copy()), **how)
+    return Samples(X.astype(dtype), NumberTargets.standardise(y[:, None].copy()), **how)
 
 
 def learned(samples, engine=JIT, seed=0, **how):
@@ -75,14 +75,14 @@ def test_a_map_that_does_not_help_is_not_used(rng):
     """With an isotropic target, and with noise."""
     X = rng.normal(size=(900, 4))
     for y in (np.cos(np.linalg.norm(X, axis=1)), rng.normal(size=900)):
-        found = learned(Samples(X, NumberTargets.of(y[:, None].copy())))
+        found = learned(Samples(X, NumberTargets.standardise(y[:, None].copy())))
         assert found is None or found.ndim == 1
 
 
 def test_equal_deviations_are_used_if_they_alone_help(rng):
     X = rng.normal(size=(900, 3)) * [1, 1, 1000]
     y = np.cos(np.linalg.norm(X / [1, 1, 1000], axis=1))
-    found = learned(Samples(X, NumberTargets.of(y[:, None].copy())))
+    found = learned(Samples(X, NumberTargets.standardise(y[:, None].copy())))
     found = found if found.ndim == 1 else found.diagonal()  # of a map that is almost diagonal
     np.testing.assert_allclose(found, [1, 1, 1e-3], rtol=0.2)
 

@@ -145,7 +145,7 @@ def test_a_class_without_weight_in_one_training_set(iris, network):
 def test_weight_of_one_class_alone_in_one_training_set(cancer, network):
     y, rows = cancer[1], np.arange(len(cancer[1]))
     fit_params = {"sample_weight": ((y == 0) | (rows < 100)).astype(float)}
-    with pytest.warns(FitFailedWarning, match="y holds one class"):
+    with pytest.warns(FitFailedWarning, match="y has one class"):
         ours = compare(
             network, SIZES, cancer, fit_params=fit_params, **{**IN_FULL, "cv": KFold(2)}, alone=4
         )

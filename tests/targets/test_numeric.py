@@ -1,4 +1,4 @@
-"""Targets with a heavy tail are warned of, and the remedy that is named works."""
+"""Heavy-tailed targets raise a warning whose remedy works."""
 
 import re
 import warnings
@@ -14,8 +14,8 @@ NAMES = {"np": np, "QuantileTransformer": QuantileTransformer}
 NETWORK = RBFRegressor(100, random_state=0)
 
 
-def rows(n=600):
-    """X, and numbers with a normal distribution that they tell."""
+def make_data(n=600):
+    """Return X and a normally distributed target."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     return X, X[:, 0] + np.sin(2 * X[:, 1]) + rng.normal(scale=0.3, size=n)
@@ -34,18 +34,18 @@ TAILS = {
 
 @pytest.mark.parametrize("cls", [RBFRegressor, TanhRegressor])
 @pytest.mark.parametrize("name", TAILS)
-def test_the_remedy_halves_the_median_error(cls, name):
-    X, z = rows()
+def test_the_recommended_transform_halves_the_median_error(cls, name):
+    X, z = make_data()
     transform, remedy = TAILS[name]
     y = transform(z)
     model, part = cls(100, random_state=0), slice(400)
-    with pytest.warns(UserWarning, match=re.escape(remedy)) as said:
+    with pytest.warns(UserWarning, match=re.escape(remedy)) as caught:
         plain = model.fit(X[part], y[part])
-    (message,) = (str(warning.message) for warning in said)
+    (message,) = (str(warning.message) for warning in caught)
     assert message.startswith("y has a heavy tail")
-    named = eval(f"dict({remedy})", NAMES)
+    recommended = eval(f"dict({remedy})", NAMES)
     assert f"TransformedTargetRegressor({cls.__name__}(...), " in message
-    better = TransformedTargetRegressor(model, **named)
+    better = TransformedTargetRegressor(model, **recommended)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "n_quantiles")
@@ -54,8 +54,8 @@ def test_the_remedy_halves_the_median_error(cls, name):
     assert errors[1] < errors[0] / 2
 
 
-def test_a_column_of_several_is_named():
-    X, z = rows()
+def test_the_heavy_tailed_output_is_named():
+    X, z = make_data()
     with pytest.warns(UserWarning, match=r"^Column 1 of y has a heavy tail.*np\.log,"):
         NETWORK.fit(X, np.column_stack([z, np.exp(2 * z), z**2]))
 
@@ -65,20 +65,20 @@ def test_a_column_of_several_is_named():
     [
         np.random.default_rng(0).normal(size=600),
         np.random.default_rng(0).exponential(size=600),
-        np.arange(600) == 7,  # no transform makes it light
+        np.arange(600) == 7,  # still heavy-tailed after each transform
         np.where(np.arange(600) < 5, 1.0, -1.0),
         np.ones(600),
     ],
     ids=["normal", "exponential", "one", "rare", "constant"],
 )
-def test_other_targets_are_not(y):
+def test_no_warning_of_other_targets(y):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        NETWORK.fit(rows()[0], y)
+        NETWORK.fit(make_data()[0], y)
 
 
-def test_rows_without_weight_have_no_tail():
-    X, z = rows()
+def test_samples_of_weight_0_are_ignored():
+    X, z = make_data()
     weight = np.arange(len(z)) != 7
     z[7] = 1e6
     with warnings.catch_warnings():
@@ -88,8 +88,8 @@ def test_rows_without_weight_have_no_tail():
         NETWORK.fit(X, z)
 
 
-def test_a_search_warns_and_takes_the_remedy():
-    X, z = rows()
+def test_searches_warn_and_accept_the_transform():
+    X, z = make_data()
     y, sizes = np.exp(2 * z), [20, 60]
     how = {"cv": 2, "scoring": "neg_median_absolute_error"}
     with pytest.warns(UserWarning, match="heavy tail"):
@@ -99,9 +99,9 @@ def test_a_search_warns_and_takes_the_remedy():
     assert better.best_score_ > plain.best_score_ / 2
 
 
-def test_bands_of_a_transformed_target():
-    """As the guide says: of the network inside, with ends that are transformed back."""
-    X, z = rows()
+def test_intervals_of_a_transformed_target():
+    """As documented: those of the inner regressor, with their ends transformed back."""
+    X, z = make_data()
     network = RBFRegressor(100, uncertainty=True, random_state=0)
     model = TransformedTargetRegressor(network, func=np.log, inverse_func=np.exp)
     model.fit(X[:400], np.exp(2 * z[:400]))

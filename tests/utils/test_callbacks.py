@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn 1.9: an estimator tells of its passes and tiles, and keeps nothing."""
+"""Callbacks of scikit-learn 1.9 are notified of fits, passes and tiles, and are not pickled."""
 
 import pickle
 import time
@@ -39,15 +39,15 @@ def wine():
     return StandardScaler().fit_transform(X), y
 
 
-def told(estimator, *data):
+def record_fit(estimator, *data):
     recorder = Recorder()
     estimator.set_callbacks(recorder).fit(*data)
     return recorder
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_every_estimator_tells(estimator, wine):
-    tasks = told(clone(estimator), *wine).tasks
+def test_every_estimator_notifies_callbacks(estimator, wine):
+    tasks = record_fit(clone(estimator), *wine).tasks
     assert tasks[:2] == ["setup", "begin fit"]
     assert tasks[-2:] == ["end fit", "teardown"]
     for name in {task.partition(" ")[2] for task in tasks[1:-1]}:
@@ -55,52 +55,52 @@ def test_every_estimator_tells(estimator, wine):
 
 
 def test_passes_and_tiles(rng):
-    """A pass has a part for each tile, and a pass of one tile is a part without parts."""
+    """A pass has a subtask for each tile, but none if there is only one tile."""
     X = rng.normal(size=(500, 4))
-    # Rows of 8 x 50 bytes and their like, so that not all fit.
-    recorder = told(
+    # A tile needs a few times 8 x 50 bytes for each sample, so that several are needed.
+    recorder = record_fit(
         TanhClassifier(50, feature_weights=None, alpha=1.0, max_memory="100kB"), X, X[:, 0] > 0
     )
     (context,) = [c for c in recorder.contexts if c.task_name == "pass"]
     assert recorder.tasks.count("end tile") == context.max_subtasks > 1
-    alone = told(TanhClassifier(50, feature_weights=None, alpha=1.0), X, X[:, 0] > 0)
-    assert alone.tasks == ["setup", "begin fit", "begin pass", "end pass", "end fit", "teardown"]
+    single = record_fit(TanhClassifier(50, feature_weights=None, alpha=1.0), X, X[:, 0] > 0)
+    assert single.tasks == ["setup", "begin fit", "begin pass", "end pass", "end fit", "teardown"]
 
 
-class Heard(FitTask):
-    """Writes down what a pass tells, without scikit-learn."""
+class RecordedTask:
+    """A `FitTask` that records its subtasks, without scikit-learn."""
 
-    def __init__(self, told):
-        object.__setattr__(self, "told", told)
+    def __init__(self, events):
+        self.events = events
 
     def part(self, name, n_parts=0):
-        self.told.append((name, n_parts))
-        return Heard(self.told)
+        self.events.append((name, n_parts))
+        return RecordedTask(self.events)
 
     def begin(self):
         return self
 
     def end(self):
-        self.told.append("end")
+        self.events.append("end")
 
 
-def test_a_tile_that_is_halved_is_one_tile():
-    told = []
-    rows = Pass(Heard(told), "TanhClassifier fit", total=10, tile_rows=4)
+def test_a_tile_that_is_split_is_one_subtask():
+    events = []
+    progress = Pass(RecordedTask(events), "TanhClassifier fit", total=10, tile_rows=4)
     for done in (4, 6, 8, 10):
-        rows.advance(done)
-    rows.end()
+        progress.advance(done)
+    progress.end()
     tile = ("tile", 0), "end"
-    assert told == [("pass", 3), *tile, *tile, *tile, "end"]
+    assert events == [("pass", 3), *tile, *tile, *tile, "end"]
 
 
 def test_pipelines_and_searches_do_not_warn(wine):
-    """As they did: that an estimator of ours does not support callbacks. Warnings are errors."""
+    """scikit-learn warns of estimators without callbacks, and warnings are errors here."""
     pipeline = make_pipeline(StandardScaler(), TanhProjector(10), RBFClassifier(10, readout="none"))
-    names = [c.estimator_name for c in told(pipeline, *wine).contexts]
+    names = [c.estimator_name for c in record_fit(pipeline, *wine).contexts]
     assert {"TanhProjector", "RBFClassifier"} < set(names)
     search = GridSearchCV(TanhClassifier(10), {"alpha": [0.1, 1.0]}, cv=2)
-    passes = [c for c in told(search, *wine).contexts if c.task_name == "pass"]
+    passes = [c for c in record_fit(search, *wine).contexts if c.task_name == "pass"]
     assert len(passes) == 2 * 2 + 1
     assert {c.estimator_name for c in passes} == {"TanhClassifier"}
 
@@ -117,8 +117,8 @@ def test_progress_bars(wine, capsys):
     assert all("100%" in line for line in lines)
 
 
-def test_scores_of_a_fit(wine):
-    """What a callback is given at the end of a fit is the estimator, fitted."""
+def test_a_callback_scores_the_fitted_estimator(wine):
+    """It receives the estimator at the end of a fit."""
     X, y = wine
     monitor = callback.ScoringMonitor(scoring="accuracy")
     model = TanhClassifier(20, random_state=0).set_callbacks(monitor).fit(X, y)
@@ -126,11 +126,11 @@ def test_scores_of_a_fit(wine):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_nothing_stays(estimator, wine):
-    """Of callbacks, in a fitted model's file; nor of a fit in any other attribute."""
+def test_fitted_models_pickle_no_callbacks(estimator, wine):
+    """Unfitted ones do, for workers; and a fit leaves no other attribute."""
     plain, observed = clone(estimator).set_params(random_state=0), clone(estimator)
     observed.set_params(random_state=0).set_callbacks(Recorder())
-    assert len(pickle.loads(pickle.dumps(observed))._skl_callbacks) == 1  # on its way to a worker
+    assert len(pickle.loads(pickle.dumps(observed))._skl_callbacks) == 1
     plain.fit(*wine)
     observed.fit(*wine)
     assert set(vars(observed)) - set(vars(plain)) == {"_skl_callbacks"}
@@ -138,8 +138,8 @@ def test_nothing_stays(estimator, wine):
     assert b"Recorder" not in pickle.dumps(observed)
 
 
-def test_an_error_ends_what_was_set_up(wine):
-    """And leaves the estimator as it was."""
+def test_callbacks_are_torn_down_after_an_error(wine):
+    """And the estimator is left as it was."""
     X, y = wine
     recorder = Recorder()
     model = TanhClassifier(20).set_callbacks(recorder)
@@ -151,7 +151,7 @@ def test_an_error_ends_what_was_set_up(wine):
 
 
 class SlowContext:
-    """Numbers its parts as scikit-learn does, and leaves time for another thread to do the same."""
+    """Numbers subtasks like scikit-learn, with a delay in which another thread may interfere."""
 
     def __init__(self):
         self.numbers = []
@@ -162,7 +162,7 @@ class SlowContext:
         self.numbers.append(number)
 
 
-def test_parts_that_threads_begin_have_numbers_of_their_own():
+def test_subtasks_of_several_threads_have_different_numbers():
     context = SlowContext()
     task = FitTask(None, context)
     with ThreadPoolExecutor(4) as threads:
@@ -170,6 +170,6 @@ def test_parts_that_threads_begin_have_numbers_of_their_own():
     assert context.numbers == list(range(8))
 
 
-def test_nobody_hears():
-    """Without callbacks no context is made, of which scikit-learn would keep one for each tile."""
+def test_no_subtasks_without_callbacks():
+    """scikit-learn would keep one context for each tile."""
     assert NO_CALLBACKS.part("pass", 10).begin().part("tile") is NO_CALLBACKS

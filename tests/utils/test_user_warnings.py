@@ -1,4 +1,4 @@
-"""Warnings point to the line that the user wrote."""
+"""Warnings point to the line of the user, not of this package or scikit-learn."""
 
 import inspect
 import warnings
@@ -15,7 +15,7 @@ from sklearn_fsvc._src.utils.user_warnings import warn
 
 X = np.repeat(np.random.default_rng(0).random((30, 4)), 4, axis=0)
 Y = np.arange(120) % 3
-ILL = TanhClassifier(100, scale=1e-8, alpha=1e-30, random_state=0)
+ILL_CONDITIONED = TanhClassifier(100, scale=1e-8, alpha=1e-30, random_state=0)
 
 
 def fit(model):
@@ -35,25 +35,25 @@ def in_parallel(model):
 
 
 @pytest.mark.parametrize("act", [fit, in_pipeline, in_search, in_parallel])
-def test_ill_conditioned(act):
+def test_the_line_of_a_call(act):
     with pytest.warns(ConvergenceWarning) as caught:
-        act(ILL)
+        act(ILL_CONDITIONED)
     lines, start = inspect.getsourcelines(act)
     for warning in caught:
         assert warning.filename == __file__
         assert start <= warning.lineno < start + len(lines)
 
 
-def test_more_units_than_rows():
-    with pytest.warns(UserWarning, match="n_hidden=200 is more than the 120 rows") as caught:
+def test_the_file_of_a_call():
+    with pytest.warns(UserWarning, match="n_hidden=200 is more than the 120 samples") as caught:
         fit(RBFClassifier(200, selection="random", random_state=0))
     assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_a_line_warns_once():
-    """As Python does it: what is seen already is not said again."""
+    """The default filter of Python works: the registry is that of the user's module."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
-            warn("seen")
+            warn("message")
     assert len(caught) == 1
