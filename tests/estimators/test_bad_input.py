@@ -70,7 +70,7 @@ def cases():
         ):
             yield cls, {"feature_weights": bad}, error, why
         unsized = {"selection": "random", size_of(cls): None, "radius": 1.0}
-        yield cls, unsized, ValueError, f"{size_of(cls)}=None needs novelty"
+        yield cls, unsized, ValueError, f"{size_of(cls)}=None requires novelty selection"
     for cls in TANH:
         yield cls, {"scale": 0}, ValueError, "scale=0 must be finite and greater than 0"
         yield cls, {"scale": "wide"}, TypeError, "scale='wide' must be a number"
@@ -79,7 +79,7 @@ def cases():
             yield cls, {"image_shape": bad}, error, f"image_shape={bad!r} m"
         for bad in (4, "2x2", (2.0, 2), (True, 4), {2, 3}, b"ab"):
             yield cls, {"image_shape": bad}, TypeError, f"image_shape={bad!r} must be (rows, col"
-        yield cls, {"patch_size": (1, 2)}, ValueError, "patch_size=(1, 2) needs to know the shape"
+        yield cls, {"patch_size": (1, 2)}, ValueError, "patch_size=(1, 2) requires the shape"
         for bad, error, why in (
             ((2, 1), ValueError, "must be (low, high) with low <= high"),
             ((1, 3), ValueError, "does not fit in images of 2 x 2"),
@@ -304,7 +304,7 @@ def test_weights_that_require_class_labels(weights):
 
 
 def test_constrained_weights_of_one_class():
-    with pytest.raises(ValueError, match=r'"constrained" takes differences.*one class'):
+    with pytest.raises(ValueError, match=r'"constrained" are differences.*one class'):
         TanhProjector(5, weights="constrained").fit(X, np.zeros(30))
     TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums need no other
 

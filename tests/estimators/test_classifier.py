@@ -149,7 +149,7 @@ def test_fewer_units_than_groups(digits):
 
 def test_as_many_units_as_samples():
     X, y = load_iris(return_X_y=True)
-    with pytest.warns(UserWarning, match="n_hidden=150, and only 149 rows differ"):
+    with pytest.warns(UserWarning, match="n_hidden=150, but only 149 samples differ"):
         clf = RBFClassifier(150, radius=0.5, random_state=0).fit(X, y)
     assert len(clf.centers_) == len(np.unique(X, axis=0)) == 149
 

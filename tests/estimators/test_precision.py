@@ -275,8 +275,8 @@ def test_a_search_rounds_only_with_an_explicit_precision():
 
 @pytest.mark.parametrize(
     ("precision", "error", "message"),
-    [(7, ValueError, "precision=7 is not a supported number of bits"), (True, TypeError, "precision=True"),
-     ("double", ValueError, "precision='double' is not known"), (8.0, TypeError, "precision=8.0")],
+    [(7, ValueError, "precision=7 is not a supported number of bits"),
+     (True, TypeError, "precision=True"), ("double", ValueError, "precision='double' is not known"), (8.0, TypeError, "precision=8.0")],
 )  # fmt: skip
 @pytest.mark.parametrize("make", [*PREDICTORS, *PROJECTORS])
 def test_invalid_precision(make, precision, error, message):

@@ -180,7 +180,7 @@ def passes(check, estimator):
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Of some checks there are fewer rows than centres.
         warnings.filterwarnings("ignore", ".* is more than the .* samples", UserWarning)
-        warnings.filterwarnings("ignore", ".* only .* rows differ enough", UserWarning)
+        warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
         # scikit-learn's own splitters, on the infinite labels of one check.
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)

@@ -200,7 +200,8 @@ def fit_rbf_layer(
     selection_radius : float or None
         None for random centres.
     """
-    X, order = samples.X, samples.order
+    X: Any = samples.X
+    order: Any = samples.order
     n_rows = len(order)
     if parameters.n_units is not None and parameters.n_units > n_rows:
         warn(

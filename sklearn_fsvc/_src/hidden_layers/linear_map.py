@@ -104,9 +104,10 @@ def search_transformation(
     """
     # Baselines: the original features, and those with equal standard deviations.
     original = fit_network(_invert(equalising))
+    best: npt.NDArray | None
     R = np.ones(len(equalising))
     network = fit_network(R)
-    lowest, best = network.error, R
+    lowest, best = network.error, R  # None stands for the original features
     if original.error <= network.error:
         lowest, best = original.error, None
     for uses_matrix in _USES_MATRIX:
@@ -116,7 +117,7 @@ def search_transformation(
         R = matrix_root(M) if uses_matrix else diagonal_root(M)
         network = fit_network(R)
         if network.error < _MIN_GAIN * lowest:
-            lowest, best = network.error, R
+            lowest, best = network.error, R  # None stands for the original features
         elif uses_matrix:
             break
     return best
@@ -196,18 +197,19 @@ class MapData:
     def fit_network(self, R: npt.NDArray) -> "_Network":
         """Train and validate a network on transformed samples."""
         samples, job = self.transformed(R).on_device(self.job)
-        n_units = max(1, min(_MAX_CENTERS, len(samples.order) // 2))
+        order: Any = samples.order
+        n_units = max(1, min(_MAX_CENTERS, len(order) // 2))
         # Statistics of both sets of samples, a factor, and the distances.
         needed = typical_distance_bytes(samples.X) + 3 * RidgeStatistics.nbytes(n_units)
         check_fits("learning a linear map", needed, job.memory_limit, "set feature_weights=None")
-        ordered = OrderedRows(job.engine, samples.X, samples.order)
+        ordered = OrderedRows(job.engine, samples.X, order)
         radius = float(LAPLACIAN.natural_radius(typical_distance(ordered, "euclidean")))
         layer = RBFLayer(ordered.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
         n_validated = n_validation_units(n_units) if n_units > _MANY_UNITS else n_units
         validated = layer.part(slice(n_validated))
         (validation,) = gather_coarse(job, [validated], samples, self.validation)
         job = job.reserving(RidgeStatistics.nbytes(n_units))
-        (training,) = gather_coarse(job, [layer], samples, np.sort(samples.order))
+        (training,) = gather_coarse(job, [layer], samples, np.sort(order))
         result = search_penalty([(training.leading(validated.n_units), validation)], _ALPHA)
         return _Network(self.job, samples, layer, result.error, training.solve(result.alpha).W)
 
@@ -224,5 +226,5 @@ class _Network:
 
     def gradient_outer_product(self) -> npt.NDArray:
         """Return the AGOP with respect to transformed samples."""
-        rows = np.sort(self.samples.order)
-        return mean_outer_product(self.job, self.layer, self.W, self.samples, rows)
+        order: Any = self.samples.order
+        return mean_outer_product(self.job, self.layer, self.W, self.samples, np.sort(order))

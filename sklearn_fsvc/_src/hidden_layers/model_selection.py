@@ -229,7 +229,8 @@ class _ProxySearch:
         return self.shared[parameters.metric]
 
     def _select_weights(self, parameters, given, seed, learns_weights, learns_map):
-        candidates, errors = [given], []
+        candidates: list[Any] = [given]
+        errors: list[float] = []
         if learns_weights:
             candidates += learn_weights(
                 self.job, self.samples, parameters.metric, LAPLACIAN, seed, self.training
@@ -301,14 +302,14 @@ class _ProxySearch:
 
     def _weight(self, layer, weights):
         """Return the layer with feature weights, and the median distance of weighted samples."""
-        layer = apply_weights(layer, weights)
+        layer, order = apply_weights(layer, weights), self.samples.order
         ordered = OrderedRows(
-            self.job.engine, self.samples.X, self.samples.order, dtype=layer.units.dtype,
+            self.job.engine, self.samples.X, order, dtype=layer.units.dtype,
             weights=layer.weights,
         )  # fmt: skip
         return layer, typical_distance(ordered, layer.metric)
 
-    def _errors(self, layers, lowest=np.inf):
+    def _errors(self, layers, lowest=np.inf) -> list[float]:
         """Return the validation error of each of several layers with the same units.
 
         It is the lowest error over the penalties, unless the search for the penalty was skipped:
@@ -318,7 +319,7 @@ class _ProxySearch:
         # Training and validation statistics of each layer, and a factor, must fit in memory.
         n_fitting = self.job.memory_limit // (4 * n_bytes) - 1
         n_together = int(np.clip(n_fitting, 1, _MAX_LAYERS))
-        errors = []
+        errors: list[float] = []
         for start in range(0, len(layers), n_together):
             part = layers[start : start + n_together]
             errors += self._errors_in_one_pass(part, n_bytes, min([lowest, *errors]))
@@ -328,7 +329,7 @@ class _ProxySearch:
         validation = gather_coarse(self.job, layers, self.samples, self.validation)
         job = self.job.reserving(len(layers) * n_bytes)
         training = gather_coarse(job, layers, self.samples, self.training)
-        errors = []
+        errors: list[float] = []
         for layer, *statistics in zip(layers, training, validation, strict=True):
             skip_above = self.skip_factor * min([lowest, *errors])
             start = self.history.best_alpha(layer)

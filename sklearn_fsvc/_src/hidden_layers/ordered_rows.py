@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from ..data.sources import Source
 from ..data.streaming import take_in_any_order, weigh
-from ..engines.base import Engine
 from ..kernels import Kernel
 from ..layers import RBFLayer
 
@@ -37,9 +36,9 @@ class NoveltyRule:
 class OrderedRows:
     """Samples in their order of presentation, and how they are loaded to be compared."""
 
-    engine: Engine
+    engine: Any  # an `Engine`; None while it is sent to another process, like X and `order`
     X: Any  # (n_rows, n_features)
-    order: np.ndarray  # row indices in the order of presentation
+    order: Any  # (n,), int: row indices in the order of presentation
     # int, (n_rows,): a group for each row of X. Novelty is assessed within each group.
     groups: np.ndarray | None = None
     dtype: np.dtype | None = None  # of the comparison; by default that of X

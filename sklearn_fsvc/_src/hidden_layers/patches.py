@@ -22,9 +22,9 @@ from ..engines.threads import at_most
 from ..images import PatchGrid, check_image, read_image_shape
 from ..kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
 from ..layers import (
-    AS_THEY_ARE,
     BELOW_MEAN,
     TWO_SIDED,
+    UNCHANGED,
     LinearLayer,
     PatchLayer,
     RBFLayer,
@@ -125,7 +125,7 @@ class Patches(Units):
     @property
     def response(self) -> str:
         """The response of the `PatchLayer`."""
-        return KERNEL_RESPONSES.get(self.kernel, AS_THEY_ARE)
+        return KERNEL_RESPONSES.get(self.kernel, UNCHANGED)
 
     @property
     def n_columns_of_unit(self) -> int:

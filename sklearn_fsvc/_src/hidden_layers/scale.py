@@ -166,6 +166,7 @@ class ScaleSample:
         ``n ** (1 / (d + 4))``; the slope of a unit is the inverse of its width. Units with
         receptive fields have fewer dimensions: the mean over some fields.
         """
+        dimension: Any
         if fields is None:
             dimension = self.dimension()
         else:

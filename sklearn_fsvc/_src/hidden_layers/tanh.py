@@ -222,7 +222,7 @@ def fit_tanh_layer(
     units: Tanh,
     job: Job,
     samples: Samples,
-    codes: npt.NDArray | None = None,
+    codes: Any = None,
     feature_weights: npt.NDArray | None = None,
 ) -> TanhLayer:
     """Draw the weights and biases of a tanh layer.
@@ -254,7 +254,8 @@ def fit_tanh_layer(
     random_state = check_random_state(units.random_state)
     # One stream for each purpose, so that none depends on how many numbers another one draws.
     weight_seed, bias_seed, field_seed = random_state.randint(np.iinfo(np.int32).max, size=3)
-    fields, sample = units.draw_fields(X.shape[1], field_seed), None
+    fields = units.draw_fields(X.shape[1], field_seed)
+    sample: Any = None
     if units.needs_rows:
         sample = ScaleSample.draw(
             algebra, X, samples.present, samples.weight, random_state, feature_weights
