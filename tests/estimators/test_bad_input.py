@@ -16,7 +16,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.readouts import press
+from sklearn_fsvc._src.readouts import loo_penalty
 from sklearn_fsvc._src.targets import labels
 
 X = np.random.default_rng(0).random((30, 4))
@@ -123,7 +123,8 @@ def cases():
     for readout in ("lms", "none"):
         for way in ("learned", "map"):
             bad = {"feature_weights": way, "readout": readout}
-            yield RBFClassifier, bad, ValueError, f'feature_weights="{way}" is judged by the ridge'
+            match = f'feature_weights="{way}" is validated by the ridge'
+            yield RBFClassifier, bad, ValueError, match
     yield RBFClassifier, {"learning_rate": 0}, ValueError, "learning_rate=0 must be"
     yield RBFClassifier, {"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"
 
@@ -166,7 +167,8 @@ def test_a_parameter_of_the_readout_leaves_the_fit_before(cls, bad):
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
 @pytest.mark.parametrize(
-    ("module", "name"), [(press, "gather"), (press, "press"), (labels, "fit_temperature")]
+    ("module", "name"),
+    [(loo_penalty, "gather"), (loo_penalty, "press"), (labels, "fit_temperature")],
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_interrupted_readout_leaves_the_fit_before(cls, module, name, error, monkeypatch):

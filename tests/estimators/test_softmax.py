@@ -120,7 +120,7 @@ def test_a_penalty_is_not_found_by_one_row_of_each_class(network, weight):
 
 
 def test_rows_that_come_one_after_the_other_are_refused(network, table):
-    with pytest.raises(AttributeError, match=r'"softmax" meets all rows again; .* use "ridge"'):
+    with pytest.raises(AttributeError, match=r'"softmax" needs several passes .* use "ridge"'):
         network.partial_fit(*table, classes=range(3))
     with pytest.raises(ValueError, match="keeps no sums of its rows"):
         network.fit(*table).forget(*table)

@@ -40,7 +40,7 @@ def samples_of(X, y, weight=None):
 
 
 def statistics_of(engine, H, Y, weight=None):
-    s = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, np.float64)
+    s = RidgeStatistics.zeros(H.shape[1], Y.shape[1], engine.algebra, np.float64)
     for part in (slice(0, 7), slice(7, None)):
         w = None if weight is None else weight[part]
         s.update(engine.to_device(H[part].copy()), engine.to_device(Y[part].copy()), w)
@@ -136,7 +136,7 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
     with get_engine("jit") as engine:
         (statistics,) = gather(Job(engine), [layer], samples, dtype=np.float32)
         statistics.float64_fallback = partial(gather, Job(engine), [layer], samples, dtype=float)
-        assert statistics.copy().solve_well(1e-5) is None
+        assert statistics.copy().try_solve(1e-5) is None
         solution = statistics.solve(1e-5, is_last)
     W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
     assert solution.problem == ""
@@ -210,9 +210,9 @@ def test_what_is_compared_is_solved_in_float32_where_that_makes_no_difference(
     (coarse,) = gather(Job(engine), [layer], samples_of(X, y), dtype=np.float32)
     (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
     for statistics, is_narrow in ((coarse, is_far), (fine, False)):
-        found = statistics.solve_well(alpha, is_compared=True)
+        found = statistics.try_solve(alpha, is_compared=True)
         statistics.room = 0  # none for another factor than that in float64
-        expected = statistics.solve_well(alpha)
+        expected = statistics.try_solve(alpha)
         W, exactly = engine.to_host(found.W), engine.to_host(expected.W)
         np.testing.assert_allclose(W, exactly, rtol=0, atol=1e-4 * np.abs(exactly).max())
         assert (exactly != W).any() == is_narrow
@@ -288,7 +288,7 @@ def test_penalties_that_rounding_would_rival_are_not_tried(data):
     class NeverWorse:
         n, h = 10**6, np.zeros(3)
 
-        def solve_well(self, alpha, is_compared):
+        def try_solve(self, alpha, is_compared):
             tried.append(alpha)
 
     tried = []

@@ -221,7 +221,7 @@ def test_rows_are_scored_without_themselves_and_their_like(
     rows, by_eigenvectors, dtype, rng, monkeypatch
 ):
     if by_eigenvectors:
-        monkeypatch.setattr(RidgeStatistics, "_factor", lambda *_, **__: None)
+        monkeypatch.setattr(RidgeStatistics, "cholesky", lambda *_, **__: None)
     (X, y, weight), n_units, alpha = rows, 9, 0.5
     layer = TanhLayer(rng.normal(size=(n_units, 4)), rng.normal(size=n_units))
     samples = samples_of(X, y, weight)
@@ -230,20 +230,19 @@ def test_rows_are_scored_without_themselves_and_their_like(
         (statistics,) = gather(job, [layer], samples, dtype=dtype)
         sample = draw(job, samples)
         loo = SampledLOO(job, layer, sample, statistics)
-        statistics.solve(alpha, also=loo.take)
-        by_size = SampledLOO(job, layer, sample, statistics)
-        statistics.solve_leading(alpha, [4, n_units], by_size.take)
-    for found, sizes in ((loo.found, [n_units]), (by_size.found, [4, n_units])):
-        assert list(found) == sizes
-        for size in sizes:
-            first = layer.part(slice(size))
+        _, of_all = loo.solve(alpha)
+        _, by_size = zip(*loo.solve_leading(alpha, [4, n_units]), strict=True)
+    for results, sizes in (([of_all], [n_units]), (by_size, [4, n_units])):
+        assert [result.n_units for result in results] == sizes
+        for result in results:
+            first = layer.part(slice(result.n_units))
             for i, row in enumerate(sample.rows.X[:10]):
                 others = (row != X).any(axis=1)
                 H, Y = naive.hidden(first, X), np.eye(3)[y]
                 W, b = naive.ridge(H[others], Y[others], alpha, weight[others])
                 own = naive.hidden(first, row[None])[0]
                 np.testing.assert_allclose(
-                    found[size].scores[i], W @ own + b, atol=10 * np.finfo(dtype).eps
+                    result.scores[i], W @ own + b, atol=10 * np.finfo(dtype).eps
                 )
 
 

@@ -237,7 +237,7 @@ def test_the_model_is_lowest_where_it_leads(monkeypatch, rng):
     X, y = table(3)
     layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HostAlgebra
     H, alpha, others = naive.hidden(layer, X), 0.3, 0.05
-    statistics = RidgeStatistics(M, 0, algebra)
+    statistics = RidgeStatistics.zeros(M, 0, algebra)
     statistics.update(H.copy(), np.zeros((N, 0)))
     coordinates = Coordinates(statistics, 1.0)
     weight, T = rng.uniform(0.5, 2, N), rng.normal(size=(M + 1, 3))

@@ -34,7 +34,7 @@ from ..readouts.ridge import gather
 from ..readouts.running_statistics import ImpossibleSums, RunningStatistics
 from ..readouts.sample import Sample, rows_for
 from ..readouts.statistics import RidgeStatistics
-from ..utils.parameters import AUTO, is_word, penalties
+from ..utils.parameters import is_word, parse_penalty
 from ..utils.user_warnings import warn
 from .network import with_rows
 from .readouts import nearest_outputs
@@ -112,10 +112,10 @@ class IncrementalState:
 
     def penalty(self, alpha, why_no_sums):
         """The ridge penalty that the parameter means for these rows, or "auto"."""
-        alphas, is_chosen = penalties(alpha)
-        if not is_chosen:
-            return alphas[0]
-        if alphas == AUTO and (self.stream.n_parts or self.alpha is not None):
+        penalty = parse_penalty(alpha)
+        if isinstance(penalty, float):
+            return penalty
+        if penalty == "auto" and (self.stream.n_parts or self.alpha is not None):
             return "auto"
         raise ValueError(
             why_no_sums
@@ -193,9 +193,9 @@ class _Summing:
         layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
             loo = SampledLOO(job, layer, sample, total)
-            solution = total.solve(alpha, also=loo.take)
+            solution, scores = loo.solve(alpha)
             nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
-            found |= parts.task.calibrated(loo.left_out(nearest), sample)
+            found |= parts.task.calibrated(loo.fill_uncovered(scores, nearest), sample)
             return solution, found
 
 

@@ -190,7 +190,7 @@ def _error_of(folds, alpha):
     """Mean over the held-out rows of all folds."""
     total = n = 0.0
     for kept, held in folds:
-        solution = kept.solve_well(alpha, is_compared=True)
+        solution = kept.try_solve(alpha, is_compared=True)
         if solution is None:
             return np.inf
         total += held.n * squared_error(held, solution)

@@ -29,7 +29,7 @@ class Coordinates:
     def __init__(self, statistics, penalty):
         self.algebra, self._mean = statistics.algebra, statistics.mean
         self._root = float(np.sqrt(statistics.n))
-        while (factor := statistics._factor(penalty)) is None:
+        while (factor := statistics.cholesky(penalty)) is None:
             penalty *= 10
         self.penalty = penalty
         self._factor = factor.inverse_factor() if self.algebra.inverts else factor

@@ -226,7 +226,7 @@ class SoftmaxTraining:
 
     def _of_the_unsure(self, weight):
         """Statistics of the rows that are kept, but for those of next to no weight."""
-        kept, statistics = self._kept, RidgeStatistics(self.layer.n_units, 0, self.algebra)
+        kept, statistics = self._kept, RidgeStatistics.zeros(self.layer.n_units, 0, self.algebra)
         order = np.argsort(weight)
         rows = order[np.cumsum(weight[order], dtype=float) > _LEFT_OUT * weight.sum(dtype=float)]
         for start in range(0, len(rows), _AT_A_TIME):
@@ -415,9 +415,9 @@ def calibrated_ridge(job, layer, samples, statistics, alpha, log_loss):
         The ridge penalty.
     log_loss : LogLoss
     """
-    loo = SampledLOO(job, layer, draw(job, samples), statistics)
-    solution, xp = statistics.solve(alpha, also=loo.take), statistics.xp
-    scores = loo.left_out().scores
+    loo, xp = SampledLOO(job, layer, draw(job, samples), statistics), statistics.xp
+    solution, left_out = loo.solve(alpha)
+    scores = left_out.scores
     T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
     lengths, ends = [], np.cumsum(log_loss.sizes)
     for size, end in zip(log_loss.sizes, ends, strict=True):

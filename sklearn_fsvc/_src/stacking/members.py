@@ -186,7 +186,7 @@ class TrainingSet:
     folds: Any = None  # of the rows of the sample; None for none
 
     def fit(self, network, fit_task, shared):
-        """Fit a network; return its leave-one-out scores of the sample, a `LeftOut`.
+        """Fit a network; return its leave-one-out scores of the sample, `LOOScores`.
 
         What networks have `shared` is not found again, and what this one finds is added. Callbacks
         hear of it as of the task `fit_task`.
@@ -211,9 +211,10 @@ class TrainingSet:
             samples, job = samples.on_device(job)
             (statistics,) = gather(job, [layer], samples)
             loo = SampledLOO(job, layer, self.sample, statistics, self.folds)
-            solution = statistics.solve(network.alpha_, is_last=True, also=loo.take)
+            solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
-            return loo.left_out(nearest_outputs(parts.units, parts.task, b, network.alpha_))
+            nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
+            return loo.fill_uncovered(scores, nearest)
 
 
 def _are_a_table(samples):

@@ -34,24 +34,23 @@ def is_word(value, word):
     return isinstance(value, str) and value == word
 
 
-# The penalties that alpha="auto" stands for: they come up as others are tried.
-AUTO = ()
+def parse_penalty(alpha):
+    """Return the ridge penalty that `alpha` gives, "auto", or a tuple of penalties.
 
-
-def penalties(alpha):
-    """The ridge penalties that `alpha` stands for, and whether one has to be chosen."""
+    One of several penalties is chosen by its leave-one-out error.
+    """
     if is_word(alpha, "auto"):
-        return AUTO, True
+        return "auto"
     if is_word(alpha, "loo"):
-        return LOO_ALPHAS, True
+        return LOO_ALPHAS
     if isinstance(alpha, str):
         raise ValueError(f'alpha={alpha!r} is not known; give a number, several, "auto" or "loo".')
     if not np.iterable(alpha):
-        return (check_positive("alpha", alpha, or_zero=True),), False
+        return check_positive("alpha", alpha, or_zero=True)
     alphas = tuple(check_positive("alpha", each, or_zero=True) for each in alpha)
     if not alphas:
         raise ValueError(f'alpha={alpha!r} is empty; give a number, several, "auto" or "loo".')
-    return alphas, True
+    return alphas
 
 
 def feature_weights(value, ways, n_features=None):
