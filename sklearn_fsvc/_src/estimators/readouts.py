@@ -117,7 +117,8 @@ class Linear(Readout):
         scores = task.labels.scores_of(task.center_outputs(units))
         return shrink_to_intercept(scores, self.intercept, self.found["alpha_"])
 
-    def _with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
+    def with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
+        """Return the trained readout, and warn of a problem of the solution."""
         warn_of(solution.problem)
         engine, dtype = training.job.engine, training.layer.hidden_dtype
         return self.solved(engine, solution, training.task, dtype, **fitted)
@@ -190,12 +191,12 @@ class Ridge(Linear):
             alpha, (statistics,) = penalty, gather(job, [layer], samples)
         if not (task.wants_scores or self.sample):
             solution = statistics.solve(alpha, is_last=True)
-            return self._with_solution(training, solution, alpha_=alpha)
+            return self.with_solution(training, solution, alpha_=alpha)
         sample = self.sample or draw(job, samples)
         loo = SampledLOO(job, layer, sample, statistics, self.folds)
         solution, scores = loo.solve(alpha, is_last=True)
         fitted = self._calibrate(training, loo, scores, solution, alpha)
-        return self._with_solution(training, solution, alpha_=alpha, **fitted)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
     def _search_penalty(self, training):
         """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
@@ -226,7 +227,7 @@ class Ridge(Linear):
             loo = SampledLOO(job, training.layer, sample, folds=self.folds)
             scores = loo.score_dual(dual, *rows_in(job, training.samples, sample))
             fitted = self._calibrate(training, loo, scores, solution, alpha)
-        return self._with_solution(training, solution, alpha_=alpha, **fitted)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
     def _calibrate(
         self, training: ReadoutTraining, loo: SampledLOO, scores: LOOScores, solution: Solution,
@@ -249,7 +250,7 @@ class Ridge(Linear):
             training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
             rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
-        return self._with_solution(
+        return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
             loo_errors_=chosen.errors, **task.left_out(training, chosen, rows),
         )  # fmt: skip
@@ -298,7 +299,7 @@ class Softmax(Linear):
         )
         n_columns = training.task.n_columns
         is_single = training.task.labels.is_single
-        return self._with_solution(
+        return self.with_solution(
             training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
             temperature_=1.0 if is_single else np.ones(n_columns),
         )  # fmt: skip
@@ -338,7 +339,7 @@ class Untrained(Linear):
         if weights is not None:
             W *= weights[training.units.rows] / weights.max()
         W = self._correct(W, training)
-        return self._with_solution(training, Solution(W, np.zeros(len(W))))
+        return self.with_solution(training, Solution(W, np.zeros(len(W))))
 
     def _correct(self, W: npt.NDArray, training: ReadoutTraining) -> Any:
         return W
