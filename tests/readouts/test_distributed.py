@@ -94,14 +94,14 @@ def test_the_model_is_that_of_one(rng, monkeypatch, model, dtype, alpha):
 
 def test_each_holds_its_own(team, rng, monkeypatch):
     held = []
-    some = PackedSymmetric.some.__func__
+    some = PackedSymmetric.every_nth.__func__
 
     def noted(cls, order, algebra, number, n):
         matrix = some(cls, order, algebra, number, n)
         held.append((number, [i for i, b in enumerate(matrix.blocks) if b is not None]))
         return matrix
 
-    monkeypatch.setattr(PackedSymmetric, "some", classmethod(noted))
+    monkeypatch.setattr(PackedSymmetric, "every_nth", classmethod(noted))
     monkeypatch.setattr(ridge, "_MAX_PART_OF_DEVICE", 0.0)
     X = rng.random((60, 5))
     TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)

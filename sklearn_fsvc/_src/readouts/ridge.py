@@ -175,7 +175,7 @@ class Gather(MapReduce):
     def _zeros(self, samples, algebra, dtype, strip, has_room):
         """Return statistics of no rows, on the device."""
         layer = self.layers[0]
-        gram = PackedSymmetric.some(layer.n_units, algebra, *self.share)
+        gram = PackedSymmetric.every_nth(layer.n_units, algebra, *self.share)
         gram.has_room, gram.strip = has_room, strip
         statistics = RidgeStatistics.zeros(
             layer.n_units, samples.targets.n_outputs, algebra, dtype, self.origin, gram, layer.steps
