@@ -113,7 +113,7 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
     layer = RBFLayer(rng.normal(size=(160 if is_dual else 30, 8)), 9.0, kernel="laplacian")
     job, samples = Job(get_engine("jit")), Samples(X, ClassTargets(y, 3), weight)
     sample = draw(job, samples)
-    folds = rng.integers(0, 4, len(sample.mean))
+    folds = rng.integers(0, 4, len(sample.targets))
     if is_dual:
         loo = SampledLOO(job, layer, sample, folds=folds)
         _, dual = gather_rows(job, layer, samples).try_solve(alpha)
@@ -140,7 +140,7 @@ def test_few_known_scores_are_no_certainty():
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
     task, samples = clf._parts().task, Samples(X, ClassTargets(y, 3), None)
     sample = draw(Job(get_engine("jit")), samples)
-    right = sample.mean + 0.01
+    right = sample.targets + 0.01
     is_known = np.arange(60) < 3
     few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
     every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))

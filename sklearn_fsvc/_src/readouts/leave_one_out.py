@@ -206,7 +206,7 @@ class SampledLOO:
         A block of the hat matrix needs all rows of a fold at once, so that the whitened rows of a
         group of folds are kept.
         """
-        Y, weight, m = self.sample.mean, self.sample.rows.weight, whitened.n_units
+        Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
         result, fold_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
             rows = np.concatenate(folds)
@@ -251,7 +251,7 @@ class SampledLOO:
 
         Its `rows` are the copies of the rows `groups` of the sample.
         """
-        Y, root = self.sample.mean, np.sqrt(self.sample.rows.weight)[:, None]
+        Y, root = self.sample.targets, np.sqrt(self.sample.rows.weight)[:, None]
         residuals, remainder = dual.hat_complement(rows, groups, root)
         # No leverage is unknown here: alpha cancels in the quotient.
         scores, fold_scores = Y - residuals / (remainder.diagonal()[:, None] * root), None
@@ -286,7 +286,7 @@ class SampledLOO:
         """Return the mean of ``|y - score|^2`` over the sample; infinite if one is unknown."""
         if not scores.is_known.all():
             return np.inf
-        (error,) = squared_errors([scores.scores], self.sample.mean, self.sample.rows.weight)
+        (error,) = squared_errors([scores.scores], self.sample.targets, self.sample.rows.weight)
         return float(error)
 
     @staticmethod
@@ -305,7 +305,7 @@ class _Scores:
     """Arrays of the `LOOScores` of a sample, while they are filled."""
 
     def __init__(self, sample, mean_y):
-        self._Y, self._weight, self._mean_y = sample.mean, sample.rows.weight, mean_y
+        self._Y, self._weight, self._mean_y = sample.targets, sample.rows.weight, mean_y
         n_rows = len(self._Y)
         self._scores, self._is_known = np.empty(self._Y.shape), np.empty(n_rows, bool)
         self.is_uncovered = np.empty(n_rows, bool)

@@ -177,7 +177,7 @@ class RunningStatistics:
         fade, here = self.memory - self.memory_of_total, self
         if fade and self.total is not None:
             sums = self.sums.scaled(np.exp(fade))
-            here = self._with(sums, self.sample and self.sample.faded(fade))
+            here = self._with(sums, self.sample and self.sample.decayed(fade))
         return replace(here, memory_of_total=self.memory)
 
     def forget(self, samples, evaluate):
@@ -190,7 +190,7 @@ class RunningStatistics:
             raise ImpossibleSums("there are no rows left to be forgotten")
         left, sample = sums - gone, before.sample
         if _is_nothing(sums.total, left.total):
-            return replace(before, total=None, held=(), sample=sample and Sample(sample.most))
+            return replace(before, total=None, held=(), sample=sample and Sample(sample.capacity))
         _check_possible(sums.total, left.total)
         return before._with(left, sample and sample.forget(samples))
 

@@ -155,7 +155,7 @@ class Members(Part):
         limit = self.memory_limit
         for _, network in [*pairs, ("final", final)]:
             if limit is not None and network is not None and network.max_memory == self.max_memory:
-                of_scores = 16 * rows.sample.mean.size * len(pairs)
+                of_scores = 16 * rows.sample.targets.size * len(pairs)
                 network.max_memory = max(1, limit - limit // 16 - of_scores)
 
     def give_penalty(self, final, pairs):

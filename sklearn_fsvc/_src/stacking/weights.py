@@ -54,7 +54,7 @@ class EnsembleWeighting(Part, ABC):
 
     def weigh(self, task, left_out, sample):
         """Return the `WeightedEnsemble`, by the `LeftOut` scores of each network for a sample."""
-        Y, weight, each = sample.mean, sample.rows.weight, np.stack([e.scores for e in left_out])
+        Y, weight, each = sample.targets, sample.rows.weight, np.stack([e.scores for e in left_out])
         weights = self.weights(task, each, Y, weight)
         errors, of_folds = squared_errors(each, Y, weight), None
         if left_out[0].fold_scores is not None:
@@ -148,7 +148,7 @@ class WeightedEnsemble:
 
 def folds_of(sample):
     """Return the fold of each row of a sample, whose rows are in random order."""
-    n_rows = len(sample.mean)
+    n_rows = len(sample.targets)
     n_folds = int(np.clip(n_rows // _FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS))
     return np.arange(n_rows) * n_folds // n_rows
 
