@@ -275,7 +275,7 @@ def test_weights_of_rows(cls):
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_one_row_holds_none_out(cls):
     with pytest.raises(
-        ValueError, match=r"on rows that are held out, and n_samples=1 of .* Give two"
+        ValueError, match=r"on held-out samples, and n_samples=1 of .* Give two"
     ):
         cls(1).fit(X[:1], Y[:1])
     given = cls(1, alpha=1.0)

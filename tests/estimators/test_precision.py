@@ -151,7 +151,7 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
 def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
-    model._incremental_state = replace(learning, stream=replace(learning.stream, most_rows=most))
+    model._incremental_state = replace(learning, stream=replace(learning.stream, max_rows=most))
 
 
 def test_what_is_forgotten_leaves_no_trace():

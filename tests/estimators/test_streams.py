@@ -89,7 +89,7 @@ OPERATIONS = st.tuples(
 def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
-    model._incremental_state = replace(learning, stream=replace(learning.stream, most_rows=most))
+    model._incremental_state = replace(learning, stream=replace(learning.stream, max_rows=most))
 
 
 @each_case
@@ -293,7 +293,7 @@ def test_all_may_be_forgotten_and_learnt_again(tanh):
     with pytest.raises(NotFittedError, match=r"forgotten all rows.*partial_fit"):
         tanh.predict(X)
     assert not hasattr(tanh, "readout_coef_")
-    with pytest.raises(ValueError, match="no rows left"):
+    with pytest.raises(ValueError, match="no samples left"):
         tanh.forget(X[:1], CLASSES[:1])
     tanh.partial_fit(X, CLASSES)
     again = TanhClassifier(layer=FrozenEstimator(tanh), **PLAIN)
@@ -355,9 +355,9 @@ def test_copies_live_by_themselves(tanh, tmp_path):
 def test_rows_that_wait_travel(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
     travelled = pickle.loads(pickle.dumps(tanh))
-    assert sum(len(each.samples) for each in travelled._incremental_state.stream.waiting) == N + 30
+    assert sum(len(each.samples) for each in travelled._incremental_state.stream.buffered) == N + 30
     solved = pickle.loads(pickle.dumps(tanh.solve()))
-    assert not solved._incremental_state.stream.waiting
+    assert not solved._incremental_state.stream.buffered
     assert (
         travelled.solve()._incremental_state.stream.total.n
         == solved._incremental_state.stream.total.n

@@ -71,14 +71,14 @@ class IncrementalState:
     def begin(cls, units, task, alpha, memory_limit, history):
         """Begin with no rows, in the layer of some units."""
         layer = units.layer
-        most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
+        max_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
         parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
         # By which probabilities are calibrated.
         most = rows_for(memory_limit, layer.n_features)
         sample = Sample(most) if task.wants_scores else None
         few_bytes = max(_FEW_WAITING, RidgeStatistics.nbytes(layer.n_units))
-        most_bytes = min(few_bytes, int(_WAITING * memory_limit))
-        stream = RunningStatistics(most_rows, most_bytes, n_parts=parts, sample=sample)
+        max_bytes = min(few_bytes, int(_WAITING * memory_limit))
+        stream = RunningStatistics(max_rows, max_bytes, n_parts=parts, sample=sample)
         first_alpha = history.first_alpha(layer)
         return cls(stream, units.given, layer.formula, list(history.rows), first_alpha)
 
@@ -366,7 +366,7 @@ class Online:
         parts = self._parts()
         self._check_learning(parts)
         learning, sums_of = self._incremental_state, _Summing(self, parts.units)
-        if self.forgetting_factor < 1 or learning.stream.memory < 0:
+        if self.forgetting_factor < 1 or learning.stream.log_decay < 0:
             raise ValueError(
                 f"forgetting_factor={self.forgetting_factor!r}: rows fade, and what is left of "
                 "them depends on when they came; forget takes them out only with "
