@@ -16,7 +16,7 @@ from sklearn_fsvc import (
     TanhRegressor,
     make_tabular_pipeline,
 )
-from sklearn_fsvc._src.readouts import press
+from sklearn_fsvc._src.readouts import loo_penalty
 from sklearn_fsvc._src.targets import labels
 
 X = np.random.default_rng(0).random((30, 4))
@@ -70,7 +70,7 @@ def cases():
         ):
             yield cls, {"feature_weights": bad}, error, why
         unsized = {"selection": "random", size_of(cls): None, "radius": 1.0}
-        yield cls, unsized, ValueError, f"{size_of(cls)}=None needs novelty"
+        yield cls, unsized, ValueError, f"{size_of(cls)}=None requires novelty selection"
     for cls in TANH:
         yield cls, {"scale": 0}, ValueError, "scale=0 must be finite and greater than 0"
         yield cls, {"scale": "wide"}, TypeError, "scale='wide' must be a number"
@@ -79,7 +79,7 @@ def cases():
             yield cls, {"image_shape": bad}, error, f"image_shape={bad!r} m"
         for bad in (4, "2x2", (2.0, 2), (True, 4), {2, 3}, b"ab"):
             yield cls, {"image_shape": bad}, TypeError, f"image_shape={bad!r} must be (rows, col"
-        yield cls, {"patch_size": (1, 2)}, ValueError, "patch_size=(1, 2) needs to know the shape"
+        yield cls, {"patch_size": (1, 2)}, ValueError, "patch_size=(1, 2) requires the shape"
         for bad, error, why in (
             ((2, 1), ValueError, "must be (low, high) with low <= high"),
             ((1, 3), ValueError, "does not fit in images of 2 x 2"),
@@ -123,7 +123,8 @@ def cases():
     for readout in ("lms", "none"):
         for way in ("learned", "map"):
             bad = {"feature_weights": way, "readout": readout}
-            yield RBFClassifier, bad, ValueError, f'feature_weights="{way}" is judged by the ridge'
+            match = f'feature_weights="{way}" is validated by the ridge'
+            yield RBFClassifier, bad, ValueError, match
     yield RBFClassifier, {"learning_rate": 0}, ValueError, "learning_rate=0 must be"
     yield RBFClassifier, {"max_iter": 0}, ValueError, "max_iter=0 must be at least 1"
 
@@ -166,7 +167,8 @@ def test_an_invalid_readout_parameter_keeps_the_previous_fit(cls, bad):
 
 @pytest.mark.parametrize("cls", [RBFClassifier, TanhClassifier])
 @pytest.mark.parametrize(
-    ("module", "name"), [(press, "gather"), (press, "press"), (labels, "fit_temperature")]
+    ("module", "name"),
+    [(loo_penalty, "gather"), (loo_penalty, "press"), (labels, "fit_temperature")],
 )
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_error_in_the_readout_keeps_the_previous_fit(cls, module, name, error, monkeypatch):
@@ -272,9 +274,7 @@ def test_invalid_sample_weight(cls):
 
 @pytest.mark.parametrize("cls", REGRESSORS)
 def test_one_sample_cannot_be_held_out(cls):
-    with pytest.raises(
-        ValueError, match=r"on rows that are held out, and n_samples=1 of .* Give two"
-    ):
+    with pytest.raises(ValueError, match=r"on held-out samples, and n_samples=1 of .* Give two"):
         cls(1).fit(X[:1], Y[:1])
     given = cls(1, alpha=1.0)
     if cls is RBFRegressor:
@@ -304,7 +304,7 @@ def test_weights_that_require_class_labels(weights):
 
 
 def test_constrained_weights_of_one_class():
-    with pytest.raises(ValueError, match=r'"constrained" takes differences.*one class'):
+    with pytest.raises(ValueError, match=r'"constrained" are differences.*one class'):
         TanhProjector(5, weights="constrained").fit(X, np.zeros(30))
     TanhProjector(5, weights="class_informed").fit(X, np.zeros(30))  # sums need no other
 

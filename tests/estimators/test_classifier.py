@@ -110,7 +110,7 @@ def test_without_n_hidden_most_samples_are_centres(digits, selection):
 
 def test_more_units_than_samples_gives_all_samples(digits):
     X, _, y, _ = digits
-    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 rows"):
+    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 samples"):
         clf = RBFClassifier(500, selection="random", random_state=0).fit(X[:200], y[:200])
     np.testing.assert_array_equal(np.sort(clf.support_), np.arange(200))
 
@@ -149,7 +149,7 @@ def test_fewer_units_than_groups(digits):
 
 def test_as_many_units_as_samples():
     X, y = load_iris(return_X_y=True)
-    with pytest.warns(UserWarning, match="n_hidden=150, and only 149 rows differ"):
+    with pytest.warns(UserWarning, match="n_hidden=150, but only 149 samples differ"):
         clf = RBFClassifier(150, radius=0.5, random_state=0).fit(X, y)
     assert len(clf.centers_) == len(np.unique(X, axis=0)) == 149
 

@@ -151,9 +151,9 @@ def test_small_networks_use_the_first_device_only(rows, monkeypatch):
         calls.append("chosen")
         return found
 
-    choose = rbf.choose
+    choose = rbf.select_kernel
     monkeypatch.setattr(Team, "each", noted)
-    monkeypatch.setattr(rbf, "choose", within)
+    monkeypatch.setattr(rbf, "select_kernel", within)
     X, y = rows
     model = RBFClassifier(feature_weights="learned", device="half:all", **SIZED).fit(X, y)
     assert len(model.search_results_["alpha"]) > 10
@@ -180,7 +180,7 @@ def test_a_large_selection_is_distributed(rows, monkeypatch):
 
     monkeypatch.setattr(ActiveCandidates, "__init__", noted)
     for least, members in ((2**32, {0}), (0, {0, 1})):
-        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._SHARED", least)
+        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._MIN_SHARED_ELEMENTS", least)
         for selection in ("global", "per_class"):
             seen.clear()
             alone, team = (

@@ -85,7 +85,7 @@ class Centroids(Linear):
         of_class = sums.y  # rows of each, for targets are 0 and 1
         means = (sums.hy / of_class + sums.origin[:, None]).T
         found = Solution(means, -0.5 * (means**2).sum(axis=1))
-        return self._solved(training, found)
+        return self.with_solution(training, found)
 
     def why_no_sums(self):
         return "Class means are not taken apart again."

@@ -90,7 +90,7 @@ def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
     model._incremental_state = replace(
-        learning, statistics=replace(learning.statistics, most_rows=most)
+        learning, statistics=replace(learning.statistics, max_rows=most)
     )
 
 
@@ -296,7 +296,7 @@ def test_all_samples_may_be_removed_and_added_again(tanh):
     with pytest.raises(NotFittedError, match=r"All samples of this .* were removed.*partial_fit"):
         tanh.predict(X)
     assert not hasattr(tanh, "readout_coef_")
-    with pytest.raises(ValueError, match="no rows left"):
+    with pytest.raises(ValueError, match="no samples left"):
         tanh.forget(X[:1], CLASSES[:1])
     tanh.partial_fit(X, CLASSES)
     again = TanhClassifier(layer=FrozenEstimator(tanh), **PLAIN)
@@ -359,10 +359,11 @@ def test_buffered_samples_are_pickled(tanh):
     tanh.partial_fit(X[:30], CLASSES[:30])
     travelled = pickle.loads(pickle.dumps(tanh))
     assert (
-        sum(len(each.samples) for each in travelled._incremental_state.statistics.waiting) == N + 30
+        sum(len(each.samples) for each in travelled._incremental_state.statistics.buffered)
+        == N + 30
     )
     solved = pickle.loads(pickle.dumps(tanh.solve()))
-    assert not solved._incremental_state.statistics.waiting
+    assert not solved._incremental_state.statistics.buffered
     assert (
         travelled.solve()._incremental_state.statistics.total.n
         == solved._incremental_state.statistics.total.n

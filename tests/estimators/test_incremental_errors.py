@@ -103,7 +103,7 @@ def test_too_few_samples_to_hold_any_out():
     assert model.alpha_ == 10.0
     radial = RBFClassifier(1)
     with refuses(
-        radial, ValueError, "n_samples=1 of .*Give two rows or more, of a stream in the first call"
+        radial, ValueError, "n_samples=1 of .*Give two samples or more, also in the first call"
     ):
         radial.partial_fit(X[:1], Y[:1], classes=list("abc"))
 
@@ -159,7 +159,7 @@ GONE = [
     (X[:20], Y60[:20], np.full(20, 3.5), "class a can have been added"),
     (np.tile(X[:60], (2, 1)), np.tile(Y60, 2), None, "class a can have been added"),
     (X[:3] * 50, Y60[:3], np.full(3, 12.0), "sum of squares about the mean"),
-    (X[60:], Y60, None, "weights add up to 60, and those of the rows that were learnt to 60"),
+    (X[60:], Y60, None, "weights add up to 60, and those of the samples that were learnt to 60"),
 ]
 
 

@@ -33,7 +33,7 @@ def statistics(model):
     """Of all rows and of each part, as arrays."""
     stream = model.solve()._incremental_state.statistics
     each = [stream.total, *stream.held]
-    return [(s.n, s.seen_from(np.zeros(len(s.h))).gram.full()) for s in each]
+    return [(s.n, s.translated(np.zeros(len(s.h))).gram.full()) for s in each]
 
 
 def assert_same_statistics(model, other):

@@ -18,7 +18,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.hidden_layers.random_weights import gaussian
+from sklearn_fsvc._src.hidden_layers.random_weights import draw_gaussian
 from sklearn_fsvc._src.readouts import dual
 
 N, FEATURES, UNITS = 20_000, 40, 500
@@ -221,8 +221,8 @@ def test_a_layer_larger_than_the_limit_raises_before_it_is_drawn(weights):
 
 def test_weights_are_drawn_in_their_own_dtype():
     """And not in float64 before, which is twice as much."""
-    W, found = peak(gaussian, 300, 20_000, 0, np.float32)
-    np.testing.assert_array_equal(W, gaussian(300, 20_000, 0).astype(np.float32))
+    W, found = peak(draw_gaussian, 300, 20_000, 0, np.float32)
+    np.testing.assert_array_equal(W, draw_gaussian(300, 20_000, 0).astype(np.float32))
     assert found <= W.nbytes + 2 * MIB
 
 
@@ -300,7 +300,7 @@ def test_wide_data_with_few_samples_is_not_copied(device, model):
 
 def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatch):
     """3200 outputs have sums of 60 MiB; products are added to them strip by strip."""
-    for name in ("_PART", "_FEW"):  # so few rows would need no sums
+    for name in ("_ROWS_PER_UNIT", "_FEW_ROWS"):  # so few rows would need no sums
         monkeypatch.setattr(dual, name, 0)
     X, y = np.random.default_rng(0).random((12, 128 * 128 * 3), np.float32), np.arange(12) % 2
     shared = {"image_shape": (128, 128, 3), "device": "jit", "random_state": 0}

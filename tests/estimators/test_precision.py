@@ -155,7 +155,7 @@ def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
     model._incremental_state = replace(
-        learning, statistics=replace(learning.statistics, most_rows=most)
+        learning, statistics=replace(learning.statistics, max_rows=most)
     )
 
 
@@ -169,7 +169,7 @@ def test_forget_restores_the_sums_bitwise():
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(readouts, "_LARGE", 0)
+    monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: True)
 
 
@@ -256,7 +256,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
     elif case == "small":
-        monkeypatch.setattr(readouts, "_LARGE", 2**36)
+        monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None
@@ -275,7 +275,8 @@ def test_a_search_rounds_only_with_an_explicit_precision():
 
 @pytest.mark.parametrize(
     ("precision", "error", "message"),
-    [(7, ValueError, "precision=7 is not a supported number of bits"), (True, TypeError, "precision=True"),
+    [(7, ValueError, "precision=7 is not a supported number of bits"),
+     (True, TypeError, "precision=True"),
      ("double", ValueError, "precision='double' is not known"), (8.0, TypeError, "precision=8.0")],
 )  # fmt: skip
 @pytest.mark.parametrize("make", [*PREDICTORS, *PROJECTORS])

@@ -139,7 +139,9 @@ def test_a_target_that_varies_by_rounding_is_constant(regressor, X):
 
 def test_a_constant_target_of_many_samples():
     """Sums of a million weights round by more than one does."""
-    targets = NumberTargets.standardise(np.full((10**6, 2), 1 / 3), np.random.default_rng(0).random(10**6))
+    targets = NumberTargets.standardise(
+        np.full((10**6, 2), 1 / 3), np.random.default_rng(0).random(10**6)
+    )
     np.testing.assert_array_equal(targets.scale, 1)
     assert np.abs(targets.values).max() < 1e-12
 

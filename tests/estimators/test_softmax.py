@@ -113,14 +113,14 @@ def test_automatic_penalty_needs_two_samples_of_a_class(network, weight):
         network.set_params(n_hidden=2)
     X, y = np.random.default_rng(0).random((2, 9)), [0, 1]
     with pytest.raises(
-        ValueError, match=r'^alpha="auto" .* n_samples=2 rows the others are of one class'
+        ValueError, match=r'^alpha="auto" .* n_samples=2 the others are of one class'
     ):
         clone(network).set_params(alpha="auto").fit(X, y, weight)
     assert network.fit(X, y, weight).score(X, y) >= 0.5
 
 
 def test_partial_fit_is_not_available(network, table):
-    with pytest.raises(AttributeError, match=r'"softmax" meets all rows again; .* use "ridge"'):
+    with pytest.raises(AttributeError, match=r'"softmax" needs several passes .* use "ridge"'):
         network.partial_fit(*table, classes=range(3))
     with pytest.raises(ValueError, match="keeps no sums of its samples"):
         network.fit(*table).forget(*table)

@@ -198,7 +198,7 @@ def test_buffered_samples_stay_sparse():
     given = sparse.csr_array(X[30:40])
     before = model._incremental_state.statistics.n_bytes
     model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)
-    (*_, last) = model._incremental_state.statistics.waiting
+    (*_, last) = model._incremental_state.statistics.buffered
     assert isinstance(last.samples.X, SparseRows)
     assert len(last.samples) == 5
     assert model._incremental_state.statistics.n_bytes - before < X[30:40].nbytes / 10

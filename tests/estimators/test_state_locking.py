@@ -45,7 +45,7 @@ def begun(model=MODEL, y=Y, buffer_rows=35):
     known = {"classes": ["low", "high"]} if y is LABELS else {}
     model = clone(model).partial_fit(X[:STEP], y[:STEP], **known)
     state = model._incremental_state
-    statistics = replace(state.statistics, most_rows=buffer_rows)
+    statistics = replace(state.statistics, max_rows=buffer_rows)
     model._incremental_state = replace(state, statistics=statistics)
     return model
 

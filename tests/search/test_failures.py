@@ -101,8 +101,8 @@ def test_equations_that_have_no_finite_solution_are_left_to_fit(wine, monkeypatc
     """A candidate that a shared pass cannot solve does not take the others with it."""
     solve = shared_fits.RidgeStatistics.solve_leading
 
-    def unsolved(statistics, alpha, sizes, also=None):
-        found = solve(statistics, alpha, sizes, also)
+    def unsolved(statistics, alpha, sizes):
+        found = solve(statistics, alpha, sizes)
         found[-1] = found[-1]._replace(W=found[-1].W * np.nan)
         return found
 

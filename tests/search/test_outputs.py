@@ -219,6 +219,6 @@ def test_probabilities(kind, network):
 @pytest.mark.filterwarnings("ignore:One or more of the t", "ignore:.*could not share")
 def test_layers_that_need_one_class_for_each_row():
     grid = {"weights": ["class_informed", "gaussian"], "n_hidden": [10, 20]}
-    with pytest.warns(FitFailedWarning, match="needs one class for each row"):
+    with pytest.warns(FitFailedWarning, match="needs one class per sample"):
         ours = compare(TANH, grid, load_outputs("labels"), alone=2 * 2)
     assert np.isnan(ours.cv_results_["mean_test_score"]).tolist() == [True, False] * 2

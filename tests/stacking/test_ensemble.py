@@ -166,7 +166,7 @@ def test_callbacks_of_base_estimators(data):
 def test_sklearn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", ".* is more than the .* rows", UserWarning)
-        warnings.filterwarnings("ignore", ".* only .* rows differ enough", UserWarning)
+        warnings.filterwarnings("ignore", ".* is more than the .*", UserWarning)
+        warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)

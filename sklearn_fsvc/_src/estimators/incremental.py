@@ -39,7 +39,7 @@ from ..readouts.ridge import gather
 from ..readouts.running_statistics import ImpossibleSums, RunningStatistics
 from ..readouts.sample import Sample, rows_for
 from ..readouts.statistics import RidgeStatistics
-from ..utils.parameters import AUTO, is_word, penalties
+from ..utils.parameters import is_word, parse_penalty
 from ..utils.user_warnings import warn
 from .network import Network, with_rows
 from .readouts import nearest_outputs
@@ -92,8 +92,8 @@ class IncrementalState:
         # A classifier calibrates its probabilities on a random sample of the data.
         sample = Sample(rows_for(memory_limit, layer.n_features)) if task.wants_scores else None
         statistics = RunningStatistics(
-            most_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
-            most_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),
+            max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
+            max_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),
             n_parts=n_parts(layer.n_units) if is_word(alpha, "auto") else 0,
             sample=sample,
         )
@@ -135,10 +135,10 @@ class IncrementalState:
 
     def resolve_penalty(self, alpha: Any, why_not_incremental: str | None) -> Any:
         """Return the penalty of the parameter `alpha`, a number or "auto"; raise if it has none."""
-        alphas, is_searched = penalties(alpha)
-        if not is_searched:
-            return alphas[0]
-        if alphas == AUTO and (self.statistics.n_parts or self.alpha is not None):
+        penalty = parse_penalty(alpha)
+        if isinstance(penalty, float):
+            return penalty
+        if penalty == "auto" and (self.statistics.n_parts or self.alpha is not None):
             return "auto"
         raise ValueError(
             why_not_incremental
@@ -229,9 +229,9 @@ class _Evaluator:
         with self._job(sample.rows.X, layer) as job:
             # Leave-one-out scores need the Cholesky factor of the solve.
             loo = SampledLOO(job, layer, sample, total)
-            solution = total.solve(alpha, also=loo.take)
+            solution, scores = loo.solve(alpha)
             nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
-            fitted |= parts.task.calibrated(loo.left_out(nearest), sample)
+            fitted |= parts.task.calibrated(loo.fill_uncovered(scores, nearest), sample)
             return solution, fitted
 
 
@@ -411,7 +411,7 @@ class Online(Network):
         parts = self._parts()
         self._check_incremental_state(parts)
         state, evaluate = self._incremental_state, _Evaluator(self, parts.units)
-        if self.forgetting_factor < 1 or state.statistics.memory < 0:
+        if self.forgetting_factor < 1 or state.statistics.log_decay < 0:
             raise ValueError(
                 f"forgetting_factor={self.forgetting_factor!r}: the weights of samples decay, and "
                 "depend on when they were added; forget removes samples only with "

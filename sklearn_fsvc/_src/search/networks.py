@@ -183,7 +183,7 @@ class Common:
     engine: Engine
     history: SearchHistory  # what was tried for the layer
 
-    def with_readout(self, layer, solution, found, parameters, loo=None):
+    def with_readout(self, layer, solution, found, parameters, loo=None, scores=None):
         """The network with the first units of a layer and a readout; None if that is not finite.
 
         Parameters
@@ -192,8 +192,8 @@ class Common:
             The penalty, or how it was found.
         parameters : dict
             Those of the candidate.
-        loo : SampledLOO, optional
-            Scores that calibrate it, where it is asked for probabilities.
+        loo, scores : SampledLOO and LOOScores, optional
+            Leave-one-out scores that calibrate it, if probabilities are needed.
         """
         units, task = self.parts.units.leading(solution.W.shape[1]), self.parts.task
         units = units.shaped(layer)
@@ -205,7 +205,7 @@ class Common:
         if loo is not None:
             b = self.engine.to_host(solution.b)
             nearest = nearest_outputs(units, task, b, found)
-            more |= task.calibrated(loo.left_out(nearest, solution.W.shape[1]), loo.sample)
+            more |= task.calibrated(loo.fill_uncovered(scores, nearest), loo.sample)
         try:
             readout = readout.solved(self.engine, solution, task, dtype, **more)
         except ValueError:
@@ -236,8 +236,9 @@ def solve(common, group, layers, sums, loo_of=None):
     for shape, layer, of_layer in zip(group.shapes, layers, sums, strict=True):
         members, start = group.of_shape(shape, layer), common.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
-        for candidate, solution, found in _solutions(of_layer, members, start, loo):
-            model = common.with_readout(layer, solution, found, group.members[candidate], loo)
+        for candidate, solution, found, scores in _solutions(of_layer, members, start, loo):
+            parameters = group.members[candidate]
+            model = common.with_readout(layer, solution, found, parameters, loo, scores)
             if model is None:
                 continue  # its own fit will say why
             networks[candidate] = model
@@ -247,28 +248,39 @@ def solve(common, group, layers, sums, loo_of=None):
 
 
 def _solutions(sums, members, start, loo):
-    """(candidate, solution, penalty or what was found) of each; `loo` holds its scores then.
+    """(candidate, solution, penalty or what was found, leave-one-out scores if any) of each.
 
     One factorisation for each penalty that is given; those to be found begin at `start`.
     """
-    also = loo and loo.take
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         here = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in here})
         if is_word(alpha, "auto"):
-            pairs = [_found(sums, size, start, also) for size in sizes]
+            pairs = [_found(sums, size, start, loo) for size in sizes]
         else:
-            solutions = sums.total.solve_leading(float(alpha), sizes, also)
-            pairs = [(solution, float(alpha)) for solution in solutions]
+            pairs = [
+                (solution, float(alpha), scores)
+                for solution, scores in _solve_leading(sums, float(alpha), sizes, loo)
+            ]
         by_size = dict(zip(sizes, pairs, strict=True))
         yield from ((candidate, *by_size[size]) for size, candidate in here)
 
 
-def _found(sums, size, start, also):
-    """The readout of the first units with the penalty that is found for them, and how."""
+def _solve_leading(sums, alpha, sizes, loo):
+    """(solution, leave-one-out scores if any) of the leading units of each size."""
+    if loo is not None:
+        return loo.solve_leading(alpha, sizes)
+    return [(solution, None) for solution in sums.total.solve_leading(alpha, sizes)]
+
+
+def _found(sums, size, start, loo):
+    """The readout of the first units with the penalty that is found for them, how, and scores."""
     held = folds_for(sums.held, size)
     found = search_penalty(folds_of(sums.total, held, n_validation_units(size)), start)
-    return sums.total.leading(size).solve(found.alpha, also=also), found
+    if loo is None:
+        return sums.total.leading(size).solve(found.alpha), found, None
+    solution, scores = loo.solve(found.alpha, n_units=size)
+    return solution, found, scores
 
 
 def score(job, group, layers, X, networks):

@@ -299,7 +299,7 @@ def _match_folds(X, positions, folds, final_sample):
         Row ``matched[i]`` of the first sample is row ``in_final[i]`` of `final_sample`.
     """
     distinct, first = np.unique(positions, return_index=True)
-    found, in_final = final_sample.find(exact_hashes(X[first]))
+    found, in_final = final_sample.match(exact_hashes(X[first]))
     matched = distinct[found]
     final_folds = np.empty(len(in_final), int)
     final_folds[in_final] = folds[matched]

@@ -19,9 +19,10 @@ from ..data.tiling import parse_memory
 from ..engines import get_engine
 from ..engines.host import host_memory
 from ..estimators.readouts import Linear, nearest_outputs
-from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
+from ..hidden_layers.linear_map import MAX_MAP_FEATURES
+from ..hidden_layers.tanh import FEWEST_ROWS, MOST_LEARNED
 from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
-from ..readouts.leave_one_out import LeftOut, SampledLOO
+from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
 from ..utils.callbacks import FitTask, propagate_callbacks
@@ -131,7 +132,7 @@ class BaseEstimators(Part):
         seeds, final = check_random_state(self.random_state), self.final_template
         pairs = [(name, self._clone(template, seeds)) for name, template in self.templates]
         final = None if final is None else self._clone(final, seeds)
-        if self.estimators is None and samples.X.shape[1] > MOST_MAPPED:
+        if self.estimators is None and samples.X.shape[1] > MAX_MAP_FEATURES:
             # Linear maps are not learned for so many features: this default is left out.
             pairs = [(name, est) for name, est in pairs if not is_word(est.feature_weights, "map")]
         if final is not None and not self._uses_final(samples):
@@ -169,7 +170,7 @@ class BaseEstimators(Part):
         limit = self.memory_limit
         if limit is None:
             return
-        score_bytes = 16 * sample.mean.size * len(pairs)
+        score_bytes = 16 * sample.targets.size * len(pairs)
         for _, network in [*pairs, ("final", final)]:
             if network is not None and network.max_memory == self.max_memory:
                 network.max_memory = max(1, limit - limit // 16 - score_bytes)
@@ -213,7 +214,7 @@ class TrainingSet:
     sample: Sample
     folds: npt.NDArray | None = None
 
-    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[str, Any]) -> LeftOut:
+    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[str, Any]) -> LOOScores:
         """Fit a network in place; return its leave-one-out scores of the sample.
 
         Parameters
@@ -255,9 +256,10 @@ class TrainingSet:
             samples, job = samples.on_device(job)
             (statistics,) = gather(job, [layer], samples)
             loo = SampledLOO(job, layer, self.sample, statistics, self.folds)
-            solution = statistics.solve(network.alpha_, is_last=True, also=loo.take)
+            solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
-            return loo.left_out(nearest_outputs(parts.units, parts.task, b, network.alpha_))
+            nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
+            return loo.fill_uncovered(scores, nearest)
 
 
 def _suits_default_final(samples):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..layers import hidden_dtype
 from ..parts import UNSET, Part, TargetSpec
 from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
-from ..readouts.leave_one_out import LeftOut
+from ..readouts.leave_one_out import LOOScores
 from ..readouts.sample import Sample
 
 # Upper bound of the scores, of all base estimators together, from which weights are found.
@@ -90,10 +90,10 @@ class EnsembleWeighting(Part, ABC):
         return min(n_max, max(1, _MAX_SCORES // (n_estimators * n_outputs)))
 
     def combine(
-        self, task: TargetSpec, left_out: Sequence[LeftOut], sample: Sample
+        self, task: TargetSpec, left_out: Sequence[LOOScores], sample: Sample
     ) -> "WeightedEnsemble":
         """Return the weighted ensemble for the leave-one-out scores of each base estimator."""
-        Y, weight = sample.mean, sample.rows.weight
+        Y, weight = sample.targets, sample.rows.weight
         loo_scores, fold_scores = np.stack([one.scores for one in left_out]), None
         weights = self.find_weights(task, loo_scores, Y, weight)
         if left_out[0].fold_scores is not None:
@@ -211,7 +211,7 @@ class WeightedEnsemble:
 
 def assign_folds(sample: Sample) -> npt.NDArray:
     """Return the fold of each row of a sample: contiguous blocks, since its order is random."""
-    n_rows = len(sample.mean)
+    n_rows = len(sample.targets)
     n_folds = int(np.clip(n_rows // _FOLD_SIZE, _MIN_FOLDS, _MAX_FOLDS))
     return np.arange(n_rows) * n_folds // n_rows
 

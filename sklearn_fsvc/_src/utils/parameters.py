@@ -14,9 +14,6 @@ import numpy.typing as npt
 
 # The grid of alpha="loo".
 LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
-# What `penalties` returns for alpha="auto": there is no fixed grid, since the search proposes
-# values one after the other.
-AUTO: tuple[float, ...] = ()
 # Activations may be quantised to so many bits.
 BITS = (8, 15)
 
@@ -106,20 +103,23 @@ def check_precision(value: Any, may_be_auto: bool) -> Any:
     return value
 
 
-def penalties(alpha: Any) -> tuple[tuple[float, ...], bool]:
-    """Return the ridge penalties to try for `alpha`, and whether one of them has to be chosen."""
+def parse_penalty(alpha: Any) -> float | str | tuple[float, ...]:
+    """Return the ridge penalty that `alpha` gives, "auto", or a tuple of penalties.
+
+    One of several penalties is chosen by its leave-one-out error.
+    """
     if is_word(alpha, "auto"):
-        return AUTO, True
+        return "auto"
     if is_word(alpha, "loo"):
-        return LOO_ALPHAS, True
+        return LOO_ALPHAS
     if isinstance(alpha, str):
         raise ValueError(f'alpha={alpha!r} is not known; give a number, several, "auto" or "loo".')
     if not np.iterable(alpha):
-        return (check_positive("alpha", alpha, or_zero=True),), False
+        return check_positive("alpha", alpha, or_zero=True)
     alphas = tuple(check_positive("alpha", each, or_zero=True) for each in alpha)
     if not alphas:
         raise ValueError(f'alpha={alpha!r} is empty; give a number, several, "auto" or "loo".')
-    return alphas, True
+    return alphas
 
 
 def feature_weights(

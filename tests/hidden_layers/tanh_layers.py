@@ -1,11 +1,11 @@
-"""Layers of tanh units, as a projector draws them."""
+"""Layers of tanh units, drawn by a projector."""
 
 from sklearn_fsvc import TanhProjector
 
-FROM_ROWS = ["class_informed", "constrained"]
+SAMPLED_WEIGHTS = ["class_informed", "constrained"]
 IMAGES = {"image_shape": (6, 7)}
 
 
-def layer(X, y, m=40, **params):
+def draw_layer(X, y, m=40, **params):
     p = TanhProjector(m, random_state=0, device="jit").set_params(**params).fit(X, y)
     return p.components_, p.hidden_intercept_

@@ -1,4 +1,4 @@
-"""Kernel, width and feature weights: that the better one is taken, and what it rests on."""
+"""Selection of kernel, width and feature weights by validation error."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,9 +10,14 @@ import naive
 from allocated import MIB, peak
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.hidden_layers import choice, feature_weights
-from sklearn_fsvc._src.hidden_layers.centers import RBFRequest
-from sklearn_fsvc._src.hidden_layers.choice import SearchSpace, choose, weighted
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.hidden_layers import feature_weights, model_selection
+from sklearn_fsvc._src.hidden_layers.centers import RBFParameters
+from sklearn_fsvc._src.hidden_layers.model_selection import (
+    SearchSpace,
+    apply_weights,
+    select_kernel,
+)
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.readouts.cross_validation import SearchHistory
@@ -33,30 +38,24 @@ def samples_of(X, codes, **how):
     return Samples(X, ClassTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
 
 
-def request(**how):
-    options = {
-        "size_name": "n_hidden", "n_units": 50, "radius": "auto", "selection_radius": None,
-        "overlap": 1.0, "selection": "random", "metric": "manhattan", "kernel": TRIANGULAR,
-        "shuffle": True, "random_state": 0,
-    }  # fmt: skip
-    return RBFRequest(**options | how)
-
-
-def chosen(samples, space, engine=JIT, seed=0, max_memory=None, **how):
+def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):
+    """Return the kernel, radius and weights that are selected, and the history of the search."""
     history = SearchHistory(0.1)
     job, random = Job(engine, max_memory), np.random.default_rng(seed)
-    found = choose(job, samples, request(**how), space, random, history)
-    return *found, history
+    options = {"n_units": 50, "selection": "random", "kernel": TRIANGULAR, "random_state": 0}
+    parameters = RBFParameters(**options | changes)
+    selected = select_kernel(job, samples, parameters, weights, space, random, history)
+    return *selected, history
 
 
-def test_what_is_given_is_not_tried():
-    kernel, radius, weights, history = chosen(made(), SearchSpace((LAPLACIAN,), 3.0, False))
+def test_given_parameters_are_not_searched():
+    kernel, radius, weights, history = select(made(), SearchSpace((LAPLACIAN,), 3.0, False))
     assert (kernel, radius, weights, history.rows) == (LAPLACIAN, 3.0, None, [])
 
 
-def test_the_least_error_is_taken(engine):
+def test_the_lowest_error_is_selected(engine):
     kernels = TRIANGULAR, LAPLACIAN
-    kernel, radius, weights, history = chosen(made(), SearchSpace(kernels, None, False), engine)
+    kernel, radius, weights, history = select(made(), SearchSpace(kernels, None, False), engine)
     best = min(history.rows, key=lambda row: row["error"])
     assert (kernel.name, radius) == (best["kernel"], best["radius"])
     assert weights is None
@@ -66,21 +65,21 @@ def test_the_least_error_is_taken(engine):
 
 
 @pytest.mark.parametrize(("bends", "is_narrow"), [(40, True), (0.5, False)])
-def test_widths_go_on_downhill(bends, is_narrow):
-    """Beyond those that are tried at first: here none of them is the best one."""
+def test_the_search_continues_to_narrower_and_wider_units(bends, is_narrow):
+    """Here none of the initial widths is the best."""
     X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
     samples = samples_of(X, (np.sin(2 * np.pi * bends * X[:, 0]) > 0).astype(int))
-    _, radius, _, history = chosen(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
+    _, radius, _, history = select(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
     first = list(dict.fromkeys(row["radius"] for row in history.rows))[:3]
     assert (radius < min(first)) == is_narrow
     (at_best,) = {min(history.rows, key=lambda row: row["error"])["radius"]}
     assert radius == at_best
 
 
-def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
+def test_penalties_of_hopeless_widths_are_not_searched():
     def n_penalties(factor):
-        monkeypatch.setattr(choice, "_SKIP_FACTOR", factor)
-        *_, history = chosen(made(), SearchSpace((LAPLACIAN,), None, False))
+        space = SearchSpace((LAPLACIAN,), None, False, skip_factor=factor)
+        *_, history = select(made(), space)
         radii = [row["radius"] for row in history.rows]
         return [radii.count(radius) for radius in dict.fromkeys(radii)]
 
@@ -88,141 +87,146 @@ def test_penalties_of_hopeless_widths_are_not_searched(monkeypatch):
     assert min(n_penalties(np.inf)) > 1
 
 
-def test_widths_are_parts_of_the_median_distance():
+def test_widths_are_multiples_of_the_median_distance():
     samples = made()
-    *_, history = chosen(samples, SearchSpace((LAPLACIAN,), None, False))
+    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, False))
     d = naive.distances(samples.X, samples.X, "manhattan")
     median = np.median(d[np.triu_indices(600, 1)])
     radii = sorted({row["radius"] for row in history.rows})
     np.testing.assert_allclose(radii, 0.7 * median * np.array([0.5, 1, 2]), rtol=0.05)
 
 
-def test_errors_are_those_of_rows_that_nobody_has_seen():
-    """Labels by chance: no network is better than the shares of the classes."""
+def test_errors_are_those_of_held_out_samples():
+    """With random labels, no network is better than the class frequencies."""
     X = np.random.default_rng(0).normal(size=(600, 3))
     samples = samples_of(X, np.random.default_rng(1).integers(0, 2, 600))
-    *_, history = chosen(samples, SearchSpace((LAPLACIAN,), None, True))
+    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, True))
     assert min(row["error"] for row in history.rows) > 0.48
 
 
 @pytest.mark.parametrize("selection", ["random", "global", "per_class"])
-def test_learned_weights_are_taken_where_they_help(selection):
+def test_learned_weights_are_used_if_they_help(selection):
     samples = made(n_useless=10)
-    *_, weights, history = chosen(
+    *_, weights, history = select(
         samples, SearchSpace((LAPLACIAN,), None, True), selection=selection
     )
     assert weights.argsort()[-2:].tolist() in ([0, 1], [1, 0])
     assert {row["weighted"] for row in history.rows} == {False, True}
 
 
-def test_learned_weights_are_left_where_they_harm(monkeypatch):
-    """Whatever is learned: it is judged."""
+def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
+    """They are validated, whatever they are."""
     wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
-    monkeypatch.setattr(choice, "learn", lambda *_: (np.ones(4), wrong))
+    monkeypatch.setattr(model_selection, "learn_weights", lambda *_: (np.ones(4), wrong))
     samples = made(n_useless=2)
-    assert chosen(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
+    assert select(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
     given = np.array([1.0, 1, 0.1, 0.1])
-    *_, weights, _ = chosen(samples, SearchSpace((LAPLACIAN,), None, True), weights=given)
+    *_, weights, _ = select(samples, SearchSpace((LAPLACIAN,), None, True), weights=given)
     assert weights is given
 
 
-def test_equal_spread_is_taken_where_it_helps(monkeypatch):
-    """The features that count are in units a thousand times too large."""
+def test_equal_deviations_are_used_if_they_help(monkeypatch):
+    """The units of the relevant features are a thousand times too large."""
 
     def learn(*args):
-        return feature_weights.learn(*args)[0], np.array([0.0, 0, 1, 1])
+        return feature_weights.learn_weights(*args)[0], np.array([0.0, 0, 1, 1])
 
-    monkeypatch.setattr(choice, "learn", learn)
+    monkeypatch.setattr(model_selection, "learn_weights", learn)
     samples = made(n_useless=2)
     samples.X[:, :2] /= 1000
-    weights = chosen(samples, SearchSpace((LAPLACIAN,), None, True))[2]
+    weights = select(samples, SearchSpace((LAPLACIAN,), None, True))[2]
     np.testing.assert_allclose(weights, [1, 1, 1e-3, 1e-3], rtol=0.5)
 
 
-def test_weights_are_learned_from_rows_that_are_not_held_out(monkeypatch):
+def test_weights_are_learned_from_training_samples_only(monkeypatch):
     seen = []
 
     def learn(job, samples, metric, kernel, seed, rows):
         seen.append(rows)
         return np.ones(2), np.ones(2)
 
-    monkeypatch.setattr(choice, "learn", learn)
-    chosen(made(), SearchSpace((LAPLACIAN,), None, True))
+    monkeypatch.setattr(model_selection, "learn_weights", learn)
+    select(made(), SearchSpace((LAPLACIAN,), None, True))
     assert len(seen[0]) == 500
 
 
 @pytest.mark.parametrize("selection", ["per_class", "random"])
-def test_more_units_than_the_small_network_change_no_choice(selection):
+def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
     few, many = (
-        chosen(made(n_useless=3), space, n_units=n, selection_radius=radius, selection=selection)
+        select(made(n_useless=3), space, n_units=n, selection_radius=radius, selection=selection)
         for n, radius in ((150, None), (400, 0.3))
     )
     assert few[:2] == many[:2]
     np.testing.assert_array_equal(few[2], many[2])
 
 
-def test_few_units_are_judged_as_few():
-    *_, history = chosen(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
+def test_proxy_networks_have_no_more_units_than_the_layer():
+    *_, history = select(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
     assert {row["n_units"] for row in history.rows} == {5}
 
 
 @pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
-def test_more_rows_are_judged_by_more_units(n, n_units):
-    *_, history = chosen(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
+def test_proxy_networks_of_more_samples_have_more_units(n, n_units):
+    *_, history = select(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
     assert {row["n_units"] for row in history.rows} == {n_units}
 
 
-def test_every_device_chooses_the_same(engine):
+def test_every_device_selects_the_same(engine):
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
-    here, there = (chosen(made(n_useless=3), space, e) for e in (engine, JIT))
+    here, there = (select(made(n_useless=3), space, e) for e in (engine, JIT))
     assert here[0] == there[0]
-    # Small networks are trained on sums in float32.
+    # The statistics of proxy networks are float32.
     assert here[1] == pytest.approx(there[1], rel=1e-5)
     np.testing.assert_allclose(here[2], there[2], rtol=1e-4)
 
 
-def test_rows_of_weight_0_are_as_good_as_absent(rng):
+def test_samples_of_weight_0_are_ignored(rng):
     samples, keep = made(), rng.random(600) < 0.7
     lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
     with_lies = replace(samples, targets=lies, weight=keep.astype(float))
     without = samples_of(samples.X[keep], samples.targets.codes[keep])
     space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
-    here, there = chosen(with_lies, space), chosen(without, space)
+    here, there = select(with_lies, space), select(without, space)
     assert here[0] == there[0]
     assert here[1] == pytest.approx(there[1], rel=1e-9)
 
 
-def test_little_memory_changes_no_choice_and_is_kept():
+def test_a_memory_limit_is_kept_and_changes_no_selection():
     samples, space = made(3000, n_useless=20), SearchSpace((TRIANGULAR, LAPLACIAN), None, False)
-    chosen(samples, space)  # compiled
-    free = chosen(samples, space)
-    tight, taken = peak(partial(chosen, max_memory=20 * MIB), samples, space)
+    select(samples, space)  # compiled
+    free = select(samples, space)
+    tight, taken = peak(partial(select, max_memory=20 * MIB), samples, space)
     assert tight[0] == free[0]
     assert tight[1] == pytest.approx(free[1])
     assert taken <= 20 * MIB + 3000 * 100
 
 
+class RecordingEngine(JitEngine):
+    """An engine that records the dtypes of the layers that it prepares."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def prepare(self, layer):
+        self.dtypes.add(layer.units.dtype)
+        return super().prepare(layer)
+
+
 @pytest.mark.parametrize(("far", "dtype"), [(0, np.float32), (1e9, np.float64)])
-def test_networks_see_rows_in_float32_where_these_do(monkeypatch, far, dtype):
-    near = made(3000)
-    samples, seen = replace(near, X=near.X + far), []
-
-    def recorded(job, layers, *rest):
-        seen.append(layers[0].units.dtype)
-        return choice.gather(job, layers, *rest)
-
-    monkeypatch.setattr(choice, "gather", choice.gather_coarse, raising=False)
-    monkeypatch.setattr(choice, "gather_coarse", recorded)
-    kernel, *_ = chosen(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))
-    assert set(seen) == {np.dtype(dtype)}
-    assert kernel == chosen(near, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))[0]
+def test_proxy_networks_use_float32_if_distances_do_not_suffer(far, dtype):
+    near, engine = made(3000), RecordingEngine()
+    samples = replace(near, X=near.X + far)
+    kernel, *_ = select(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None, False), engine)
+    assert engine.dtypes == {np.dtype(dtype)}
+    assert kernel == select(near, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))[0]
 
 
-def test_weighted_centres_are_at_distance_0_from_their_rows():
+def test_weighted_centres_are_at_distance_0_from_their_samples():
     X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     weights = np.array([0.3, 1.0, 0.7, 1e-3])
-    layer = weighted(RBFLayer(X, 1.0, "manhattan", "distance"), weights)
+    layer = apply_weights(RBFLayer(X, 1.0, "manhattan", "distance"), weights)
     D = JIT.hidden(JIT.prepare(layer), X * weights.astype(np.float32))
     assert (D.diagonal() == 0).all()
-    assert weighted(layer, None) is layer
+    assert apply_weights(layer, None) is layer

@@ -1,3 +1,5 @@
+"""Held-out errors from statistics, against those of readouts that are trained on the rest."""
+
 from dataclasses import replace
 from functools import partial
 
@@ -40,7 +42,7 @@ def samples_of(X, y, weight=None):
 
 
 def statistics_of(engine, H, Y, weight=None):
-    s = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, np.float64)
+    s = RidgeStatistics.zeros(H.shape[1], Y.shape[1], engine.algebra, np.float64)
     for part in (slice(0, 7), slice(7, None)):
         w = None if weight is None else weight[part]
         s.update(engine.to_device(H[part].copy()), engine.to_device(Y[part].copy()), w)
@@ -95,7 +97,6 @@ def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
 )
 def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
     X, y, layer, _ = data
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._MANY", few)
     seen = []
 
     def recorded(job, layers, samples, rows=None, dtype=None):
@@ -104,15 +105,11 @@ def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
 
     monkeypatch.setattr("sklearn_fsvc._src.readouts.ridge.gather", recorded)
     monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation.gather", recorded)
-    monkeypatch.setattr(
-        "sklearn_fsvc._src.readouts.cross_validation.parts_to_hold_out",
-        lambda rows, random: [rows[:40]],
-    )
     with get_engine("jit") as engine:
         found, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0), few
         )
-    assert seen == precisions
+    assert seen == precisions[:1] + precisions[1:] * 6
     exact = precisions[-1] is None
     W, _ = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], found.alpha)
     error = np.abs(statistics.solve(found.alpha).W - W).max()
@@ -136,7 +133,7 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
     with get_engine("jit") as engine:
         (statistics,) = gather(Job(engine), [layer], samples, dtype=np.float32)
         statistics.float64_fallback = partial(gather, Job(engine), [layer], samples, dtype=float)
-        assert statistics.copy().solve_well(1e-5) is None
+        assert statistics.copy().try_solve(1e-5) is None
         solution = statistics.solve(1e-5, is_last)
     W, b = naive.ridge(naive.hidden(layer, X), np.eye(3)[y], 1e-5)
     assert solution.problem == ""
@@ -148,14 +145,14 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
 
 def test_a_penalty_that_rounding_keeps_from_falling_is_searched_in_float64(alike, monkeypatch):
     X, y, layer = alike
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._MANY", 10)
     penalties = {}
     with get_engine("jit") as engine:
         for is_cut in (PenaltySearchResult.is_cut, False):
             monkeypatch.setattr(PenaltySearchResult, "is_cut", is_cut)
             found, statistics = train_held_out(
-                Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)
-            )
+                Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
+                many_units=10,
+            )  # fmt: skip
             penalties[statistics.is_coarse] = found.alpha
     assert penalties[False] < penalties[True]
     # Down to what rounding to float32 would rival, on every device the same.
@@ -172,12 +169,11 @@ def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
         return gather_coarse(job, layers, *rest)
 
     monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation.gather_coarse", recorded)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._MANY", 10)
-    monkeypatch.setattr("sklearn_fsvc._src.readouts.cross_validation._NARROW", 10)
     with get_engine("jit") as engine:
         _, statistics = train_held_out(
-            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0)
-        )
+            Job(engine), layer, samples_of(X, y), np.random.default_rng(0), SearchHistory(1.0),
+            many_units=10, large_hidden=10,
+        )  # fmt: skip
     assert set(seen) == {np.dtype(np.float64 if far else np.float32)}
     error = np.abs(statistics.mean - naive.hidden(layer, X).mean(axis=0)).max()
     assert error < 1e-6  # in float32, 1e7 would move all outputs
@@ -210,9 +206,9 @@ def test_what_is_compared_is_solved_in_float32_where_that_makes_no_difference(
     (coarse,) = gather(Job(engine), [layer], samples_of(X, y), dtype=np.float32)
     (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
     for statistics, is_narrow in ((coarse, is_far), (fine, False)):
-        found = statistics.solve_well(alpha, is_compared=True)
+        found = statistics.try_solve(alpha, is_compared=True)
         statistics.room = 0  # none for another factor than that in float64
-        expected = statistics.solve_well(alpha)
+        expected = statistics.try_solve(alpha)
         W, exactly = engine.to_host(found.W), engine.to_host(expected.W)
         np.testing.assert_allclose(W, exactly, rtol=0, atol=1e-4 * np.abs(exactly).max())
         assert (exactly != W).any() == is_narrow
@@ -288,7 +284,7 @@ def test_penalties_that_rounding_would_rival_are_not_tried(data):
     class NeverWorse:
         n, h = 10**6, np.zeros(3)
 
-        def solve_well(self, alpha, is_compared):
+        def try_solve(self, alpha, is_compared):
             tried.append(alpha)
 
     tried = []

@@ -1,4 +1,4 @@
-"""A kernel is one object, and that object is all that the package knows of it."""
+"""Predefined and custom kernels of RBF units."""
 
 import pickle
 
@@ -16,7 +16,7 @@ from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 
 
 class Truncated(Kernel):
-    """A square root of a triangle: its function is unusual, and it has a number of its own."""
+    """The square root of a triangle: a custom function, and a parameter."""
 
     name, function = "truncated", Function("root", lambda A, xp: xp.sqrt(A, out=A), None)
 
@@ -30,11 +30,11 @@ class Truncated(Kernel):
         return distance
 
 
-OWN = {
+CUSTOM = {
     Cauchy(): naive.KERNELS["cauchy"],
     Truncated(): lambda d, r: np.sqrt(np.maximum(0, 1 - d / r)),
 }
-ALL = {**OWN, **{kernel: naive.KERNELS[name] for name, kernel in KERNELS.items()}}
+ALL = {**CUSTOM, **{kernel: naive.KERNELS[name] for name, kernel in KERNELS.items()}}
 
 
 @pytest.fixture(params=ALL, ids=lambda kernel: kernel.name)
@@ -57,7 +57,7 @@ def test_outputs_are_the_formula(kernel, radius):
 @pytest.mark.parametrize("radius", [0.3, 2.0])
 def test_the_derivative_is_the_slope(kernel, radius):
     if kernel.function.slope is None:
-        pytest.skip("this one has none")
+        pytest.skip("it has no slope")
     D, step = np.linspace(0.013, 9, 300)[:, None], 1e-6
     slope = (ALL[kernel](D + step, radius) - ALL[kernel](D - step, radius)) / (2 * step)
     np.testing.assert_allclose(kernel.derivative(D, radius, np), slope, atol=1e-7)
@@ -65,24 +65,24 @@ def test_the_derivative_is_the_slope(kernel, radius):
 
 
 @pytest.mark.parametrize("unit", [1e-3, 7.0])
-def test_the_natural_radius_follows_the_unit(kernel, unit):
+def test_the_natural_radius_is_proportional_to_the_distance(kernel, unit):
     assert kernel.natural_radius(3.0 * unit) == pytest.approx(unit * kernel.natural_radius(3.0))
     assert 0.01 < ALL[kernel](1.0, kernel.natural_radius(2.0)) < 1
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_kernel_of_your_own_on_every_engine(engine, rng, metric, dtype):
+def test_custom_kernels_on_every_engine(engine, rng, metric, dtype):
     if dtype == np.uint8 and metric != "manhattan":
-        pytest.skip("bytes are compared by the Manhattan distance alone")
+        pytest.skip("uint8 samples only have Manhattan distances")
     X, C = (rng.integers(0, 200, (n, 21)).astype(dtype) for n in (40, 530))
     d = naive.distances(X, C, metric)
-    for own, formula in OWN.items():
-        layer = RBFLayer(C, float(np.median(d)), metric, own)
+    for custom, formula in CUSTOM.items():
+        layer = RBFLayer(C, float(np.median(d)), metric, custom)
         there, prepared = engine.to_device(X), engine.prepare(layer)
         H = engine.to_host(engine.hidden(prepared, there)).copy()
         expected = formula(d, layer.radius)
-        tolerance = 30 * TOLERANCE[H.dtype] ** (1 if own.power == 2 else 0.5)
+        tolerance = 30 * TOLERANCE[H.dtype] ** (1 if custom.power == 2 else 0.5)
         np.testing.assert_allclose(H, expected, rtol=0, atol=tolerance)
         out = engine.xp.full(H.shape, np.nan, H.dtype)
         engine.hidden(prepared, there, out, slice(256, 512))
@@ -98,8 +98,8 @@ def test_kernels_are_equal_by_value():
     assert repr(clone(RBFClassifier(kernel=Truncated(2.0))).kernel) == "Truncated(height=2.0)"
 
 
-def test_an_unknown_kernel_is_evaluated_nowhere():
-    message = "kernel='cauchy' is not known; choose one of .*, or give a Kernel of your own"
+def test_unknown_kernels_are_errors():
+    message = "kernel='cauchy' is not known; choose one of .*, or give a custom Kernel"
     with pytest.raises(ValueError, match=message):
         RBFLayer(np.zeros((1, 1)), kernel="cauchy")
     with pytest.raises(ValueError, match=message):
@@ -111,9 +111,9 @@ def test_an_unknown_kernel_is_evaluated_nowhere():
     assert kernel_of("distance") is DISTANCE
 
 
-def test_estimators_take_a_kernel_of_your_own(device):
+def test_estimators_with_a_custom_kernel(device):
     if device == "mkl":
-        pytest.skip("the same code as that of blas, but for the products")
+        pytest.skip("the same code as that of blas, except for matrix products")
     X, y = load_digits(return_X_y=True)
     given = {"feature_weights": None, "random_state": 0, "device": device}
     own = RBFClassifier(300, kernel=Cauchy(), **given)
@@ -127,22 +127,22 @@ def test_estimators_take_a_kernel_of_your_own(device):
 
 
 class Wave(Cauchy):
-    """Negative at some distances: a row that was dead might come to life again."""
+    """Negative at some distances: a covered sample might become novel again."""
 
     name, function = "wave", Function("cosine", lambda A, xp: xp.cos(A - 1, out=A), None)
 
 
-def test_novelty_wants_kernels_that_are_never_negative():
+def test_novelty_selection_requires_non_negative_kernels():
     X, y = np.random.default_rng(0).random((60, 3)), np.arange(60) % 2
     given = {"n_hidden": 9, "kernel": Wave(), "radius": 0.3, "alpha": 1.0}
-    message = r"kernel=Wave\(\) is -.* at a distance of .*: novelty selection takes kernels "
+    message = r"kernel=Wave\(\) is -.* at a distance of .*: novelty selection requires kernels "
     for selection in ("per_class", "global"):
         with pytest.raises(ValueError, match=message):
             RBFClassifier(selection=selection, **given).fit(X, y)
     RBFClassifier(selection="random", **given).fit(X, y)
 
 
-def test_the_search_shares_the_distances_of_a_kernel_of_your_own():
+def test_a_search_with_a_custom_kernel():
     X, y = load_digits(return_X_y=True)
     network = RBFClassifier(selection="random", kernel=Cauchy(), random_state=0)
     grid = {"n_hidden": [20, 60], "radius": [50.0, 200.0]}
@@ -154,7 +154,7 @@ def test_the_search_shares_the_distances_of_a_kernel_of_your_own():
 
 @pytest.mark.parametrize("exponent", [0.2, 1.4, 2.0])
 def test_exponents_of_a_powered_exponential(exponent, engine, rng):
-    """Also at the centre, and infinitely far away."""
+    """Also at the centre, and at an infinite distance."""
     for dtype in (np.float32, np.float64, np.uint8):
         X = (50 * rng.random((40, 6))).astype(dtype)
         layer = RBFLayer(X[:9], 60.0, kernel=PoweredExponential(exponent))
@@ -168,12 +168,12 @@ def test_exponents_of_a_powered_exponential(exponent, engine, rng):
 
 
 @pytest.mark.parametrize("exponent", [0, -1, 2.1, np.inf, "half"])
-def test_an_exponent_that_cannot_be(exponent):
+def test_invalid_exponents_are_errors(exponent):
     with pytest.raises((ValueError, TypeError), match="exponent="):
         PoweredExponential(exponent)
 
 
-def test_exponents_tell_kernels_apart():
+def test_kernels_with_different_exponents_differ():
     assert PoweredExponential() == kernel_of("powered_exponential") != PoweredExponential(0.5)
     model = RBFClassifier(5, kernel=PoweredExponential(0.5), precision=8, random_state=0)
     model.fit(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
