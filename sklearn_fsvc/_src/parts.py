@@ -294,7 +294,7 @@ class TargetSpec(Part, ABC):
         """Raise TypeError or ValueError if `out` cannot hold predictions of a shape."""
 
     @abstractmethod
-    def score(self, answers: Any, y: Any, sample_weight: Any) -> float:
+    def score(self, predictions: Any, y: Any, sample_weight: Any) -> float:
         """Return the score of predictions."""
 
     @abstractmethod

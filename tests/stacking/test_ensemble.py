@@ -100,7 +100,7 @@ def test_blocks(data):
     prediction = classifier().fit(X, y)._open_prediction(X)
     blocked = replace(prediction, block_values=100)
     for method in ("predict", "predict_proba"):
-        np.testing.assert_allclose(blocked.answers(method), prediction.answers(method), atol=1e-12)
+        np.testing.assert_allclose(blocked.output(method), prediction.output(method), atol=1e-12)
     np.testing.assert_allclose(blocked.contributions(0), prediction.contributions(0), atol=1e-12)
 
 

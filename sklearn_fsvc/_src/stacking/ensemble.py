@@ -160,7 +160,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
     def _compute_output(self, X, method, out=None):
         """Return the output of a prediction method."""
-        return self._open_prediction(X).answers(method, out)
+        return self._open_prediction(X).output(method, out)
 
     def _empty_output(self, method, dtype, **options):
         """Return an empty output of a prediction method: Dask needs its dtype and shape."""
@@ -269,10 +269,9 @@ class StackedParts:
             final_sample = draw(job, final_samples, n_rows=len(rows))
         final_folds, matched, in_final = _match_folds(X, positions, folds, final_sample)
         final_set = TrainingSet(final_samples, training_set.y[rows], final_sample, final_folds)
-        left_out = final_set.fit(final, fit_task, {})
-        return ensemble.with_final(
-            final, matched, left_out.fold_scores[in_final], self.weighting.min_gain
-        )
+        fold_scores = final_set.fit(final, fit_task, {}).fold_scores
+        assert fold_scores is not None
+        return ensemble.with_final(final, matched, fold_scores[in_final], self.weighting.min_gain)
 
 
 def _match_folds(X, positions, folds, final_sample):
@@ -299,8 +298,8 @@ def _match_folds(X, positions, folds, final_sample):
         Row ``matched[i]`` of the first sample is row ``in_final[i]`` of `final_sample`.
     """
     distinct, first = np.unique(positions, return_index=True)
-    found, in_final = final_sample.match(exact_hashes(X[first]))
-    matched = distinct[found]
+    indices, in_final = final_sample.match(exact_hashes(X[first]))
+    matched = distinct[indices]
     final_folds = np.empty(len(in_final), int)
     final_folds[in_final] = folds[matched]
     return final_folds, matched, in_final
@@ -318,16 +317,16 @@ class StackedPrediction:
         """Return an empty output with the dtype and shape of a prediction method."""
         return self._format(method, np.empty((0, len(self._offset))))
 
-    def answers(self, method: str, out: Any = None) -> Any:
+    def output(self, method: str, out: Any = None) -> Any:
         """Return the output of a prediction method, in new arrays or in `out`."""
-        answers = Answers(len(self.X), out)
+        buffer = Answers(len(self.X), out)
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
             scores = np.zeros((len(X), len(self._offset))) + self._offset
             scores = sum(self._weighted_scores(X), scores)
-            answers.take(part, self._format(method, scores))
-        return answers.result
+            buffer.take(part, self._format(method, scores))
+        return buffer.result
 
     def contributions(self, output: int) -> npt.NDArray:
         """Return what each network adds to each prediction, (n_samples, n_networks)."""

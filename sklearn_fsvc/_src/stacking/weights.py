@@ -96,8 +96,9 @@ class EnsembleWeighting(Part, ABC):
         Y, weight = sample.targets, sample.rows.weight
         loo_scores, fold_scores = np.stack([one.scores for one in left_out]), None
         weights = self.find_weights(task, loo_scores, Y, weight)
-        if left_out[0].fold_scores is not None:
-            fold_scores = np.tensordot(weights, np.stack([one.fold_scores for one in left_out]), 1)
+        of_folds = [one.fold_scores for one in left_out if one.fold_scores is not None]
+        if of_folds:  # all base estimators have them, or none
+            fold_scores = np.tensordot(weights, np.stack(of_folds), 1)
         return WeightedEnsemble(
             weights, squared_errors(loo_scores, Y, weight), Y, weight,
             np.tensordot(weights, loo_scores, 1), fold_scores,

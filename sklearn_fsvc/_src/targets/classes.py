@@ -136,18 +136,18 @@ class ClassTarget(TargetSpec):
         for classes in self.labels.classes_per_output:
             check_holds(out, classes)
 
-    def score(self, answers: Any, y: Any, sample_weight: Any) -> float:
-        """Return the accuracy; for several outputs, that all outputs of a sample are right."""
-        if np.ndim(answers) == 2:
+    def score(self, predictions: Any, y: Any, sample_weight: Any) -> float:
+        """Return the accuracy; a sample counts as right if all its outputs are."""
+        if np.ndim(predictions) == 2:
             # `accuracy_score` supports several columns only as a multilabel indicator.
             y = y.toarray() if issparse(y) else np.asarray(y)
-            if y.shape != answers.shape:
+            if y.shape != predictions.shape:
                 raise ValueError(
-                    f"y has shape {y.shape}, but the predictions have {answers.shape}; pass the "
-                    "classes of all outputs."
+                    f"y has shape {y.shape}, but the predictions have {predictions.shape}; pass "
+                    "the classes of all outputs."
                 )
-            answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)
-        return accuracy_score(y, answers, sample_weight=sample_weight)
+            predictions, y = (predictions == y).all(axis=1), np.ones(len(y), bool)
+        return accuracy_score(y, predictions, sample_weight=sample_weight)
 
     def name_of(self, k: int) -> str:
         return self.labels.describe_output(k)

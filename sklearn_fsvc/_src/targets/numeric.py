@@ -67,7 +67,9 @@ class NumericTarget(TargetSpec):
         # Models on a common layer can be merged only if they standardise y alike.
         if isinstance(pretrained, NumericTarget) and pretrained.mean.shape == y.shape[1:]:
             return self.with_fitted(**pretrained.fitted)
-        targets = NumberTargets.standardise(y.reshape(len(y), -1), validate_weights(X, sample_weight))
+        targets = NumberTargets.standardise(
+            y.reshape(len(y), -1), validate_weights(X, sample_weight)
+        )
         return self._with_moments(targets, y.shape[1:])
 
     def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
@@ -126,9 +128,9 @@ class NumericTarget(TargetSpec):
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
         check_out(out, shape, np.float64)
 
-    def score(self, answers: Any, y: Any, sample_weight: Any) -> float:
+    def score(self, predictions: Any, y: Any, sample_weight: Any) -> float:
         """Return the coefficient of determination, averaged over the outputs."""
-        return r2_score(y, answers, sample_weight=sample_weight)
+        return r2_score(y, predictions, sample_weight=sample_weight)
 
     def name_of(self, k: int) -> str:
         return f"column {k} of y"
