@@ -1,6 +1,6 @@
-"""The contracts of what estimators are put together from, and what adds to them is made of.
+"""The contracts of the parts of estimators, and base classes for new estimators.
 
-How to add units or a readout: CONTRIBUTING.md.
+CONTRIBUTING.md explains how to add hidden units or a readout.
 """
 
 from ._src.estimators.classifier import NetworkClassifier

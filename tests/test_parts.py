@@ -92,3 +92,16 @@ def test_a_transformer_has_units_only():
     assert parts.task is None
     assert parts.readout is None
     assert parts_of(FrozenEstimator(TanhProjector(5))) is None
+
+
+def test_an_undeclared_fitted_attribute_raises():
+    units = parts_of(TanhProjector(5)).units
+    with pytest.raises(TypeError, match="centres_"):
+        units.with_fitted(centres_=X)
+
+
+def test_with_fitted_unsets_all_other_attributes():
+    units = parts_of(TanhProjector(5)).units.with_fitted(components_=X, precision_=None)
+    assert units.fitted == {"components_": X, "precision_": None}
+    assert units.update_fitted(precision_=8).fitted == {"components_": X, "precision_": 8}
+    assert units.with_fitted().fitted == {}

@@ -32,15 +32,15 @@ PARTS = [slice(i, i + STEP) for i in range(STEP, N, STEP)]
 
 
 @pytest.fixture(autouse=True)
-def impatient():
-    """Threads change places often, and rows wait in twos and threes of calls."""
+def short_switch_interval():
+    """Switch between threads often."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
 
 
-def begun(model=MODEL, y=Y, buffer_rows=35):
+def partially_fitted(model=MODEL, y=Y, buffer_rows=35):
     """A model that was trained on the first samples, and sums its buffer after a few calls."""
     known = {"classes": ["low", "high"]} if y is LABELS else {}
     model = clone(model).partial_fit(X[:STEP], y[:STEP], **known)
@@ -50,30 +50,30 @@ def begun(model=MODEL, y=Y, buffer_rows=35):
     return model
 
 
-def beside(work, ask):
-    """Do some work while another thread asks again and again; what it was answered."""
-    is_done, asked = threading.Event(), []
+def run_while(work, call):
+    """Run `work` while another thread calls `call` repeatedly; return the results of that."""
+    is_done, results = threading.Event(), []
 
-    def go_on():
+    def repeat():
         while not is_done.is_set():
-            asked.append(ask())
+            results.append(call())
 
     with ThreadPoolExecutor(1) as other:
-        running = other.submit(go_on)
+        running = other.submit(repeat)
         try:
             work()
         finally:
             is_done.set()
         running.result(60)
-    return asked
+    return results
 
 
-def assert_all_rows_counted(model):
+def assert_has_all_samples(model):
     assert model.solve()._incremental_state.statistics.total.n == N
     np.testing.assert_allclose(model.readout_coef_, WHOLE.readout_coef_, rtol=1e-6, atol=1e-9)
 
 
-ASKING = {
+READS_OR_SOLVES = {
     "predict": lambda model: model.predict(X[:3]),
     "score": lambda model: model.score(X[:9], Y[:9]),
     "solve": lambda model: model.solve(),
@@ -81,33 +81,33 @@ ASKING = {
     "deepcopy": copy.deepcopy,
     "copy": copy.copy,
     "read": lambda model: getattr(model, "readout_coef_", None),
-    "merge into another": lambda model: begun().merge([model]),
+    "merge into another": lambda model: partially_fitted().merge([model]),
 }
 
 
 @pytest.mark.parametrize("run", range(4))
-@pytest.mark.parametrize("ask", ASKING.values(), ids=ASKING)
-def test_no_sample_is_lost_while_another_thread_reads(ask, run):
-    model = begun()
+@pytest.mark.parametrize("call", READS_OR_SOLVES.values(), ids=READS_OR_SOLVES)
+def test_no_sample_is_lost_while_another_thread_reads(call, run):
+    model = partially_fitted()
 
-    def learn():
+    def add():
         for part in PARTS:
             model.partial_fit(X[part], Y[part])
 
-    assert beside(learn, lambda: ask(model))
-    assert_all_rows_counted(model)
+    assert run_while(add, lambda: call(model))
+    assert_has_all_samples(model)
 
 
 @pytest.mark.parametrize("run", range(4))
 def test_several_threads_add_remove_and_merge(run):
-    """In whatever order, each row is there once in the end."""
-    model, others = begun(), [begun() for _ in range(4)]
+    """In any order, the final model has each sample once."""
+    model, others = partially_fitted(), [partially_fitted() for _ in range(4)]
     for i, other in enumerate(others):
         for part in PARTS[30 + i :: 4]:
             other.partial_fit(X[part], Y[part])
         other.forget(X[:STEP], Y[:STEP])
 
-    def learn(i):
+    def add(i):
         for part in PARTS[i:30:4]:
             model.partial_fit(X[part], Y[part])
             model.partial_fit(X[:3], Y[:3])
@@ -116,15 +116,15 @@ def test_several_threads_add_remove_and_merge(run):
 
     def work():
         with ThreadPoolExecutor(4) as threads:
-            list(threads.map(learn, range(4)))
+            list(threads.map(add, range(4)))
 
-    beside(work, lambda: model.predict(X[:2]))
-    assert_all_rows_counted(model)
+    run_while(work, lambda: model.predict(X[:2]))
+    assert_has_all_samples(model)
 
 
 @pytest.mark.parametrize("run", range(4))
 def test_first_calls_of_partial_fit_may_be_concurrent(run):
-    """One of them chooses the layer; the others learn in it."""
+    """One of them chooses the layer, and the others use it."""
     model = clone(MODEL)
     with ThreadPoolExecutor(4) as threads:
         list(
@@ -135,19 +135,21 @@ def test_first_calls_of_partial_fit_may_be_concurrent(run):
 
 @pytest.mark.parametrize("run", range(4))
 def test_predictions_are_of_a_state_that_existed(run):
-    """Rows come and go by turns, so that there are two states."""
-    model = begun(y=LABELS, model=TanhClassifier(8, alpha=1.0, feature_weights=None)).solve()
+    """Samples are removed and added alternately, so that there are two states."""
+    model = partially_fitted(
+        y=LABELS, model=TanhClassifier(8, alpha=1.0, feature_weights=None)
+    ).solve()
     scores = []
     for change in (model.forget, model.partial_fit):
         scores.append(model.decision_function(X))
         change(X[5:STEP], LABELS[5:STEP])
 
-    def come_and_go():
+    def remove_and_add():
         for _ in range(40):
             model.forget(X[5:STEP], LABELS[5:STEP])
             model.partial_fit(X[5:STEP], LABELS[5:STEP])
 
-    for found in beside(come_and_go, lambda: model.decision_function(X)):
+    for found in run_while(remove_and_add, lambda: model.decision_function(X)):
         assert min(np.abs(found - each).max() for each in scores) < 1e-8
     assert np.abs(scores[0] - scores[1]).max() > 1e-3
 
@@ -155,7 +157,7 @@ def test_predictions_are_of_a_state_that_existed(run):
 @pytest.mark.parametrize("run", range(2))
 @pytest.mark.parametrize("model", [RBFClassifier(9, alpha=1.0), TanhProjector(9)], ids=str)
 def test_a_fit_is_atomic(model, run):
-    """Of 9 units and of 40, with two classes and with three: never some of both."""
+    """Either 9 units and two classes, or 40 units and three classes."""
     sizes = (9, 40)
     model.set_params(random_state=0, feature_weights=None).fit(X, LABELS)
     is_answered = "transform" if hasattr(model, "transform") else "decision_function"
@@ -167,35 +169,35 @@ def test_a_fit_is_atomic(model, run):
             model.set_params(**{size: sizes[i % 2]}).fit(X, y if i % 2 else LABELS)
 
     widths = {9: 1, 40: 3} if is_answered == "decision_function" else {9: 9, 40: 40}
-    for found in beside(fit, lambda: getattr(model, is_answered)(X[:50])):
+    for found in run_while(fit, lambda: getattr(model, is_answered)(X[:50])):
         assert found.size / 50 in widths.values()
         assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("run", range(3))
 def test_a_copy_is_of_a_state_that_existed(run):
-    """What was learnt in one call is in it as a whole or not at all."""
-    model = begun()
+    """It has all samples of a call or none."""
+    model = partially_fitted()
 
-    def learn():
+    def add():
         for part in PARTS:
             model.partial_fit(X[part], Y[part])
 
     @cache
-    def learnt(n):
-        so_far = begun()
+    def fitted_to(n):
+        so_far = partially_fitted()
         if n > STEP:
             so_far.partial_fit(X[STEP:n], Y[STEP:n])
         return so_far.solve().readout_coef_
 
-    for data in beside(learn, lambda: pickle.dumps(model)):
+    for data in run_while(add, lambda: pickle.dumps(model)):
         found = pickle.loads(data).solve()
         n = int(found._incremental_state.statistics.total.n)
         assert n % STEP == 0
-        np.testing.assert_allclose(found.readout_coef_, learnt(n), atol=1e-8)
+        np.testing.assert_allclose(found.readout_coef_, fitted_to(n), atol=1e-8)
 
 
-READING = {
+READS = {
     "hasattr": lambda model: hasattr(model, "readout_coef_") or hasattr(model, "alpha_"),
     "repr": repr,
     "html": lambda model: model._repr_html_(),
@@ -206,9 +208,9 @@ READING = {
 }
 
 
-@pytest.mark.parametrize("read", READING.values(), ids=READING)
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_reading_attributes_neither_changes_state_nor_starts_an_engine(read, monkeypatch):
-    model = begun()
+    model = partially_fitted()
     before, n_threads = dict(vars(model)), threading.active_count()
     with monkeypatch.context() as patched:
         for cls in registry.ENGINES.values():
@@ -217,16 +219,16 @@ def test_reading_attributes_neither_changes_state_nor_starts_an_engine(read, mon
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
     assert threading.active_count() == n_threads
-    if isinstance(found, TanhRegressor):  # which goes on by itself
+    if isinstance(found, TanhRegressor):  # an independent copy
         found.partial_fit(X[STEP:], Y[STEP:])
-        assert_all_rows_counted(found)
+        assert_has_all_samples(found)
     model.partial_fit(X[STEP:], Y[STEP:])
-    assert_all_rows_counted(model)
+    assert_has_all_samples(model)
 
 
 @pytest.mark.parametrize("name", ["readout_coef_", "readout_intercept_", "alpha_"])
 def test_unsolved_attributes_raise_with_the_remedy(name):
-    model = begun()
+    model = partially_fitted()
     with pytest.raises(AttributeError, match=rf"'{name}' until its readout is solved.*solve\(\)"):
         getattr(model, name)
     model.predict(X[:1])
@@ -248,28 +250,28 @@ def test_solve():
 
 
 def test_a_failed_call_keeps_the_samples_of_other_threads():
-    """The error of one call comes after another one has learnt rows."""
-    model, is_asked, may_go_on = begun(), threading.Event(), threading.Event()
+    """One call fails after another one has added samples."""
+    model, has_begun, may_continue = partially_fitted(), threading.Event(), threading.Event()
 
     def others():
-        is_asked.set()
-        assert may_go_on.wait(60)
-        yield clone(MODEL)  # which has learnt nothing
+        has_begun.set()
+        assert may_continue.wait(60)
+        yield clone(MODEL)  # not fitted
 
     with ThreadPoolExecutor(2) as threads:
         merging = threads.submit(lambda: model.merge(others()))
-        assert is_asked.wait(60)
+        assert has_begun.wait(60)
         learning = threads.submit(lambda: model.partial_fit(X[STEP:], Y[STEP:]))
         time.sleep(0.05)
-        may_go_on.set()
+        may_continue.set()
         with pytest.raises(NotFittedError):
             merging.result(60)
         learning.result(60)
-    assert_all_rows_counted(model)
+    assert_has_all_samples(model)
 
 
 def test_a_parameter_set_during_a_call_keeps_its_value():
-    model = begun()
+    model = partially_fitted()
 
     def others():
         model.set_params(alpha=3.0)
@@ -281,7 +283,7 @@ def test_a_parameter_set_during_a_call_keeps_its_value():
 
 
 def test_a_nested_update_raises():
-    model = begun()
+    model = partially_fitted()
 
     def others():
         model.partial_fit(X[STEP:20], Y[STEP:20])
@@ -290,22 +292,22 @@ def test_a_nested_update_raises():
     with pytest.raises(RuntimeError, match="changed by the thread in which it is being"):
         model.merge(others())
     model.partial_fit(X[20:], Y[20:])
-    assert_all_rows_counted(model)
+    assert_has_all_samples(model)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_can_update_and_predict():
-    """It has a state that existed, and may learn and answer itself."""
-    model, is_learning = begun(), threading.Event()
+    """It has a state that existed, and can be updated."""
+    model, has_begun = partially_fitted(), threading.Event()
 
     def others():
-        is_learning.set()
+        has_begun.set()
         time.sleep(0.5)
         yield from ()
 
     with ThreadPoolExecutor(1) as threads:
         merging = threads.submit(lambda: model.merge(others()))
-        assert is_learning.wait(60)
+        assert has_begun.wait(60)
         child = os.fork()
         if child == 0:
             faulthandler.dump_traceback_later(30, exit=True)
@@ -333,11 +335,11 @@ def test_exports_use_the_solved_readout(cls):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
-# A file that is opened as the interrupt comes is closed by nobody: Python's own `open`.
+# A file that Python opens during the interrupt is not closed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupted_call_adds_all_its_samples_or_none():
-    """And another thread may learn afterwards, whoever still holds the interrupts."""
-    model, draw, interrupts, n = begun(), random.Random(0), [], 0
+    """Another thread can update the model afterwards: no lock is left behind."""
+    model, draw, interrupts, n = partially_fitted(), random.Random(0), [], 0
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -351,7 +353,7 @@ def test_an_interrupted_call_adds_all_its_samples_or_none():
             try:
                 signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-5, 2e-3))
                 end = time.perf_counter() + 1
-                while time.perf_counter() < end:  # what a destructor hears goes no further
+                while time.perf_counter() < end:  # exceptions in destructors are not raised
                     model.partial_fit(X[:STEP], Y[:STEP])
                     n += STEP
                     model.predict(X[:2])

@@ -163,7 +163,8 @@ class IncrementalState:
         is_due = (
             self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
         )
-        folds = statistics.sums.folds() if is_due else []
+        sums = statistics.sums  # None if there are no samples
+        folds = sums.folds() if is_due and sums is not None else []
         if not folds:
             return self, None
         history = SearchHistory(self.first_alpha, list(self.search_rows))
