@@ -15,15 +15,11 @@ from _data import read_letter
 from _report import arguments, report
 from sklearn_fsvc._src.demo import load_images
 from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.hidden_layers.novelty import (
-    NoveltyRule,
-    OrderedRows,
-    min_centers,
-    novel_rows,
-)
+from sklearn_fsvc._src.hidden_layers.novelty import min_centers, novel_rows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
 from sklearn_fsvc._src.hidden_layers.radius import (
+    GROUP_GROWTH,
     GROWTH,
-    GROWTH_BY_GROUP,
     search_radius,
     typical_distance,
 )
@@ -92,7 +88,7 @@ def rule_at(radius):
 def searched(shown):
     """The selection radius that gives about `CENTERS`."""
     start = TRIANGULAR.natural_radius(typical_distance(shown, "manhattan"))
-    growth = GROWTH if shown.groups is None else GROWTH_BY_GROUP
+    growth = GROWTH if shown.groups is None else GROUP_GROWTH
     radius, *_ = search_radius(
         lambda radius: novel_rows(shown, rule_at(radius), CENTERS),
         0.9 * start, CENTERS, len(shown), growth, min_centers(shown, 1.0),

@@ -73,7 +73,7 @@ def panels_of(engine, order):
     """A matrix that has a factor, sharded over the team of the engine if it has one."""
 
     def some(member, number, stop=None):
-        own = PackedSymmetric.some(order, member.algebra, number, n)
+        own = PackedSymmetric.every_nth(order, member.algebra, number, n)
         own.add_gram(member.xp.asarray(np.random.default_rng(0).normal(size=(64, order))))
         own.add_to_diagonal(float(order))
         return own.blocks

@@ -150,7 +150,7 @@ def reach(args):
 def price(args):
     parts = X, y, X_test, y_test = load_images(args.data)[:4]
     clf = TanhClassifier(args.units, random_state=0, device=args.device, **MNIST)
-    draw, drawing = tanh.fit_layer, []
+    draw, drawing = tanh.fit_tanh_layer, []
 
     def timed(*arguments):
         start = time.perf_counter()
@@ -158,7 +158,7 @@ def price(args):
         drawing.append(time.perf_counter() - start)
         return layer
 
-    with mock.patch.object(tanh, "fit_layer", timed):
+    with mock.patch.object(tanh, "fit_tanh_layer", timed):
         fit = medians({"fit": lambda: clf.fit(X, y)}, args.repeats, seconds=600)["fit"]
     drawing = float(np.median(drawing[1:]))  # the first one warms up
     mean, spread = accuracy(args, parts, args.units, **MNIST)

@@ -1,4 +1,4 @@
-"""Images that are shifted and mirrored."""
+"""Data augmentation for images."""
 
 from ._src.images import augmented
 

@@ -1,6 +1,6 @@
-"""Explanations of predictions, and pictures of fitted models.
+"""Explanations of predictions, and displays of fitted models.
 
-The pictures need matplotlib, which is imported when something is drawn.
+The displays need matplotlib, which is imported when something is drawn.
 """
 
 from ._src.estimators.explanation import Explanation

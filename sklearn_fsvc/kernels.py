@@ -1,4 +1,4 @@
-"""Kernels: what an RBF unit answers at a distance, and the pieces they are made of."""
+"""Kernels of RBF units, and the steps of which they are composed."""
 
 from ._src.formulas import EXP, IDENTITY, TANH, Affine, Function
 from ._src.kernels import Distance, Gaussian, Kernel, Laplacian, PoweredExponential, Triangular

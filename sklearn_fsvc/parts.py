@@ -1,6 +1,6 @@
-"""The contracts of what estimators are put together from, and what adds to them is made of.
+"""The contracts of the parts of estimators, and base classes for new estimators.
 
-How to add units or a readout: CONTRIBUTING.md.
+CONTRIBUTING.md explains how to add hidden units or a readout.
 """
 
 from ._src.estimators.classifier import NetworkClassifier
@@ -8,11 +8,12 @@ from ._src.estimators.readouts import Linear, Ridge
 from ._src.estimators.regressor import NetworkRegressor
 from ._src.estimators.transformer import NetworkTransformer
 from ._src.layers import LinearLayer
-from ._src.parts import Part, Parts, Readout, ReadoutTraining, Sharing, TargetSpec, Units
+from ._src.parts import UNSET, Part, Parts, Readout, ReadoutTraining, Sharing, TargetSpec, Units
 from ._src.targets.classes import ClassTarget
 from ._src.targets.numeric import NumericTarget
 
 __all__ = [
+    "UNSET",
     "ClassTarget",
     "Linear",
     "LinearLayer",

@@ -1,5 +1,6 @@
 """Every parameter has an entry of its own, which scikit-learn's HTML view shows and links to."""
 
+import ast
 import inspect
 import re
 import runpy
@@ -41,6 +42,22 @@ def test_an_entry_for_each_parameter(cls):
         text = " ".join(entry.desc)
         assert len(text.split()) > 3, entry.name
         assert not text.startswith("As for"), f"{entry.name}: say what it is, in one sentence"
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_parameters_are_in_the_order_of_the_signature(cls):
+    names = [entry.name for entry in NumpyDocString(inspect.getdoc(cls))["Parameters"]]
+    assert names == list(inspect.signature(cls).parameters)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls is not HiddenSizeSearchCV])
+def test_defaults_are_those_of_the_signature(cls):
+    parameters = inspect.signature(cls).parameters
+    for entry in NumpyDocString(inspect.getdoc(cls))["Parameters"]:
+        default = parameters[entry.name].default
+        if default is not inspect.Parameter.empty:
+            documented = entry.type.rpartition("default=")[2]
+            assert ast.literal_eval(documented) == default, entry.name
 
 
 @pytest.mark.parametrize("cls", CLASSES)

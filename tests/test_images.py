@@ -1,3 +1,5 @@
+"""Patches of images, and data augmentation."""
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,12 @@ from sklearn_fsvc.images import augmented
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 
 
-def all_of(source):
+def read_all(source):
     parts = list(source())
     return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
 
-def test_places_and_cells():
+def test_positions_and_cells():
     grid = PatchGrid((11, 8, 3), (4, 3), 2, (3, 2))
     assert grid.places == (4, 3)
     assert grid.n_inputs == 36
@@ -22,14 +24,14 @@ def test_places_and_cells():
     assert grid.pooled((9, 2)).pool == (4, 2)
 
 
-def test_images_as_they_are():
-    X, y = all_of(augmented(IMAGES.reshape(2, 12), [5, 6], (3, 4)))
+def test_images_without_augmentation():
+    X, y = read_all(augmented(IMAGES.reshape(2, 12), [5, 6], (3, 4)))
     np.testing.assert_array_equal(X, IMAGES.reshape(2, 12))
     np.testing.assert_array_equal(y, [5, 6])
 
 
 def test_shifts_and_mirror_images():
-    X, y = all_of(augmented(IMAGES.reshape(2, 12), [5, 6], (3, 4), shift=1, flip=True))
+    X, y = read_all(augmented(IMAGES.reshape(2, 12), [5, 6], (3, 4), shift=1, flip=True))
     assert X.dtype == np.uint8
     np.testing.assert_array_equal(y, [5, 6] * 10)
     found = X.reshape(5, 2, 2, 3, 4)[:, :, 0]  # of the first image
@@ -49,11 +51,11 @@ def test_shifts_and_mirror_images():
 
 def test_channels_stay_together():
     X = np.arange(2 * 2 * 3).reshape(1, 12)
-    shifted = all_of(augmented(X, [0], (2, 2, 3), flip=True))[0]
+    shifted = read_all(augmented(X, [0], (2, 2, 3), flip=True))[0]
     np.testing.assert_array_equal(shifted[1].reshape(2, 2, 3), X.reshape(2, 2, 3)[:, ::-1])
 
 
-def test_each_call_begins_anew_and_keeps_little(rng):
+def test_each_call_starts_anew_and_needs_little_memory(rng):
     X = rng.integers(0, 9, (60_000, 400), np.uint8)
     source = augmented(X, np.zeros(60_000), (20, 20), shift=2)
 
@@ -66,12 +68,12 @@ def test_each_call_begins_anew_and_keeps_little(rng):
     assert most < 16 * MIB < 5 * X.nbytes
 
 
-def test_a_fit_on_it_is_a_fit_on_all_copies(rng):
+def test_a_fit_with_a_source_is_a_fit_with_all_copies(rng):
     X, y = rng.integers(0, 255, (40, 64), np.uint8), np.arange(40) % 2
     source = augmented(X, y, (8, 8), shift=1)
     models = [
         PatchClassifier(5, alpha=1.0, random_state=0).fit(*rows)
-        for rows in (all_of(source), (source,))
+        for rows in (read_all(source), (source,))
     ]
     scores = [model.decision_function(X) for model in models]
     np.testing.assert_allclose(*scores, atol=1e-5)

@@ -1,3 +1,5 @@
+"""Layers: formulas, dtypes, and rounding."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +40,7 @@ def test_affine_is_applied_in_place():
     np.testing.assert_array_equal(A, [[0, 2, 5]])
 
 
-def test_astype_moves_all_arrays():
+def test_astype_converts_all_arrays():
     layer = TanhLayer(np.ones((2, 3)), np.ones(2)).astype(np.float32)
     assert layer.units.dtype == layer.bias.dtype == np.float32
 
@@ -46,10 +48,10 @@ def test_astype_moves_all_arrays():
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("metric", METRICS)
-def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype):
-    """Layers of any radius have the same distances behind them."""
+def test_activations_from_distances_are_those_of_the_layer(engine, rng, metric, kernel, dtype):
+    """Layers of all radii share the distances."""
     if dtype == np.uint8 and metric != "manhattan":
-        pytest.skip("bytes are compared by the Manhattan distance alone")
+        pytest.skip("uint8 samples only have Manhattan distances")
     X = rng.integers(0, 9, (40, 7)).astype(dtype)
     X, units = (X, X[:13]) if dtype == np.uint8 else (X / 9, X[:13] / 9)
     layer = RBFLayer(units.astype(dtype), 1.0, metric, kernel)
@@ -65,8 +67,8 @@ def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype)
         assert H is out
         assert H.dtype == layer.hidden_dtype
         H = engine.to_host(H)
-        alone = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
-        for expected in (alone, naive.hidden(layer, X)):
+        expected_layer = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X)))
+        for expected in (expected_layer, naive.hidden(layer, X)):
             np.testing.assert_allclose(H, expected, rtol=0, atol=TOLERANCE[H.dtype])
         assert H.min() >= 0
         np.testing.assert_array_equal(H[np.arange(13), np.arange(13)], 1)
@@ -75,18 +77,18 @@ def test_outputs_for_distances_are_the_layer(engine, rng, metric, kernel, dtype)
 
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rounded_outputs_of_bytes_are_the_same_by_distances(engine, rng, kernel, bits):
-    """And by the formula on paper: see `contract.check_steps`."""
+def test_rounded_activations_from_distances_are_identical(engine, rng, kernel, bits):
+    """`contract.check_steps` compares them with the formula."""
     X = rng.integers(0, 256, (200, 30)).astype(np.uint8)
     layer = rounded(RBFLayer(X[:50], 900.0, "manhattan", kernel), bits)
     rows = engine.to_device(X)
     D = engine.hidden(engine.prepare(layer.distances), rows)
     H = engine.outputs(layer, D, engine.xp.empty_like(D))
-    alone = engine.hidden(engine.prepare(layer), rows)
-    np.testing.assert_array_equal(engine.to_host(H), engine.to_host(alone))
+    expected = engine.hidden(engine.prepare(layer), rows)
+    np.testing.assert_array_equal(engine.to_host(H), engine.to_host(expected))
 
 
-def test_only_what_is_rounded_and_made_of_bytes_has_a_table():
+def test_only_rounded_layers_of_uint8_have_a_table():
     units = np.zeros((1, 5), np.uint8)
     layer = RBFLayer(units, 100.0)
     table = rounded(layer, 8).table

@@ -1,6 +1,7 @@
-"""An optional package that is first met by a feature of ours: both work, and the package goes on.
+"""Features of optional packages work if they are the first to import the package.
 
-Other tests cannot tell: in their process somebody has imported it before.
+The package still works afterwards. Each program needs a process of its own: in the process of the
+other tests the packages have been imported before.
 """
 
 from importlib.util import find_spec
@@ -9,14 +10,14 @@ import pytest
 
 from in_turn import run_in_turn
 
-BEGIN = """
+SETUP = """
 import sys
 import numpy as np, sklearn_fsvc as f
 X = np.random.default_rng(0).random((60, 3)); y = np.arange(60) % 2
 model = f.TanhClassifier(5, alpha=1.0, random_state=0, device="blas")
 """
-# Dask computes on threads, and by a client, to which fits send large graphs.
-DASK_GOES_ON = """
+# Dask still computes on threads and on a cluster, and its configuration is unchanged.
+DASK_WORKS = """
 assert da.ones(3, chunks=1).sum().compute() == 3
 import warnings, distributed
 assert dask.config.get("distributed.admin.large-graph-warning-threshold")
@@ -27,46 +28,46 @@ with distributed.Client(processes=False, dashboard_address=None, n_workers=1) as
         model.fit(L, y)
 """
 DASK = "import dask, dask.array as da\nL = da.from_array(X, chunks=(20, 3))\n"
-# name -> the packages that are needed, and programs that begin with a feature.
+# Name -> the required packages, and a program that uses a feature before it imports them.
 PROGRAMS = {
-    "a fit of Dask": (
+    "fit to Dask arrays": (
         ["dask", "distributed"],
-        DASK + "model.fit(L, y)\n" + DASK_GOES_ON,
+        DASK + "model.fit(L, y)\n" + DASK_WORKS,
     ),
-    "novelty on Dask": (
+    "novelty selection on Dask arrays": (
         ["dask", "distributed"],
         DASK + "f.RBFClassifier(5, selection_radius=0.3, device='blas').fit(L, y)\n"
         "assert da.ones(3, chunks=1).sum().compute() == 3\n",
     ),
-    "an answer to Dask": (
+    "predictions of Dask arrays": (
         ["dask", "distributed"],
         DASK + "expected = model.fit(X, y).predict(X)\n"
         "np.testing.assert_array_equal(model.predict(L).compute(), expected)\n"
         "assert model.score(L, da.from_array(y)) == model.score(X, y)\n"
         "assert da.ones(3, chunks=1).sum().compute() == 3\n",
     ),
-    "a table of an explanation": (
+    "explanation as a DataFrame": (
         ["pandas"],
         "table = f.RBFClassifier(5, device='blas').fit(X, y).explain(X[:2], n=3).to_frame()\n"
         "import pandas as pd\n"
         "assert isinstance(table, pd.DataFrame)\n"
         "assert pd.concat([table, table]).groupby('row').size().eq(6).all()\n",
     ),
-    "answers in polars": (
+    "output as polars": (
         ["polars"],
         "H = f.TanhProjector(3).set_output(transform='polars').fit_transform(X)\n"
         "import polars as pl\n"
         "assert isinstance(H, pl.DataFrame)\n"
         "assert pl.DataFrame({'a': [1, 2]})['a'].sum() == 3\n",
     ),
-    "batches of Arrow": (
+    "Arrow batches": (
         ["pyarrow"],
         "import pyarrow as pa\n"
         "batch = pa.RecordBatch.from_arrays([*map(pa.array, X.T), pa.array(y)], list('abcy'))\n"
         "assert model.fit(lambda: [batch], 'y').n_features_in_ == 3\n"
         "assert pa.Table.from_batches([batch])['y'].to_pylist() == list(y)\n",
     ),
-    "rows of HDF5": (
+    "HDF5 datasets": (
         ["h5py"],
         "import h5py\n"
         "with h5py.File('rows', 'w', driver='core', backing_store=False) as file:\n"
@@ -74,7 +75,7 @@ PROGRAMS = {
         "    model.fit(file['X'], file['y']).predict(file['X'])\n"
         "    assert file['X'][1:, 0].sum() == X[1:, 0].sum()\n",
     ),
-    "rows of zarr": (
+    "zarr arrays": (
         ["zarr"],
         "import zarr\n"
         "rows = zarr.array(X, chunks=(20, 3))\n"
@@ -105,7 +106,7 @@ PROGRAMS = {
         "loaded = skops.io.loads(skops.io.dumps(model.fit(X, y)), trusted=TRUSTED)\n"
         "np.testing.assert_array_equal(loaded.predict(X), model.predict(X))\n",
     ),
-    "pictures": (
+    "displays": (
         ["matplotlib"],
         "from sklearn_fsvc.inspection import FeatureWeightsDisplay\n"
         "own = f.RBFClassifier(5, feature_weights=[1.0, 2.0, 3.0], device='blas').fit(X, y)\n"
@@ -114,7 +115,7 @@ PROGRAMS = {
         "plt.subplots()[1].plot([1, 2])\n"
         "plt.gcf().canvas.draw()\n",
     ),
-    "the user's cache folder": (
+    "cache folder": (
         ["platformdirs"],
         "import os\n"
         "del os.environ['SKLEARN_FSVC_CACHE']\n"
@@ -122,7 +123,7 @@ PROGRAMS = {
         "import platformdirs\n"
         "assert folder() == platformdirs.user_cache_path('sklearn_fsvc')\n",
     ),
-    "progress": (
+    "progress bars": (
         ["rich", "sklearn.callback"],
         "from sklearn.callback import ProgressBar\n"
         "model.set_callbacks(ProgressBar()).fit(X, y)\n"
@@ -139,12 +140,12 @@ PROGRAMS = {
 }
 
 
-def test_a_feature_may_be_the_first_to_import_a_package():
+def test_features_may_be_the_first_to_import_a_package():
     programs = [
-        f"{BEGIN}print('with', {needed}, file=sys.stderr)\n{program}"
+        f"{SETUP}print('with', {needed}, file=sys.stderr)\n{program}"
         for needed, program in PROGRAMS.values()
         if all(find_spec(name) for name in needed)
     ]
     if not programs:
-        pytest.skip("none is installed")
+        pytest.skip("no optional package is installed")
     run_in_turn(*programs, module="sklearn_fsvc", MPLBACKEND="agg")

@@ -1,7 +1,7 @@
-"""The steps that a layer's formula is made of, over any array namespace `xp`.
+"""The steps of a layer's formula, for any array namespace `xp`.
 
-``H = function(max(floor, scale * sum ** power + offset))``: the middle is `Affine`, the
-outside a `Function`. Engines fuse as much of it as they can.
+``H = function(max(floor, scale * sum ** power + offset))``: the argument of the function is an
+`Affine`, the function a `Function`. Engines fuse as many steps as possible with the summation.
 """
 
 import math
@@ -14,27 +14,27 @@ import numpy as np
 
 
 def finite(value: float, dtype: np.dtype) -> Any:
-    """`value` as the nearest number of `dtype` that is finite, and zero only where it is.
+    """Return the nearest finite number of `dtype`; it is zero only if `value` is.
 
-    A product with it is then no NaN, neither of a zero nor of an infinite distance.
+    Products with it are never NaN, neither of zero nor of an infinite distance.
     """
     if 1e-30 < abs(value) < 1e30 or value == 0:
         return dtype.type(value)
-    numbers = np.finfo(dtype)
-    size = min(max(abs(value), float(numbers.smallest_subnormal)), float(numbers.max))
-    return dtype.type(math.copysign(size, value))
+    limits = np.finfo(dtype)
+    magnitude = min(max(abs(value), float(limits.smallest_subnormal)), float(limits.max))
+    return dtype.type(math.copysign(magnitude, value))
 
 
 @dataclass(frozen=True)
 class Affine:
-    """``max(floor, scale * a + offset)``; `offset` is a number or one per unit."""
+    """``max(floor, scale * a + offset)``; `offset` is a number, or an array with one per unit."""
 
     scale: float = 1.0
     offset: float | np.ndarray = 0.0
     floor: float = -np.inf
 
     def apply(self, A: Any, xp: Any, out: Any = None) -> Any:
-        """The step on `A`, in `out` or in place, without the parts that do nothing."""
+        """Apply the step to `A`, in `out` or in place. Identity operations are skipped."""
         out = A if out is None else out
         if self.scale != 1:
             xp.multiply(A, finite(self.scale, A.dtype), out=out)
@@ -49,35 +49,36 @@ class Affine:
 
 @dataclass(frozen=True)
 class Steps:
-    """Rounding of activations to multiples of a power of two: they are integers times it."""
+    """Quantisation of activations to ``code / scale``, for integer codes and a power of two.
 
-    bits: int  # of the integers
-    # Whether activations lie between -1 and 1, else between 0 and 1. The ends are one step nearer
-    # to 0.
-    is_signed: bool
+    The range of codes is symmetric, or starts at 0; so 1 itself is rounded to ``1 - 1 / scale``.
+    """
+
+    bits: int  # of the codes
+    is_signed: bool  # whether activations are between -1 and 1; otherwise between 0 and 1
 
     @property
     def scale(self) -> int:
-        """How many steps make 1."""
+        """The number of steps from 0 to 1."""
         return 1 << (self.bits - self.is_signed)
 
     @property
     def most(self) -> int:
-        """The largest integer."""
+        """The largest code."""
         return self.scale - 1
 
     @property
     def zero(self) -> int:
-        """What stands for 0 where integers are stored without a sign."""
+        """The unsigned integer that represents the code 0."""
         return self.scale if self.is_signed else 0
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the integers, where they are never negative."""
+        """The dtype of codes as unsigned integers."""
         return np.dtype(np.uint8 if self.bits == 8 else np.uint16)
 
     def apply(self, A: Any, xp: Any) -> Any:
-        """Round in place: to the nearest step, from halfway to the even one."""
+        """Round in place to the nearest step, and half-way cases to the even one."""
         item = A.dtype.type
         A *= item(self.scale)
         xp.rint(A, out=A)
@@ -96,11 +97,11 @@ class Function:
     ----------
     name : str
     apply : callable
-        ``apply(A, xp)`` puts the function of A in its place.
+        ``apply(A, xp)`` replaces A by the function of A, in place.
     slope : callable
-        ``slope(H, xp)`` is its derivative, of its own values H: a new array.
+        ``slope(H, xp)`` returns the derivative as a function of the values H, in a new array.
     exponent : float
-        q where it is ``exp(-(-a)^q)`` for all a up to 0, which engines fuse; else 0.
+        q if the function is ``exp(-(-a)^q)`` for all a <= 0, which engines fuse; otherwise 0.
     """
 
     name: str
@@ -116,7 +117,7 @@ TANH = Function("tanh", lambda A, xp: xp.tanh(A, out=A), lambda H, xp: 1 - H * H
 
 @cache
 def powered_exp(exponent: float) -> Function:
-    """``exp(-(-a)^exponent)`` for all a up to 0."""
+    """Return the function ``exp(-(-a)^exponent)`` for a <= 0."""
 
     def apply(A: Any, xp: Any) -> Any:
         xp.negative(A, out=A)
@@ -125,18 +126,18 @@ def powered_exp(exponent: float) -> Function:
         return xp.exp(A, out=A)
 
     def slope(H: Any, xp: Any) -> Any:
-        with np.errstate(divide="ignore"):  # of what is far away
+        with np.errstate(divide="ignore"):  # H underflows to 0 at large distances
             steep = -xp.log(H)
-        is_steep = xp.isfinite(steep) & (steep > 0)
-        steep = xp.where(is_steep, steep, steep.dtype.type(1))
+        is_regular = xp.isfinite(steep) & (steep > 0)
+        steep = xp.where(is_regular, steep, steep.dtype.type(1))
         _raise_by_logarithms(steep, 1 - 1 / exponent, xp)
-        return steep * (H * H.dtype.type(exponent)) * is_steep
+        return steep * (H * H.dtype.type(exponent)) * is_regular
 
     return Function("powered exp", apply, slope, exponent)
 
 
 def looked_up(table: np.ndarray, steps: Steps) -> Function:
-    """The output of a whole number by a table of integers: the last one beyond its end."""
+    """Return the function that looks up codes by an integer; the last one beyond the end."""
 
     def apply(A: Any, xp: Any) -> Any:
         entries = xp.minimum(A, A.dtype.type(len(table) - 1)).astype(np.int32)
@@ -147,7 +148,7 @@ def looked_up(table: np.ndarray, steps: Steps) -> Function:
 
 
 def _raise_by_logarithms(A: Any, exponent: float, xp: Any) -> None:
-    """``A ** exponent`` in place for A from 0 on, many times as fast as by ``xp.power``."""
+    """Compute ``A ** exponent`` in place for A >= 0, many times as fast as ``xp.power``."""
     with np.errstate(divide="ignore", over="ignore"):
         xp.log(A, out=A)
         A *= A.dtype.type(exponent)
@@ -155,7 +156,7 @@ def _raise_by_logarithms(A: Any, exponent: float, xp: Any) -> None:
 
 
 def raise_to(A: Any, power: float, xp: Any, out: Any = None) -> Any:
-    """``A ** power`` for a power of 1/2, 1 or 2, in `out` or in place."""
+    """Compute ``A ** power`` for a power of 1/2, 1 or 2, in `out` or in place."""
     out = A if out is None else out
     if power == 2:
         xp.multiply(A, A, out=out)

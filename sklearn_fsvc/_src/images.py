@@ -1,28 +1,30 @@
-"""Images as rows of X: their shape, where their patches lie, and more of them from few."""
+"""Images as rows of X: their shape, the positions of patches, and data augmentation."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 
 from .utils.parameters import check_flag, check_whole_numbers
 
-# Numbers in a chunk of images.
-_CHUNK = 2**22
+# Number of elements in a chunk of images.
+_CHUNK_ELEMENTS = 2**22
 
 
-def read_image_shape(image_shape):
-    """(rows, columns) or (rows, columns, channels) in ints of Python, if it is that."""
+def read_image_shape(image_shape: Any) -> tuple[int, ...]:
+    """Return (rows, columns) or (rows, columns, channels) as a tuple of int; raise otherwise."""
     means = "(rows, columns) or (rows, columns, channels)"
     return check_whole_numbers("image_shape", image_shape, means, (2, 3))
 
 
-def check_image(image_shape, n_features):
-    """Raise if rows of `n_features` are no images of that shape."""
+def check_image(image_shape: tuple[int, ...], n_features: int) -> None:
+    """Raise ValueError unless images of that shape have `n_features` values."""
     if prod(image_shape) != n_features:
         raise ValueError(
             f"image_shape={image_shape!r} means {prod(image_shape)} features, and X has "
@@ -32,96 +34,98 @@ def check_image(image_shape, n_features):
 
 @dataclass(frozen=True)
 class PatchGrid:
-    """The places of patches in an image, and the cells that they are averaged over."""
+    """The positions of patches in an image, and the cells of positions that are averaged."""
 
-    image: tuple  # (rows, columns, channels)
-    size: tuple  # (height, width) of a patch, which has all channels
-    stride: int  # pixels from one place to the next
-    pool: tuple  # cells down and across, no more than there are places
+    image: tuple[int, ...]  # (rows, columns, channels)
+    size: tuple[int, ...]  # (height, width) of a patch, which has all channels
+    stride: int  # pixels between neighbouring positions
+    pool: tuple[int, ...]  # cells down and across, no more than positions
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return prod(self.image)
 
     @property
-    def n_inputs(self):
-        """Numbers in a patch."""
+    def n_inputs(self) -> int:
+        """The number of values in a patch."""
         return prod(self.size) * self.image[2]
 
     @cached_property
-    def places(self):
-        """(down, across)"""
+    def places(self) -> tuple[int, ...]:
+        """The number of positions, (down, across)."""
         pairs = zip(self.image, self.size, strict=False)
         return tuple((side - size) // self.stride + 1 for side, size in pairs)
 
     @property
-    def n_places(self):
+    def n_places(self) -> int:
         return prod(self.places)
 
     @property
-    def n_cells(self):
+    def n_cells(self) -> int:
         return prod(self.pool)
 
     @cached_property
-    def edges(self):
-        """The first places of each cell, and the end: down, and across."""
+    def edges(self) -> tuple[list[int], ...]:
+        """The first position of each cell, and the end: down, and across."""
         pairs = zip(self.places, self.pool, strict=True)
         return tuple([k * n // parts for k in range(parts + 1)] for n, parts in pairs)
 
     @property
-    def cells(self):
-        """Slices of the places: those of each cell down, and across."""
+    def cells(self) -> tuple[list[slice], ...]:
+        """The slice of positions of each cell: down, and across."""
         return tuple([slice(*ends) for ends in pairwise(edges)] for edges in self.edges)
 
-    def pooled(self, pool):
-        """Return the grid with that many cells down and across, where there are so many places."""
+    def pooled(self, pool: tuple[int, ...]) -> "PatchGrid":
+        """Return the grid with that many cells down and across, or as many as positions."""
         return replace(self, pool=tuple(map(min, pool, self.places)))
 
-    def pixels(self, places):
-        """Slices of the pixels, rows and columns, under patches at two slices of the places."""
+    def pixels(self, places: tuple[slice, ...]) -> tuple[slice, ...]:
+        """Return the slices of rows and columns that patches at these positions cover."""
         return tuple(
-            slice(some.start * self.stride, (some.stop - 1) * self.stride + size)
-            for some, size in zip(places, self.size, strict=True)
+            slice(at.start * self.stride, (at.stop - 1) * self.stride + size)
+            for at, size in zip(places, self.size, strict=True)
         )
 
-    def part(self, places, pool):
-        """The grid of those pixels alone, with that many cells down and across."""
-        sides = (some.stop - some.start for some in self.pixels(places))
+    def part(self, places: tuple[slice, ...], pool: tuple[int, ...]) -> "PatchGrid":
+        """Return the grid of these positions alone, with that many cells down and across."""
+        sides = (pixels.stop - pixels.start for pixels in self.pixels(places))
         return replace(self, image=(*sides, self.image[2]), pool=pool)
 
-    def windows(self, X, xp):
-        """The patches of rows X as a view, (rows, down, across, height, width, channels)."""
+    def windows(self, X: Any, xp: Any) -> Any:
+        """Return a view of the patches, (n_images, down, across, height, width, channels)."""
         images = X.reshape(len(X), *self.image)
         views = xp.lib.stride_tricks.sliding_window_view(images, self.size, axis=(1, 2))
         return views[:, :: self.stride, :: self.stride].transpose(0, 1, 2, 4, 5, 3)
 
-    def unfold(self, X, xp):
-        """The patches of rows X one below the other, (rows * places, inputs), a new array."""
+    def unfold(self, X: Any, xp: Any) -> Any:
+        """Return the patches in a new array, (n_images * n_places, n_inputs)."""
         return self.windows(X, xp).copy(order="C").reshape(-1, self.n_inputs)
 
 
-def augmented(X, y, image_shape, *, shift=0, flip=False):
-    """Return a source of rows for `fit`: images as they are, shifted and mirrored.
+def augmented(
+    X: Any, y: Any, image_shape: Any, *, shift: int = 0, flip: bool = False
+) -> Callable[[], Iterator[tuple[Any, Any]]]:
+    """Return a data source for `fit`: the images, and shifted and mirrored copies of them.
 
-    One chunk after the other is made when it is asked for, so that the copies are never in memory
-    together. Pixels that come in at a border are those of the border.
+    Chunks are computed lazily, so that the copies are never in memory at the same time. Pixels
+    that are shifted in at a border repeat the border.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        A row for each image, also a ``numpy.memmap``.
+        One image per row; a ``numpy.memmap`` is possible.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     image_shape : (rows, columns) or (rows, columns, channels)
         Channels last.
     shift : int, default=0
-        Pixels by which images are shifted up, down, left and right: four more copies.
+        Number of pixels by which images are shifted up, down, left and right, in four copies.
     flip : bool, default=False
-        Whether there is a mirror image, left to right, of each copy.
+        Whether to add a copy of each that is mirrored left to right.
 
     Returns
     -------
     source : callable
-        Each call gives a fresh iterable of chunks (X, y).
+        Each call returns a new iterator over chunks (X, y).
 
     Examples
     --------
@@ -147,21 +151,23 @@ def augmented(X, y, image_shape, *, shift=0, flip=False):
     moves = [(0, 0)]
     if shift:
         moves += [(-shift, 0), (shift, 0), (0, -shift), (0, shift)]
-    step = max(1, _CHUNK // X.shape[1])
+    step = max(1, _CHUNK_ELEMENTS // X.shape[1])
 
     def chunks():
         for down, across in moves:
             for is_mirrored in (False, True)[: 1 + flip]:
                 for start in range(0, len(X), step):
                     images = np.asarray(X[start : start + step]).reshape(-1, *image_shape)
-                    images = _shifted(images[:, :, ::-1] if is_mirrored else images, down, across)
+                    images = _shift_images(
+                        images[:, :, ::-1] if is_mirrored else images, down, across
+                    )
                     yield images.reshape(len(images), -1), y[start : start + step]
 
     return chunks
 
 
-def _shifted(images, down, across):
-    """Images (n, rows, columns, channels) moved by some pixels."""
+def _shift_images(images, down, across):
+    """Return images (n, rows, columns, channels) shifted by some pixels."""
     rows = np.clip(np.arange(images.shape[1]) - down, 0, images.shape[1] - 1)
     columns = np.clip(np.arange(images.shape[2]) - across, 0, images.shape[2] - 1)
     return images[:, rows[:, None], columns]

@@ -1,7 +1,7 @@
 """Metrics and kernels of RBF units: the activation of a unit at a distance from its centre.
 
-A kernel is one object. All that the package knows of it stands there once: engines,
-selection and the search ask the object and never its name.
+All properties of a kernel are in one object, which engines, the selection of centres and searches
+use. None of them depends on its name.
 """
 
 import math
@@ -16,18 +16,18 @@ from .utils.parameters import check_choice, check_positive
 # Half the base of the triangle is K * radius. With K = sqrt(2 pi) to four decimals the
 # triangle and the Gaussian of the same radius have equal area (Dogaru & Dogaru 2017).
 K = 2.5066
-# Radii outside of 2 to the power of minus and plus this many are brought to 1 before a square:
-# that of 1e30 is no number of float32. A power of two changes no digit.
-_NEAR_ONE = 20
+# Distances are divided by a power of two near the radius before they are squared, if the exponent
+# of the radius exceeds this: 1e30 squared overflows float32. A power of two is exact.
+_MAX_EXPONENT = 20
 
 
 class Metric(NamedTuple):
-    """A distance between a row and a centre."""
+    """A distance between a sample and a centre."""
 
-    # What an engine sums over the features: "manhattan", ``|x - c|``, or "sqeuclidean",
+    # The terms that an engine sums over the features: "manhattan", ``|x - c|``, or "sqeuclidean",
     # ``(x - c)^2``.
     sum: str
-    power: int  # of the distance that the sum is
+    power: int  # the sum is this power of the distance
 
 
 METRICS = {
@@ -38,20 +38,20 @@ METRICS = {
 
 
 class Kernel(ABC):
-    """``phi(d) = function(affine(d ** power))``, for a radius.
+    """Kernel of RBF units, ``phi(d) = function(affine(d ** power))``, for a radius.
 
-    A kernel of your own is a subclass; an object of it is the ``kernel`` of an estimator.
-    The radius is the unit of the distance: phi depends on ``d / radius`` alone.
-    Novelty selection takes kernels that are never negative; with random centres any will do.
+    A custom kernel is a subclass; pass an instance as the ``kernel`` of an estimator.
+    phi depends on ``d / radius`` only. Novelty selection requires a kernel that is never negative;
+    random centres do not.
 
     Attributes
     ----------
     name : str
     power : {1, 2}
-        Power of the distance that the affine step is made of.
+        Power of the distance to which the affine step is applied.
     function : Function
-        What is left after the affine step. Engines fuse those they know and apply the
-        others to finished sums.
+        The function that is applied to the result of the affine step. Engines fuse the predefined
+        functions with the summation, and apply others afterwards.
     widths : tuple of float
         Multiples of the natural radius that ``radius="auto"`` tries first.
 
@@ -80,7 +80,7 @@ class Kernel(ABC):
     function: ClassVar[Function] = IDENTITY
     widths: ClassVar[tuple[float, ...]] = (1.0, 0.5, 2.0)
 
-    # Equal are kernels of one class with the same numbers in them.
+    # Kernels are equal if they have the same class and the same parameters.
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
@@ -97,15 +97,15 @@ class Kernel(ABC):
 
     @abstractmethod
     def natural_radius(self, distance: float) -> float:
-        """Return the radius to begin with, for rows that are typically at this distance."""
+        """Return the initial radius of a search, given the median distance between samples."""
 
     def steps(self, radius: float) -> tuple[float, Affine]:
-        """Return ``(factor, affine)``: ``phi(d) = function(affine((factor * d) ** power))``.
+        """Return ``(factor, affine)`` with ``phi(d) = function(affine((factor * d) ** power))``.
 
-        The factor is a power of two, and 1 but for a square of what is very far from 1.
+        The factor is a power of two that keeps squares finite; 1 unless the radius is extreme.
         """
         exponent = math.frexp(radius)[1]
-        if self.power == 1 or abs(exponent) <= _NEAR_ONE:
+        if self.power == 1 or abs(exponent) <= _MAX_EXPONENT:
             return 1.0, self.affine(radius)
         return math.ldexp(1.0, -exponent), self.affine(math.ldexp(radius, -exponent))
 
@@ -115,7 +115,7 @@ class Kernel(ABC):
         return self.affine(1.0).floor > float("-inf")
 
     def outputs(self, D: Any, radius: float, xp: Any, out: Any = None) -> Any:
-        """Compute phi of distances `D`, an array of `xp`, in `out` or in place."""
+        """Compute phi for distances `D`, an array of `xp`, in `out` or in place."""
         factor, affine = self.steps(radius)
         powers = D if self.power == 1 else self._powers(D, factor, xp, D if out is None else out)
         return self.function.apply(affine.apply(powers, xp, out), xp)
@@ -124,26 +124,26 @@ class Kernel(ABC):
         """``(factor * D) ** power`` in `out`."""
         if factor != 1:
             D = xp.multiply(D, finite(factor, D.dtype), out=out)
-        with np.errstate(over="ignore"):  # of what is far away
+        with np.errstate(over="ignore"):  # very large distances
             return raise_to(D, self.power, xp, out)
 
     def derivative(self, D: Any, radius: float, xp: Any) -> Any:
-        """Compute d phi / d d at distances `D`, a new array; it is 0 where the floor holds."""
+        """Return d phi / d d at distances `D` in a new array; it is 0 at the floor."""
         factor, affine = self.steps(radius)
-        before = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
-        inside = before > affine.floor
-        slope = self.function.slope(self.function.apply(before, xp), xp)
+        A = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
+        is_above_floor = affine.floor < A
+        slope = self.function.slope(self.function.apply(A, xp), xp)
         slope *= finite(affine.scale * self.power * factor, D.dtype)
-        slope *= inside
+        slope *= is_above_floor
         return slope if self.power == 1 else xp.multiply(slope, factor * D, out=slope)
 
 
 class Triangular(Kernel):
     """``max(0, 1 - d / (K radius))``, the kernel of the paper."""
 
-    __module__ = "sklearn_fsvc.kernels"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc.kernels"  # the name in pickles
 
-    # Few units want 1.0, many 0.85: what suits them both is between.
+    # The best first width is 1.0 for few units and 0.85 for many; this is a compromise.
     name, widths = "triangular", (0.9, 0.7, 1.3)
 
     def affine(self, radius: float) -> Affine:
@@ -156,7 +156,7 @@ class Triangular(Kernel):
 class Gaussian(Kernel):
     """``exp(-d^2 / (2 radius^2))``."""
 
-    __module__ = "sklearn_fsvc.kernels"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc.kernels"  # the name in pickles
 
     name, power, function = "gaussian", 2, EXP
     widths = (1.5, 0.75, 3.0)
@@ -171,7 +171,7 @@ class Gaussian(Kernel):
 class Laplacian(Kernel):
     """``exp(-d / radius)``."""
 
-    __module__ = "sklearn_fsvc.kernels"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc.kernels"  # the name in pickles
 
     name, function = "laplacian", EXP
 
@@ -185,9 +185,9 @@ class Laplacian(Kernel):
 class PoweredExponential(Kernel):
     """``exp(-(d / radius)^exponent)``, a kernel of geostatistics.
 
-    With an exponent of 1 it is the Laplacian. Smaller ones are steeper near the centre and have
-    longer tails: they suit steps and noise. It is positive definite up to 1 for Manhattan
-    distances, and up to 2 for Euclidean ones.
+    With an exponent of 1 it is the Laplacian. Smaller exponents are steeper near the centre and
+    have heavier tails: they suit discontinuous and noisy targets. The kernel is positive definite
+    up to 1 for Manhattan distances, and up to 2 for Euclidean ones.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class PoweredExponential(Kernel):
     array([1.    , 0.3679, 0.1353])
     """
 
-    __module__ = "sklearn_fsvc.kernels"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc.kernels"  # the name in pickles
 
     name = "powered_exponential"
 
@@ -214,8 +214,8 @@ class PoweredExponential(Kernel):
         self.exponent = check_positive("exponent", exponent)
         if self.exponent > 2:
             raise ValueError(
-                f"exponent={exponent!r} must be at most 2, beyond which units cancel each other; "
-                "2 is a Gaussian."
+                f"exponent={exponent!r} must be at most 2; greater exponents are not positive "
+                "definite. 2 is a Gaussian."
             )
 
     @property
@@ -226,13 +226,15 @@ class PoweredExponential(Kernel):
         return Affine(scale=-1.0 / radius)
 
     def natural_radius(self, distance: float) -> float:
-        return float(0.7 ** (1 / self.exponent) * distance)  # as high as Laplacian units there
+        return float(
+            0.7 ** (1 / self.exponent) * distance
+        )  # the activation there is that of Laplacian units
 
 
 class Distance(Kernel):
-    """d itself: what units of the same centres share, whatever their kernel and radius."""
+    """The distance itself, which all kernels and radii share for the same centres."""
 
-    __module__ = "sklearn_fsvc.kernels"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc.kernels"  # the name in pickles
 
     name = "distance"
 
@@ -245,21 +247,24 @@ class Distance(Kernel):
 
 DISTANCE = Distance()
 TRIANGULAR, LAPLACIAN = Triangular(), Laplacian()
-# Those that estimators know by name.
+# Kernels that have a name as a parameter of estimators.
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel for kernel in (TRIANGULAR, Gaussian(), LAPLACIAN, PoweredExponential())
 }
 
 
 def check_kernel(kernel: Any) -> None:
-    """Raise for what is no kernel of units."""
+    """Raise ValueError for an invalid value of the parameter `kernel`."""
     if not isinstance(kernel, Kernel):
-        check_choice("kernel", kernel, KERNELS, "a Kernel of your own")
+        check_choice("kernel", kernel, KERNELS, "a custom Kernel")
 
 
-def check_adds_up(kernel: Kernel | str) -> None:
-    """Raise for a kernel under which activities do not only grow as centres are found."""
-    if isinstance(named(kernel_of(kernel)), str):  # ours never are, and each call would look
+def check_non_negative(kernel: Kernel | str) -> None:
+    """Raise ValueError for a kernel that is negative at some distance.
+
+    Novelty selection relies on activities that only grow as centres are added.
+    """
+    if isinstance(named(kernel_of(kernel)), str):  # predefined kernels are non-negative
         return
     distances = np.append(0.0, np.geomspace(1e-3, 1e3, 601))
     with np.errstate(all="ignore"):
@@ -268,13 +273,13 @@ def check_adds_up(kernel: Kernel | str) -> None:
     if negative.any():
         raise ValueError(
             f"kernel={kernel!r} is {outputs[negative][0]:.3g} at a distance of "
-            f"{distances[negative][0]:.3g} with radius 1: novelty selection takes kernels that are "
-            'never negative. Give another kernel, or selection="random".'
+            f"{distances[negative][0]:.3g} with radius 1: novelty selection requires kernels that "
+            'are never negative. Give another kernel, or selection="random".'
         )
 
 
 def kernel_of(kernel: Kernel | str) -> Kernel:
-    """The `Kernel` that a name stands for; a `Kernel` stands for itself."""
+    """Return the `Kernel` of a name; a `Kernel` is returned as it is."""
     if isinstance(kernel, Kernel):
         return kernel
     if kernel == DISTANCE.name:
@@ -284,5 +289,5 @@ def kernel_of(kernel: Kernel | str) -> Kernel:
 
 
 def named(kernel: Kernel) -> Kernel | str:
-    """The name of a kernel that estimators know by it; another one itself."""
+    """Return the name of a predefined kernel; a custom one is returned as it is."""
     return kernel.name if KERNELS.get(kernel.name) == kernel else kernel

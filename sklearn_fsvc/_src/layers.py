@@ -1,133 +1,156 @@
-"""The layers: what is computed, without a word about where.
+"""Hidden layers as data: arrays and a formula, independent of the engine that evaluates them.
 
-A layer is a frozen bundle of arrays with its formula,
-``H = function(max(floor, scale * sum ** power + offset))``, in parts, so that an engine may
-fuse as much of it as it likes:
+The formula is ``H = function(max(floor, scale * sum ** power + offset))``, in steps, as many of
+which as possible are fused by an engine:
 
-1. ``accumulation``: what is summed over the features for one row and one unit,
-   ``"manhattan"`` sum |x - c|, ``"sqeuclidean"`` sum (x - c)^2 or ``"product"`` sum x w;
+1. ``accumulation``: the sum over the features for a sample and a unit, ``"manhattan"``
+   sum |x - c|, ``"sqeuclidean"`` sum (x - c)^2, or ``"product"`` sum x w;
 2. ``power`` of the sum: 1/2, 1 or 2;
 3. ``affine``, a `formulas.Affine`;
 4. ``function``, a `formulas.Function`.
 
-``on_sums`` is the affine step if it comes first; ``finish`` does all that comes after it.
+An engine applies ``on_sums`` (the affine step, or a part of it, if it can precede the power) to the
+sums, and then ``finish``, which applies the remaining steps and rounds the activations.
 
-A `PatchLayer` is one of these for the patches of images, and what becomes of its outputs.
+A `PatchLayer` evaluates one of these layers on the patches of images, and averages its activations.
 """
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from .formulas import IDENTITY, TANH, Affine, Steps, looked_up, raise_to
+from .formulas import IDENTITY, TANH, Affine, Function, Steps, looked_up, raise_to
 from .images import PatchGrid
-from .kernels import DISTANCE, METRICS, Kernel, kernel_of
+from .kernels import DISTANCE, METRICS, kernel_of
 from .utils.parameters import check_choice
 
-# Distances of bytes whose outputs are kept as a table, at most (16,448 features), and how many are
-# computed at a time.
-_MOST_DISTANCES, _AT_A_TIME = 2**22, 2**16
-# Input dtypes that layers take as they are.
+# Maximum number of distances of uint8 samples whose activations are tabulated (16,448 features),
+# and how many are computed at a time.
+_MAX_DISTANCES, _BLOCK_DISTANCES = 2**22, 2**16
+# Dtypes of X that need no conversion.
 DTYPES = (np.float64, np.float32, np.uint8)
 
 
-def hidden_dtype(dtype):
-    """dtype of H for input of `dtype`: float64 for float64, else float32."""
+def hidden_dtype(dtype: npt.DTypeLike) -> np.dtype:
+    """Return the dtype of H for X of a dtype: float64 for float64, otherwise float32."""
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
 class _Layer:
-    """What layers share: sizes and dtypes, read off `units` (m, n), and the steps."""
+    """Properties of all layers; sizes and dtypes are those of `units`, (m, n)."""
 
-    weights, is_mapped = None, False  # of the features
-    steps = None  # to which outputs are rounded
-    table = None  # of rounded outputs by what is summed
-    has_edge = False  # whether outputs are 0 beyond some distance
+    units: Any
+    formula: Any
+    accumulation: Any
+    power: Any
+    affine: Any
+    function: Any
+    weights: Any = None  # of the features, or a linear map of them
+    is_mapped: Any = False  # whether there is a linear map
+    steps: Any = None  # a `formulas.Steps`, which rounds activations
+    table: Any = None  # of rounded activations, by the sum over the features
+    has_edge: Any = False  # whether activations are 0 beyond some distance
 
     @property
-    def n_units(self):
+    def n_units(self) -> int:
         return self.units.shape[0]
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.units.shape[1]
 
     @property
-    def n_features_in(self):
-        """Features of rows before a linear map, if there is one."""
+    def n_features_in(self) -> int:
+        """Number of features of X, before a linear map."""
         return self.n_features
 
     @property
-    def traits(self):
-        """What sets a layer apart from others on the same rows: name -> value."""
+    def traits(self) -> dict[str, Any]:
+        """Properties by which a search distinguishes layers on the same samples."""
         return {}
 
-    def width_of(self, n_units):
-        """Columns of H of so many units, no more than there are; None for all."""
+    def width_of(self, n_units: int | None) -> int:
+        """Return the number of columns of H of the first `n_units` units; None for all."""
         return min(n_units or self.n_units, self.n_units)
 
     @property
-    def hidden_dtype(self):
+    def hidden_dtype(self) -> np.dtype:
         return hidden_dtype(self.units.dtype)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of the units, and of the table."""
         return self.units.nbytes + (0 if self.table is None else self.table.nbytes)
 
     @property
-    def kind(self):
-        """Formula, dtype and bits: all that the speed of a layer depends on, but its size."""
+    def kind(self) -> str:
+        """Formula, dtype and bits: all that determines the speed of a layer, except its size."""
         bits = f" {self.steps.bits} bits" if self.steps else ""
         return self.kind_of_floats + bits
 
     @property
-    def kind_of_floats(self):
-        """That of the same layer with outputs as they are."""
+    def kind_of_floats(self) -> str:
+        """The kind of the same layer without rounding."""
         return f"{self.formula} {self.units.dtype}"
 
     @cached_property
-    def on_sums(self):
-        """The affine step; where the power comes first, a factor or nothing."""
+    def on_sums(self) -> Affine:
+        """The affine step if the power is 1, otherwise the identity."""
         return self.affine if self.power == 1 else Affine()
 
     @property
-    def has_finish(self):
-        """Whether anything is left to do after `on_sums`, but for rounding."""
+    def has_finish(self) -> bool:
+        """Whether steps other than rounding follow `on_sums`."""
         return self.power != 1 or self.function is not IDENTITY
 
-    def finish(self, A, xp):
-        """What `on_sums` leaves to do, in place on `A`."""
+    def finish(self, A: Any, xp: Any) -> Any:
+        """Apply the steps that follow `on_sums`, in place."""
         if self.power != 1:
             self.affine.apply(raise_to(A, self.power, xp), xp)
         return self.round(self.function.apply(A, xp), xp)
 
-    def round(self, A, xp):
-        """Outputs in the steps of the layer, if it has some: in place."""
+    def round(self, A: Any, xp: Any) -> Any:
+        """Round activations in place, unless they are not rounded or from a table."""
         return A if self.steps is None or self.table is not None else self.steps.apply(A, xp)
 
-    def __getstate__(self):
-        """What it was made of, without what is kept of it."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, without cached properties."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class RBFLayer(_Layer):
-    """H[i, j] = phi(d(x_i, c_j))."""
+    """RBF units, ``H[i, j] = phi(d(x_i, c_j))``.
 
-    # (m, n), uint8, float32 or float64: the centres. Bytes stay bytes only with the Manhattan
-    # metric and without weights, else they become float32: products of bytes would be cut to bytes.
-    units: np.ndarray
-    radius: float = 1.0  # in units of the distance
-    metric: str = "manhattan"  # one of `METRICS`
-    kernel: Kernel | str = "triangular"
-    # (n,) or (n_in, n): weights of the features, or a linear map of them. Rows are multiplied by
-    # them on their way to the units, before an engine meets them; the units have been already.
-    weights: np.ndarray | None = None
-    steps: Steps | None = None  # to which outputs between 0 and 1 are rounded
+    Parameters
+    ----------
+    units : array of shape (m, n), uint8, float32 or float64
+        The centres. uint8 becomes float32 unless the metric is Manhattan and there are no weights,
+        because products of uint8 would overflow.
+    radius : float, default=1.0
+        In units of the distance.
+    metric : str, default="manhattan"
+        One of `METRICS`.
+    kernel : Kernel or str, default="triangular"
+        A name is replaced by the `Kernel`.
+    weights : ndarray of shape (n,) or (n_in, n), optional
+        Feature weights, or a linear map of the features. Samples are multiplied by them before an
+        engine evaluates the layer; the centres are multiplied already.
+    steps : Steps, optional
+        Rounds activations, which are between 0 and 1.
+    """
 
-    def __post_init__(self):
+    units: Any
+    radius: float = 1.0
+    metric: str = "manhattan"
+    kernel: Any = "triangular"
+    weights: npt.NDArray | None = None
+    steps: Steps | None = None
+
+    def __post_init__(self) -> None:
         check_choice("metric", self.metric, METRICS)
         object.__setattr__(self, "kernel", kernel_of(self.kernel))
         if not (self.metric == "manhattan" and self.weights is None):
@@ -135,84 +158,90 @@ class RBFLayer(_Layer):
             object.__setattr__(self, "units", units)
 
     @property
-    def n_features_in(self):
+    def n_features_in(self) -> int:
         return self.n_features if self.weights is None else len(self.weights)
 
     @property
-    def is_mapped(self):
+    def is_mapped(self) -> bool:
         return self.weights is not None and self.weights.ndim == 2
 
     @property
-    def has_edge(self):
+    def has_edge(self) -> bool:
         return self.kernel.has_edge
 
     @property
-    def formula(self):
+    def formula(self) -> str:
         return f"{self.metric} {self.kernel.name}"
 
     @property
-    def traits(self):
+    def traits(self) -> dict[str, Any]:
         is_weighted = self.weights is not None
         return {"kernel": self.kernel.name, "radius": self.radius, "weighted": is_weighted}
 
     @property
-    def accumulation(self):
+    def accumulation(self) -> str:
         return METRICS[self.metric].sum
 
     @property
-    def power(self):
+    def power(self) -> float:
         return 1 if self.table is not None else self.kernel.power / METRICS[self.metric].power
 
     @cached_property
-    def table(self):
-        """Output in steps for each sum, the last one for all that are larger; None without one.
+    def table(self) -> npt.NDArray | None:
+        """Codes of the rounded activations by distance, the last one for all larger distances.
 
-        Distances of bytes are integers. So their outputs are looked up where they are rounded:
-        then they are the same on every engine, whatever it makes of an exponential.
+        Manhattan distances of uint8 samples are integers, so rounded activations can be tabulated:
+        they are then identical on every engine, however it computes an exponential. None for other
+        layers, and if the table would be too large.
         """
         n_distances = 255 * self.n_features + 1
-        is_of_integers = self.units.dtype == np.uint8 and self.steps is not None
-        if not is_of_integers or n_distances > _MOST_DISTANCES:
+        is_tabulated = self.units.dtype == np.uint8 and self.steps is not None
+        if not is_tabulated or n_distances > _MAX_DISTANCES:
             return None
-        return _table(self.kernel, self.radius, self.steps, n_distances)
+        return _tabulate(self.kernel, self.radius, self.steps, n_distances)
 
     @cached_property
-    def on_sums(self):
+    def on_sums(self) -> Affine:
+        # Before it is squared, a distance is multiplied by a factor, so that squares are finite.
         is_square = self.power == 2
         return Affine(self.kernel.steps(self.radius)[0]) if is_square else super().on_sums
 
     @cached_property
-    def affine(self):
+    def affine(self) -> Affine:
         if self.table is not None:
             return Affine()
         factor, affine = self.kernel.steps(self.radius)
         if factor == 1 or self.power == 2:
             return affine
-        return replace(affine, scale=affine.scale * factor * factor)  # what is summed is a square
+        return replace(affine, scale=affine.scale * factor * factor)  # the sum is a square already
 
     @property
-    def function(self):
+    def function(self) -> Function:
         if self.table is not None:
+            assert self.steps is not None
             return looked_up(self.table, self.steps)
         return self.kernel.function
 
     @property
-    def distances(self):
-        """The layer whose outputs are the distances behind this one's."""
+    def distances(self) -> "RBFLayer":
+        """The layer whose activations are the distances to the same centres."""
         return replace(self, radius=1.0, kernel=DISTANCE, steps=None)
 
-    def of_distances(self, D, out, xp):
-        """The outputs for distances `D`, in `out`: what layers on the same units share is D."""
+    def of_distances(self, D: Any, out: Any, xp: Any) -> Any:
+        """Compute the activations for distances `D`, which layers with the same centres share.
+
+        `D` is not changed; the result is in `out`.
+        """
         if self.table is not None:
             out[...] = D
             return self.finish(out, xp)
         return self.round(self.kernel.outputs(D, self.radius, xp, out), xp)
 
-    def part(self, units):
-        """The layer of a slice of the units."""
+    def part(self, units: slice) -> "RBFLayer":
+        """Return the layer with a slice of the units."""
         return replace(self, units=self.units[units])
 
-    def astype(self, dtype):
+    def astype(self, dtype: npt.DTypeLike) -> "RBFLayer":
         units, weights = np.ascontiguousarray(self.units, dtype=dtype), self.weights
         weights = None if weights is None else weights.astype(dtype, copy=False)
         return replace(self, units=units, weights=weights)
@@ -220,7 +249,7 @@ class RBFLayer(_Layer):
 
 @dataclass(frozen=True, eq=False)
 class LinearLayer(_Layer):
-    """H[i, j] = x_i . w_j + b_j.
+    """Linear units, ``H[i, j] = x_i . w_j + b_j``.
 
     Parameters
     ----------
@@ -228,73 +257,73 @@ class LinearLayer(_Layer):
         The weights, a row for each unit.
     bias : ndarray of shape (m,)
     steps : Steps, optional
-        To which outputs between -1 and 1 are rounded.
+        Rounds activations, which are between -1 and 1.
     """
 
-    units: np.ndarray
-    bias: np.ndarray
+    units: Any
+    bias: npt.NDArray
     steps: Steps | None = None
 
     formula, accumulation, power, function = "linear", "product", 1, IDENTITY
 
     @cached_property
-    def most(self):
-        """Sums for rows of numbers up to this one, of the dtype of H, are finite."""
+    def most(self) -> Any:
+        """A bound of the magnitude of X, in the dtype of H, within which sums are finite."""
         largest = max(float(self.units.max()), -float(self.units.min()), 1.0)
         limit = float(np.finfo(self.hidden_dtype).max) / (4 * self.n_features)
         return self.hidden_dtype.type(limit / largest)
 
     @cached_property
-    def affine(self):
+    def affine(self) -> Affine:
         return Affine(offset=self.bias)
 
-    def part(self, units):
-        """The layer of a slice of the units."""
+    def part(self, units: slice) -> Self:
+        """Return the layer with a slice of the units."""
         return replace(self, units=self.units[units], bias=self.bias[units])
 
-    def astype(self, dtype):
+    def astype(self, dtype: npt.DTypeLike) -> Self:
         units = np.ascontiguousarray(self.units, dtype=dtype)
         return replace(self, units=units, bias=self.bias.astype(dtype, copy=False))
 
 
 class TanhLayer(LinearLayer):
-    """H[i, j] = tanh(x_i . w_j + b_j), of the same parameters."""
+    """Tanh units, ``H[i, j] = tanh(x_i . w_j + b_j)``, with the parameters of `LinearLayer`."""
 
     formula, function = "tanh", TANH
 
 
 @lru_cache(maxsize=16)
-def _table(kernel, radius, steps, n_distances):
-    """The integers that outputs at distances 0, 1, ... are in steps, up to the last change."""
-    integers = np.empty(n_distances, steps.dtype)
-    for start in range(0, n_distances, _AT_A_TIME):
-        D = np.arange(start, min(start + _AT_A_TIME, n_distances), dtype=np.float64)
+def _tabulate(kernel, radius, steps, n_distances):
+    """Return the codes of rounded activations at distances 0, 1, ..., up to the last change."""
+    codes = np.empty(n_distances, steps.dtype)
+    for start in range(0, n_distances, _BLOCK_DISTANCES):
+        D = np.arange(start, min(start + _BLOCK_DISTANCES, n_distances), dtype=np.float64)
         outputs = steps.apply(kernel.outputs(D, radius, np), np)
-        integers[start : start + _AT_A_TIME] = outputs * steps.scale
-    changes = np.flatnonzero(integers[1:] != integers[:-1])
-    integers = integers[: changes[-1] + 2 if len(changes) else 1].copy()
-    integers.flags.writeable = False
-    return integers
+        codes[start : start + _BLOCK_DISTANCES] = outputs * steps.scale
+    changes = np.flatnonzero(codes[1:] != codes[:-1])
+    codes = codes[: changes[-1] + 2 if len(changes) else 1].copy()
+    codes.flags.writeable = False  # the cache shares it between layers
+    return codes
 
 
-def rounded(layer, bits):
-    """The layer with outputs of so many bits; as it is for None."""
+def rounded(layer: Any, bits: int | None) -> Any:
+    """Return the layer with activations of that many bits; the same layer for None."""
     if bits is None:
         return layer
     return replace(layer, steps=Steps(bits, is_signed=layer.accumulation == "product"))
 
 
-# What becomes of the outputs of units at the places of an image, before they are averaged.
-RESPONSES = AS_THEY_ARE, BELOW_MEAN, TWO_SIDED = "as they are", "below mean", "two-sided"
+# Responses of a `PatchLayer`: functions of the activations, before these are averaged.
+RESPONSES = UNCHANGED, BELOW_MEAN, TWO_SIDED = "as they are", "below mean", "two-sided"
 
 
 @dataclass(frozen=True, eq=False)
 class PatchLayer(_Layer):
-    """What units answer to the patches of an image, averaged over each cell of a grid.
+    """Activations of units for the patches of an image, averaged over each cell of a grid.
 
-    A patch p of an image meets the units as ``normalised(p) @ whitening - shift`` with
-    ``normalised(p) = (p - mean(p)) / sqrt(var(p) + floor)``. Of the outputs a of the units,
-    the columns of H are the means over cells of
+    The input of the units, for a patch p, is ``normalised(p) @ whitening - shift`` with
+    ``normalised(p) = (p - mean(p)) / sqrt(var(p) + floor)``. The columns of H are means over the
+    cells of a response, a function of the activations a:
 
     - ``"as they are"``: a;
     - ``"below mean"``: ``max(0, mean(a) - a)``, with the mean over the units (Coates, Lee & Ng
@@ -306,58 +335,58 @@ class PatchLayer(_Layer):
     """
 
     grid: PatchGrid
-    inner: RBFLayer | LinearLayer  # on patches, ``grid.n_inputs`` features
-    response: str = AS_THEY_ARE  # one of the three
+    inner: Any  # an `RBFLayer` or `LinearLayer` of patches, with ``grid.n_inputs`` features
+    response: str = UNCHANGED  # one of `RESPONSES`
     threshold: float = 0.0
-    floor: float | None = None  # None meets patches as they are
-    whitening: np.ndarray | None = None  # (n_inputs, n_inputs)
-    shift: np.ndarray | None = None  # (n_inputs,)
-    columns: int | None = None  # how many of the columns there are; all of them by default
+    floor: float | None = None  # None does not normalise
+    whitening: npt.NDArray | None = None  # (n_inputs, n_inputs)
+    shift: npt.NDArray | None = None  # (n_inputs,)
+    columns: int | None = None  # number of the first columns that are computed; by default all
 
     @property
-    def units(self):
+    def units(self) -> Any:
         return self.inner.units
 
     @property
-    def n_sides(self):
+    def n_sides(self) -> int:
         return 2 if self.response == TWO_SIDED else 1
 
     @property
-    def n_columns_of_unit(self):
+    def n_columns_of_unit(self) -> int:
         return self.n_sides * self.grid.n_cells
 
     @property
-    def n_units(self):
-        """Columns of H."""
+    def n_units(self) -> int:
+        """The number of columns of H."""
         if self.columns is not None:
             return self.columns
         return self.inner.n_units * self.n_columns_of_unit
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.grid.n_features
 
     @property
-    def accumulation(self):
+    def accumulation(self) -> str:
         return self.inner.accumulation
 
     @property
-    def formula(self):
+    def formula(self) -> str:
         return f"{self.inner.formula} of patches"
 
-    def width_of(self, n_units):
+    def width_of(self, n_units: Any) -> int:
         return min(n_units * self.n_columns_of_unit, self.n_units)
 
-    def part(self, units):
-        """The layer of the first columns."""
+    def part(self, units: slice) -> "PatchLayer":
+        """Return the layer with the first columns."""
         n = len(range(self.n_units)[units])
         if self.response == BELOW_MEAN:  # each column depends on all units
             return replace(self, columns=n)
         inner = self.inner.part(slice(-(-n // self.n_columns_of_unit)))
         return replace(self, inner=inner, columns=n)
 
-    def astype(self, dtype):
-        arrays = self.whitening, self.shift
-        arrays = (a if a is None else a.astype(dtype, copy=False) for a in arrays)
-        whitening, shift = arrays
+    def astype(self, dtype: npt.DTypeLike) -> "PatchLayer":
+        whitening, shift = (
+            a if a is None else a.astype(dtype, copy=False) for a in (self.whitening, self.shift)
+        )
         return replace(self, inner=self.inner.astype(dtype), whitening=whitening, shift=shift)

@@ -1,16 +1,19 @@
-"""What an estimator is put together from: units, a task and a readout, each behind a contract.
+"""The contracts of the parts of an estimator: hidden units, target specification and readout.
 
-A part is a value: the parameters of an estimator that concern it, and the fitted attributes that
-it has found. Nothing changes it: what fits a part returns one that knows more. An estimator names
-its parts in one place, `_parts`; `network.Network` is the story of what they do together.
+A part is an immutable dataclass. Its fields are the hyperparameters of the estimator that concern
+it, and, with a trailing underscore as everywhere in scikit-learn, the fitted attributes that it is
+responsible for. Fitting a part returns a new one with these fields set. An estimator class names
+its parts in one method, `_parts`; `estimators.network.Network` fits them and predicts with them.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
+from enum import Enum
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,65 +24,79 @@ from .readouts.cross_validation import SearchHistory
 from .readouts.linear import LinearReadout
 
 
+class _Unset(Enum):
+    """The type of `UNSET`: members of an enum stay the same object in copies and pickles."""
+
+    UNSET = "unset"
+
+
+#: The value of a fitted attribute that the estimator does not have. It differs from None, which is
+#: the value of several fitted attributes.
+UNSET: Any = _Unset.UNSET
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Part:
-    """Parameters of an estimator, and what was found with them.
+    """Hyperparameters of an estimator, and the fitted attributes that depend on them.
 
-    Fields with the name of a parameter have its value.
+    A field with the name of a parameter or of a fitted attribute of the estimator has its value.
+    Fitted attributes are the fields whose names end with an underscore; their default is `UNSET`.
 
     Attributes
     ----------
     owner : str
-        Class of the estimator, for messages.
-    found : dict
-        Fitted attributes by name, of those named in `attributes`.
+        Name of the class of the estimator, for messages.
     """
 
     owner: str = ""
-    found: dict[str, Any] = field(default_factory=dict)
-    attributes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, model: Any, **more: Any) -> Self:
-        """Make the part of an estimator, with more fields than its parameters say."""
-        kept = vars(model)
-        more["found"] = {name: kept[name] for name in cls.attributes if name in kept}
-        return cls._made(kept, more | {"owner": type(model).__name__})
+    def from_estimator(cls, estimator: Any, **values: Any) -> Self:
+        """Return the part of an estimator; `values` are further fields, and take precedence."""
+        state, kind = vars(estimator), cast(Any, cls)
+        own = {name: state[name] for name in _field_names(kind) if name in state}
+        return cls(**own | {"owner": type(estimator).__name__} | values)
 
-    @classmethod
-    def _made(cls, values: dict[str, Any], more: dict[str, Any]) -> Self:
-        """Do as ``cls(...)`` does, in a fraction of the time: each answer makes all parts."""
-        part, known = object.__new__(cls), _names(cast(Any, cls)) & values.keys()
-        vars(part).update({name: values[name] for name in known}, **more)
-        return part
+    @property
+    def fitted(self) -> dict[str, Any]:
+        """Return the fitted attributes that are set, by name."""
+        kind = cast(Any, type(self))
+        values = {name: getattr(self, name) for name in _fitted_names(kind)}
+        return {name: value for name, value in values.items() if value is not UNSET}
 
-    def with_fitted(self, **found: Any) -> Self:
-        """Return the part with what was found, and nothing that it knew before."""
-        return self._made(vars(self), {"owner": self.owner, "found": found})
+    def with_fitted(self, **fitted: Any) -> Self:
+        """Return the part with these fitted attributes and no others."""
+        unset: dict[str, Any] = dict.fromkeys(_fitted_names(cast(Any, type(self))), UNSET)
+        return replace(self, **(unset | fitted))
 
-    def update_fitted(self, **found: Any) -> Self:
-        """Return the part that knows more, beside what it knew before."""
-        return self.with_fitted(**self.found | found)
+    def update_fitted(self, **fitted: Any) -> Self:
+        """Return the part with these fitted attributes; all others keep their values."""
+        return replace(self, **fitted)
 
 
 @cache
-def _names(cls: Any) -> frozenset[str]:
-    return frozenset(each.name for each in fields(cls)) - {"owner", "found"}
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
+
+
+@cache
+def _fitted_names(cls: Any) -> tuple[str, ...]:
+    return tuple(name for name in _field_names(cls) if name.endswith("_"))
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """What networks that differ in some parameters have in common, for a search.
+    """The work that a search can share between networks that differ in some hyperparameters.
 
     Attributes
     ----------
     parameters : set of str
-        Parameters that leave the layer of the largest network as it is: other values of them need
-        no other pass over the rows.
+        Hyperparameters that do not change the layer of the largest network: no value of them
+        requires another pass over the samples.
     key : object
-        Networks for which it differs share no layer.
+        Networks with different keys do not share a layer.
     needs_rows : bool
-        Whether the layer depends on the training rows.
+        Whether the layer depends on the training samples.
     """
 
     parameters: frozenset[str] = frozenset()
@@ -89,28 +106,32 @@ class Sharing:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Units(Part, ABC):
-    """Where a hidden layer comes from.
+    """The hidden units: their hyperparameters, and how their layer is chosen.
 
     Attributes
     ----------
-    size_name : str
-        The parameter that says how many units.
+    size_name : {"n_hidden", "n_components"}
+        Name of the parameter with the number of units.
     n_units : int or None
         Its value.
     given : estimator, array or None
-        The parameter `layer`: a layer that is there already.
+        The parameter `layer`: a fitted estimator or centres, used instead of choosing the layer.
     shared : dict or None
-        What members of an ensemble have found for one another: metric -> feature weights.
+        Feature weights by metric, which members of a stacked ensemble share.
     precision : {8, 15, "auto", "float"}
-        To how many bits activations are rounded. What "auto" comes to is for the readout to say.
+        Number of bits to which activations are rounded. The readout resolves "auto".
+    precision_ : int or None
+        The resolved number of bits; None for floats.
+    support_ : ndarray of int of shape (n_units,) or None
+        Row numbers of the training samples that are the centres of the units.
+    center_labels_, center_targets_ : ndarray
+        Classes or targets of these samples.
     first_alpha : float
-        The ridge penalty with which a search for one begins.
+        The ridge penalty at which a search for the penalty begins.
     of_units : tuple of str
-        Fitted attributes with a row for each unit.
-    needs_multiple_passes : bool
-        Whether the choice of the layer takes several passes over the rows.
+        Fitted attributes with one row for each unit.
     takes_sparse : bool
-        Whether rows may be a sparse matrix.
+        Whether samples may be a sparse matrix.
     """
 
     size_name: str = "n_hidden"
@@ -118,81 +139,87 @@ class Units(Part, ABC):
     given: Any = None
     shared: Any = None
     precision: Any = "float"
+    precision_: Any = UNSET
+    support_: Any = UNSET
+    center_labels_: Any = UNSET
+    center_targets_: Any = UNSET
     first_alpha: ClassVar[float]
     of_units: ClassVar[tuple[str, ...]] = ()
     takes_sparse: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, model: Any, **more: Any) -> Self:
-        kept = vars(model)
-        name = "n_hidden" if "n_hidden" in kept else "n_components"
-        more |= {"size_name": name, "n_units": kept.get(name), "given": kept.get("layer")}
-        return super().of(model, **more)
+    def from_estimator(cls, estimator: Any, **values: Any) -> Self:
+        state = vars(estimator)
+        name = "n_hidden" if "n_hidden" in state else "n_components"
+        own = {"size_name": name, "n_units": state.get(name), "given": state.get("layer")}
+        return super().from_estimator(estimator, **own | values)
 
     @abstractmethod
     def check(self) -> None:
-        """Raise for a parameter that cannot be used."""
+        """Raise TypeError or ValueError for an invalid hyperparameter."""
 
     @abstractmethod
     def fit(self, job: Job, samples: Samples, history: SearchHistory) -> Self:
-        """Return the units with a layer that was chosen for the samples.
+        """Return the units with a layer chosen for the samples.
 
-        `SearchHistory` take in what is tried for it.
+        `history` records the hyperparameters that are evaluated for it.
         """
 
     @property
     @abstractmethod
     def layer(self) -> Any:
-        """Return the layer that was found."""
+        """Return the fitted layer."""
 
     @property
     @abstractmethod
     def sharing(self) -> Sharing:
-        """Return what a search over their parameters need not do again."""
+        """Return the work that a search over the hyperparameters can share."""
 
     @property
     def bits(self) -> int | None:
-        """Return the bits of an activation, where they are given; None for floats."""
+        """Return the number of bits of an activation if `precision` gives it; None for floats."""
         return None if isinstance(self.precision, str) else self.precision
 
     def rounded(self, bits: int | None) -> Self:
-        """Return the units whose activations have so many bits."""
+        """Return the units with activations rounded to a number of bits."""
         return self.update_fitted(precision_=bits)
 
     @property
-    def width(self) -> Any:
-        """Return the columns of H, where they are known before there are rows."""
+    def n_activations(self) -> Any:
+        """Return the number of columns of H if it is known before the fit, else None."""
         return self.n_units
 
     @property
     def needs_multiple_passes(self) -> bool:
+        """Return whether the choice of the layer takes several passes over the samples."""
         return False
 
     def labels_required_by(self) -> tuple[str, str] | None:
-        """Return what needs the classes of rows, and what does not; None where nothing does."""
+        """Return the setting that requires class labels and its alternative; None if none does."""
         return None
 
     def present(self, samples: Samples) -> Samples:
-        """Return the samples with the order of their presentation, if it matters."""
+        """Return the samples in the order of presentation, if the order matters."""
         return samples
 
     @property
     def pretrained(self) -> Any:
-        """Return the estimator that lends its layer, if one does."""
+        """Return the fitted estimator whose layer is used, or None."""
         return None
 
     @property
     def rows(self) -> Any:
-        """Return the training rows that the units stand on; None where there are none."""
-        return self.found.get("support_")
+        """Return `support_`; None if the units are not at training samples."""
+        return None if self.support_ is UNSET else self.support_
 
     def leading(self, n_columns: int) -> Self:
-        """Return the units behind the first columns of H."""
-        few = {name: self.found[name][:n_columns] for name in self.of_units if name in self.found}
-        return self.update_fitted(**few)
+        """Return the units of the first columns of H."""
+        values = {name: getattr(self, name) for name in self.of_units}
+        cut = {name: value[:n_columns] for name, value in values.items() if value is not UNSET}
+        return self.update_fitted(**cut)
 
     def shaped(self, layer: Any) -> Self:
-        """Return the units with the shape that a layer on the same units has."""
+        """Return the units with the kernel and radius of another layer on the same centres."""
         return self
 
     def tagged(self, tags: Any) -> Any:
@@ -203,176 +230,185 @@ class Units(Part, ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TargetSpec(Part, ABC):
-    """What y is: what it becomes for a readout, and what scores become.
+    """The kind of y: its encoding for a readout, and the decoding of scores into predictions.
 
     Attributes
     ----------
-    wants_scores, wants_posterior : bool
-        Whether there is a use for scores of training rows by readouts that have not seen them, or
-        for how sure the readout is: see `left_out` and `calibrated`.
+    wants_scores : bool
+        Whether leave-one-out scores of training samples are used, see `left_out`, `calibrated`.
+    has_center_outputs : bool
+        Whether `center_outputs` is implemented.
     """
 
     wants_scores: ClassVar[bool] = False
-    has_center_outputs: ClassVar[bool] = False  # whether `center_outputs` are any
+    has_center_outputs: ClassVar[bool] = False
 
     @property
     def wants_posterior(self) -> bool:
+        """Return whether the posterior distribution of the readout is used, see `left_out`."""
         return False
 
     @abstractmethod
     def check(self) -> None:
-        """Raise for a parameter that cannot be used."""
+        """Raise TypeError or ValueError for an invalid hyperparameter."""
 
     @abstractmethod
     def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
-        """Return the task that knows what y is made of, and the `Samples` of clean rows."""
+        """Return the specification fitted to y, and the validated `Samples`."""
 
     @abstractmethod
     def begin(
         self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: "TargetSpec | None"
     ) -> Self:
-        """Return the task that knows what y is made of by the first rows of many.
+        """Return the specification fitted to the first batch of `partial_fit`.
 
-        `pretrained` is that of the estimator that lends its layer.
+        `pretrained` is the specification of the estimator whose layer is used.
         """
 
     @abstractmethod
     def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
-        """Return more rows, with y in terms of what is known of it."""
+        """Return the `Samples` of a further batch, encoded as fitted."""
 
     def check_classes(self, y: Any, classes: Any) -> None:
-        """Raise where it is not these classes, if any are named, that are known of y."""
+        """Raise ValueError unless `classes` is None or has the fitted classes."""
         return None
 
     @abstractmethod
     def check_same(self, other: Self, name: str) -> None:
-        """Raise where the y of another model, which has a name, is made of something else."""
+        """Raise ValueError unless the model called `name` encodes y in the same way."""
 
     @abstractmethod
     def restricted_to(self, samples: Samples, rows: Any) -> Self:
-        """Return the task as a fit to some of the samples alone would know it."""
+        """Return the specification that a fit to these rows of the samples would have."""
 
     @abstractmethod
     def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
-        """Return the coefficients and intercepts of the scores, of a readout of targets."""
+        """Return coefficients and intercepts of the scores, given those of the encoded y."""
 
     @abstractmethod
-    def format_output(self, method: str, scores: Any, readout: "Readout") -> Any:
-        """Return what a method of the estimator answers to scores (rows, n_scores)."""
+    def format_output(self, method: str, scores: Any, readout: Any) -> Any:
+        """Return the output of a method of the estimator for scores (n_samples, n_scores)."""
 
     @abstractmethod
     def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
-        """Raise where there is no room for the answers of `predict`."""
+        """Raise TypeError or ValueError if `out` cannot hold predictions of a shape."""
 
     @abstractmethod
-    def score(self, answers: Any, y: Any, sample_weight: Any) -> float:
-        """Return the score of the answers of `predict`."""
+    def score(self, predictions: Any, y: Any, sample_weight: Any) -> float:
+        """Return the score of predictions."""
 
     @abstractmethod
     def name_of(self, k: int) -> str:
-        """Return what an output of the readout stands for, in words."""
+        """Return a description of an output of the readout, for messages."""
 
     @property
     @abstractmethod
     def n_columns(self) -> int:
-        """Return how many columns y has."""
+        """Return the number of columns of y."""
 
     @abstractmethod
     def decided(self, scores: Any, output: int) -> tuple[Any, Any, Any]:
-        """Return how one column of y is answered.
+        """Return the predictions of one column of y, and the scores that decide them.
 
         Returns
         -------
-        answers : ndarray of shape (rows,)
-        columns : ndarray of int of shape (rows,)
-            Which of the scores says so.
-        signs : ndarray of shape (rows,)
-            1, or -1 where the answer is the first of two classes, whose score is the other's
-            less than 0.
+        predictions : ndarray of shape (n_samples,)
+        columns : ndarray of int of shape (n_samples,)
+            Column of the scores that decides each prediction.
+        signs : ndarray of shape (n_samples,)
+            1, or -1 for the first of two classes, which is predicted if the score of the second
+            is negative.
         """
 
     @abstractmethod
     def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
-        """Return a fitted attribute: the y of the rows that units stand on."""
+        """Return a fitted attribute of `Units`: the y of the samples that are centres."""
 
     @abstractmethod
     def center_targets(self, units: Units) -> Any:
-        """Return that attribute."""
+        """Return the value of this attribute."""
 
     def scored_rows(self, samples: Samples, random_state: Any) -> Any:
-        """Return the rows whose scores without themselves are wanted, ascending; None for all."""
+        """Return ascending row numbers for leave-one-out scores; None for all samples."""
         return None
 
     def left_out(self, training: "ReadoutTraining", chosen: Any, rows: Any) -> dict[str, Any]:
-        """Return fitted attributes made of what leave-one-out gave."""
+        """Return fitted attributes that are computed from leave-one-out results."""
         return {}
 
-    def center_outputs(self, units: Units) -> Any:
-        """Return the outputs (n_units, n_outputs) of a perfect readout for the units' own samples.
+    def center_outputs(self, units: Units) -> npt.NDArray[Any]:
+        """Return the encoded y (n_units, n_outputs) of the samples that are centres.
 
-        They serve samples that no unit covers.
+        Samples that no unit covers are scored by it.
         """
         raise NotImplementedError
 
     def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
-        """Return fitted attributes made of the `LeftOut` scores of a `Sample`."""
+        """Return fitted attributes that are computed from the `LOOScores` of a `Sample`."""
         return {}
 
     def uncalibrated(self) -> dict[str, Any]:
-        """Return the fitted attributes of `calibrated` where no row of the sample is left."""
+        """Return the attributes of `calibrated` for a sample without rows."""
         return {}
 
     def why_no_sums(self) -> str | None:
-        """Return why rows cannot come one after the other, and what to do; None where they can."""
+        """Return why incremental fits are not possible, with the remedy; None if they are."""
         return None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Readout(Part, ABC):
-    """From H to scores: ``H W' + b``, with W and b found in some way.
+    """The linear output layer: scores are ``H @ readout_coef_.T + readout_intercept_``.
 
     Attributes
     ----------
+    readout_coef_ : ndarray of shape (n_scores, n_columns of H)
+    readout_intercept_ : ndarray of shape (n_scores,)
+    alpha_ : float
+        The penalty.
+    alphas_, loo_errors_ : ndarray of shape (n_penalties,)
+        The penalties tried by leave-one-out, and their errors.
+    temperature_ : float or ndarray of shape (n_columns of y,)
+        Divides the scores before the softmax.
+    posterior_ : Posterior
+        For standard deviations of predictions.
+    n_iter_ : int
+        Number of iterations.
     is_ridge : bool
-        Whether W minimises squared errors with a penalty, and so is solved from sums over rows.
+        Whether it minimises penalised squared errors, and is solved from sums over samples.
     fits_units : bool
         Whether units that are chosen by the held-out error of ridge readouts suit it.
     has_probabilities : bool
-        Whether it finds what makes probabilities of scores, ``temperature_``.
+        Whether training sets ``temperature_``.
     """
 
-    attributes = (
-        "readout_coef_", "readout_intercept_", "alpha_", "alphas_", "loo_errors_", "temperature_",
-        "posterior_", "n_iter_",
-    )  # fmt: skip
+    readout_coef_: npt.NDArray[Any] = UNSET
+    readout_intercept_: npt.NDArray[Any] = UNSET
+    alpha_: Any = UNSET
+    alphas_: npt.NDArray[Any] = UNSET
+    loo_errors_: npt.NDArray[Any] = UNSET
+    temperature_: Any = UNSET
+    posterior_: Any = UNSET
+    n_iter_: int = UNSET
     is_ridge: ClassVar[bool] = False
     fits_units: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, units: Units, task: TargetSpec) -> None:
-        """Raise for a parameter that cannot be used, alone or with these units and this task."""
+        """Raise TypeError or ValueError for invalid hyperparameters or combinations of them."""
 
     def check_samples(self, samples: Samples) -> None:
-        """Raise for rows that it cannot be trained on."""
+        """Raise for samples that it cannot be trained on."""
         return None
 
     @abstractmethod
     def train(self, training: "ReadoutTraining") -> Self:
-        """Return the readout with W and b."""
+        """Return the fitted readout."""
 
     @abstractmethod
     def why_no_sums(self) -> str | None:
-        """Return why rows cannot come one after the other, and what to do; None where they can."""
-
-    @property
-    def coef(self) -> np.ndarray:
-        """Return W, (n_scores, n_columns of H)."""
-        return self.found["readout_coef_"]
-
-    @property
-    def intercept(self) -> np.ndarray:
-        return self.found["readout_intercept_"]
+        """Return why incremental fits are not possible, with the remedy; None if they are."""
 
     def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
         """Return whether samples that no unit covers are scored by their nearest unit."""
@@ -381,18 +417,20 @@ class Readout(Part, ABC):
     def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
         """Return scores (n_units, n_scores) of samples that no unit covers, by their nearest unit.
 
-        None where such samples get the intercept, as the formula has it.
+        None if such samples get the intercept, as the formula has it.
         """
         return None
 
     def make_predictor(self, engine: Any, dtype: Any, finds_uncovered: bool) -> LinearReadout:
-        """Return what turns tiles of H, of a dtype, into scores."""
-        return LinearReadout(engine, self.coef, self.intercept, dtype, finds_uncovered)
+        """Return the object that computes scores of tiles of H of a dtype."""
+        return LinearReadout(
+            engine, self.readout_coef_, self.readout_intercept_, dtype, finds_uncovered
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class ReadoutTraining:
-    """What a readout is trained on."""
+    """The arguments of `Readout.train`."""
 
     job: Job
     samples: Samples
@@ -402,66 +440,67 @@ class ReadoutTraining:
 
     @cached_property
     def layer(self) -> Any:
-        """Return the layer as it meets the rows."""
+        """Return the layer in the dtype in which it processes the samples."""
         return cast_layer(self.units.layer, self.samples.X)
 
     def rounded(self, bits: int | None) -> "ReadoutTraining":
-        """Return the same with activations of so many bits, and a history of its own."""
+        """Return the same with activations rounded to `bits`, and a copy of the history."""
         history = replace(self.history, rows=list(self.history.rows))
         return replace(self, units=self.units.rounded(bits), history=history)
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """All parts of an estimator; a transformer has neither task nor readout."""
+    """All parts of an estimator; a transformer has neither target specification nor readout."""
 
     units: Units
     task: Any = None
     readout: Any = None
 
     def check(self) -> None:
-        """Raise for a parameter that cannot be used."""
+        """Raise TypeError or ValueError for an invalid hyperparameter."""
         self.units.check()
         if self.task is not None:
             self.task.check()
             self.readout.check(self.units, self.task)
 
     @property
-    def found(self) -> dict[str, Any]:
-        """Return all fitted attributes."""
-        found = dict(self.units.found)
-        for part in (self.task, self.readout):
-            found |= {} if part is None else part.found
-        return found
+    def fitted(self) -> dict[str, Any]:
+        """Return all fitted attributes that are set; those of the readout take precedence."""
+        fitted = self.units.fitted
+        if self.task is not None:
+            fitted |= self.task.fitted | self.readout.fitted
+        return fitted
 
     @property
     def uses_nearest_unit(self) -> bool:
-        """Return that of `Readout` for these units: far cheaper than the scores."""
+        """Return `Readout.uses_nearest_unit`, which is far cheaper than `nearest_scores`."""
         return self.readout.uses_nearest_unit(self.units, self.task)
 
     @cached_property
     def nearest_scores(self) -> Any:
-        """Return those of `Readout` for these units."""
+        """Return `Readout.nearest_scores`."""
         return self.readout.nearest_scores(self.units, self.task)
 
     def why_no_sums(self) -> str | None:
-        """Return why rows cannot come one after the other, and what to do; None where they can."""
+        """Return why incremental fits are not possible, with the remedy; None if they are."""
         return self.readout.why_no_sums() or self.task.why_no_sums()
 
 
-def parts_of(model: Any) -> Any:
-    """Return the `Parts` of an estimator of this package, None of any other object."""
-    make = getattr(type(model), "_parts", None)  # what stands around one hands on its attributes
-    return None if make is None else make(model)
+def parts_of(estimator: Any) -> Any:
+    """Return the `Parts` of an estimator of this package, None for any other object."""
+    # Looked up in the class: meta-estimators delegate attributes to the estimator inside.
+    make = getattr(type(estimator), "_parts", None)
+    return None if make is None else make(estimator)
 
 
-def layer_of(model: Any) -> Any:
-    """Return the hidden layer of an estimator; NotFittedError where it has none."""
-    check_is_fitted(model)
-    return parts_of(model).units.layer
+def layer_of(estimator: Any) -> Any:
+    """Return the hidden layer of a fitted estimator; raise NotFittedError otherwise."""
+    check_is_fitted(estimator)
+    return parts_of(estimator).units.layer
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return random numbers for what is chosen by held-out error, the same for the same seed."""
+    """Return a generator for random choices of a search, which depends on the seed alone."""
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
     return np.random.default_rng(seed)

@@ -229,7 +229,7 @@ def _statistics_time(engine, kind, n_features, repeats, candidates):
     functions = {}
     for i, settings in enumerate(candidates):
         dtype = settings["statistics"]
-        statistics = RidgeStatistics(settings["M"], 1, engine.algebra, dtype)
+        statistics = RidgeStatistics.zeros(settings["M"], 1, engine.algebra, dtype)
         H = engine.xp.ones((settings["M"], settings["M"]), np.float32)
         functions[i] = partial(statistics.update, H, engine.xp.ones((settings["M"], 1)))
     return list(rounds(functions, repeats, stopwatch=engine.stopwatch).values())

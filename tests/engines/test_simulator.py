@@ -15,7 +15,8 @@ from engines.test_integers import rounded
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.formulas import Steps
-from sklearn_fsvc._src.hidden_layers.novelty import NoveltyRule, OrderedRows, novel_rows
+from sklearn_fsvc._src.hidden_layers.novelty import novel_rows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc._src.readouts.packed_symmetric import PackedSymmetric
 from sklearn_fsvc._src.tuning import example

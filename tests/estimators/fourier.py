@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_fsvc.kernels import Function
 from sklearn_fsvc.parts import (
+    UNSET,
     ClassTarget,
     LinearLayer,
     NetworkClassifier,
@@ -44,7 +45,8 @@ class Fourier(Units):
     first_alpha = 1.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
-    attributes = of_units
+    components_: Any = UNSET
+    hidden_intercept_: Any = UNSET
 
     def check(self):
         if self.n_units < 1:
@@ -63,7 +65,7 @@ class Fourier(Units):
 
     @cached_property
     def layer(self):
-        return CosLayer(self.found["components_"], self.found["hidden_intercept_"])
+        return CosLayer(self.components_, self.hidden_intercept_)
 
     @property
     def sharing(self):
@@ -86,7 +88,11 @@ class FourierClassifier(NetworkClassifier):
         self.max_memory, self.verbose = max_memory, verbose
 
     def _parts(self):
-        return Parts(Fourier.of(self), ClassTarget.of(self), Ridge.of(self))
+        return Parts(
+            Fourier.from_estimator(self),
+            ClassTarget.from_estimator(self),
+            Ridge.from_estimator(self),
+        )
 
 
 class FourierRegressor(NetworkRegressor):
@@ -104,7 +110,11 @@ class FourierRegressor(NetworkRegressor):
         self.device, self.max_memory, self.verbose = device, max_memory, verbose
 
     def _parts(self):
-        return Parts(Fourier.of(self), NumericTarget.of(self), Ridge.of(self))
+        return Parts(
+            Fourier.from_estimator(self),
+            NumericTarget.from_estimator(self),
+            Ridge.from_estimator(self),
+        )
 
 
 class FourierProjector(NetworkTransformer):
@@ -116,4 +126,4 @@ class FourierProjector(NetworkTransformer):
         self.device, self.max_memory, self.verbose = device, max_memory, verbose
 
     def _parts(self):
-        return Parts(Fourier.of(self))
+        return Parts(Fourier.from_estimator(self))

@@ -1,4 +1,4 @@
-"""Arrays of other libraries on the host, with and without scikit-learn's dispatch."""
+"""Arrays of other libraries on the host, with and without scikit-learn's array API dispatch."""
 
 import os
 import subprocess

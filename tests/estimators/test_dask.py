@@ -1,4 +1,4 @@
-"""Rows of Dask: the model is that of the rows in memory, and answers come when they are wanted."""
+"""Dask collections: the model equals that of arrays, and predictions are lazy."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def compare(found, expected, tolerance=2e-5):
     [*((model, "threads") for model in MODELS), *((model, "synchronous") for model in MODELS[::4])],
     ids=str, indirect=["scheduler"],
 )  # fmt: skip
-def test_the_same_model_and_answers(rows, model, scheduler, monkeypatch):
+def test_model_and_predictions_equal_those_of_arrays(rows, model, scheduler, monkeypatch):
     # No leaf of several blocks, so that sums of several are added.
     monkeypatch.setattr("sklearn_fsvc._src.data.dask_blocks._LEAF_ROWS", 100)
     X, y = rows
@@ -113,7 +113,7 @@ def test_several_outputs(rows):
     compare(model.predict(blocks(X, 100)), model.predict(X))
 
 
-def test_weights(rows):
+def test_sample_weight(rows):
     X, y = rows
     weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
     model = TanhClassifier(alpha="loo", **SIZED)
@@ -123,7 +123,7 @@ def test_weights(rows):
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float64, bool])
-def test_numbers_of_any_kind(rows, dtype):
+def test_dtypes(rows, dtype):
     X, y = rows
     X = (10 * X).astype(dtype)
     model = RBFClassifier(alpha=1.0, radius=9.0, selection_radius=5.0, **SIZED)
@@ -133,7 +133,7 @@ def test_numbers_of_any_kind(rows, dtype):
     compare(found.decision_function(blocks(X, 77)), expected.decision_function(X))
 
 
-def test_tables(rows):
+def test_dask_dataframes(rows):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     X, y = rows
     table = pd.DataFrame(X, columns=list("abcde"))
@@ -211,7 +211,7 @@ def test_bad_input(rows):
         model.fit(lazy.astype(object), y)
 
 
-def test_a_failed_fit_leaves_the_model(rows):
+def test_a_failed_fit_does_not_change_the_model(rows):
     X, y = rows
     model = TanhClassifier(alpha=1.0, **SIZED).fit(X, y)
     before = dict(vars(model))

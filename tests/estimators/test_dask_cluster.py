@@ -1,4 +1,4 @@
-"""Workers of Dask in processes: the same bits however many there are, and when one is killed."""
+"""Processes of a Dask cluster: bitwise equal for any number of workers, also if one is killed."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ def kill_later(process, seconds):
     return thread
 
 
-def test_the_same_bits(rows):
+def test_bitwise_equal_for_any_number_of_workers(rows):
     one = fits(rows, 1)
     two = fits(rows, 2, kill_after=0.3)
     for name, model in two.items():

@@ -1,4 +1,4 @@
-"""Units and a readout that somebody else has written: they do all that ours do."""
+"""Hidden units and a readout of another package: they work like those of this one."""
 
 import numpy as np
 import pytest
@@ -30,13 +30,13 @@ GIVEN = {"radius": 2.0, "alpha": 0.5, "random_state": 0}
         FourierProjector(20),
     ]
 )
-def test_scikit_learn_takes_them_for_its_own(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize("device", ["jit", "blas"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_features_are_cosines(device, dtype, request):
+def test_activations_are_cosines(device, dtype, request):
     usable(device, request.config)
     projector = FourierProjector(2000, radius=2.0, random_state=0, device=device)
     H = projector.fit_transform(IRIS.astype(dtype))
@@ -46,14 +46,14 @@ def test_features_are_cosines(device, dtype, request):
     np.testing.assert_allclose(2 * H @ H.T / 2000, rbf_kernel(IRIS, gamma=1 / 8), atol=0.1)
 
 
-def test_the_readout_is_a_ridge():
+def test_the_readout_equals_ridge_regression():
     model = FourierRegressor(30, **GIVEN).fit(ROWS, Y)
     H = np.cos(ROWS @ model.components_.T + model.hidden_intercept_)
     oracle = Oracle(0.5).fit(H, Y / Y.std())
     np.testing.assert_allclose(model.predict(ROWS), oracle.predict(H) * Y.std(), rtol=1e-8)
 
 
-def test_a_search_shares_their_passes():
+def test_a_search_shares_passes_over_the_data():
     grid = {"n_hidden": [10, 30], "alpha": [0.1, 1.0]}
     ours = HiddenSizeSearchCV(FourierClassifier(**GIVEN), grid, cv=3)
     with pytest.MonkeyPatch.context() as patched:
@@ -66,7 +66,7 @@ def test_a_search_shares_their_passes():
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
 
 
-def test_they_learn_forget_and_merge():
+def test_partial_fit_forget_and_merge():
     model = FourierClassifier(20, **GIVEN)
     parts = [slice(i, None, 3) for i in range(3)]
     each = [clone(model).partial_fit(IRIS[p], SPECIES[p], classes=range(3)) for p in parts]
@@ -85,7 +85,7 @@ class Centroids(Linear):
         of_class = sums.y  # rows of each, for targets are 0 and 1
         means = (sums.hy / of_class + sums.origin[:, None]).T
         found = Solution(means, -0.5 * (means**2).sum(axis=1))
-        return self._solved(training, found)
+        return self.with_solution(training, found)
 
     def why_no_sums(self):
         return "Class means are not taken apart again."
@@ -94,10 +94,10 @@ class Centroids(Linear):
 class CentroidClassifier(TanhClassifier):
     def _parts(self):
         parts = super()._parts()
-        return Parts(parts.units, parts.task, Centroids.of(self))
+        return Parts(parts.units, parts.task, Centroids.from_estimator(self))
 
 
-def test_a_readout_in_one_class():
+def test_a_custom_readout():
     model = CentroidClassifier(25, feature_weights=None, random_state=0).fit(IRIS, SPECIES)
     layer = parts_of(model).units.layer
     H = np.tanh(IRIS @ layer.units.T + layer.bias)

@@ -1,4 +1,4 @@
-"""Features of any size: answers are right, or the fit says which feature is to blame."""
+"""Features of any scale: predictions are right, or the error names the sample and feature."""
 
 import re
 from functools import partial
@@ -77,7 +77,7 @@ def check_sizes(make, dtype, takes_squares=False):
 @pytest.mark.parametrize("selection", ["global", "random"])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rbf_units_do_not_depend_on_the_unit_of_X(kernel, metric, selection, dtype, device):
+def test_rbf_activations_do_not_depend_on_the_scale_of_X(kernel, metric, selection, dtype, device):
     def make():
         return RBFProjector(
             10, kernel=kernel, metric=metric, selection=selection, device=device, random_state=0
@@ -88,7 +88,7 @@ def test_rbf_units_do_not_depend_on_the_unit_of_X(kernel, metric, selection, dty
 
 @pytest.mark.parametrize("dtype", EXPONENTS)
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_tanh_units_do_not_depend_on_the_unit_of_X(weights, dtype, device):
+def test_tanh_activations_do_not_depend_on_the_scale_of_X(weights, dtype, device):
     check_sizes(lambda: TanhProjector(10, weights=weights, device=device, random_state=0), dtype)
 
 
@@ -105,7 +105,7 @@ PREDICTORS = [
 
 @pytest.mark.parametrize("dtype", EXPONENTS)
 @pytest.mark.parametrize("make", PREDICTORS)
-def test_answers_do_not_depend_on_the_unit_of_X(make, dtype, device):
+def test_predictions_do_not_depend_on_the_scale_of_X(make, dtype, device):
     check_sizes(lambda: make(device=device, random_state=0), dtype)
 
 
@@ -160,7 +160,7 @@ def or_refused(call, model, X):
 
 
 @pytest.mark.parametrize("dtype", EXPONENTS)
-def test_no_nan_leaves_a_fit_or_a_model(dtype, device):
+def test_neither_fit_nor_predict_returns_nan(dtype, device):
     cases = {"plain": rows(dtype), **dict(extremes(dtype))}
     asks = {both: np.concatenate([cases[name] for name in both])
             for both in (("plain", "least"), ("1e30", "both"))}  # fmt: skip
@@ -180,7 +180,7 @@ NAMED = r"holds 3e\+38 in row 5, column 2: .*float32\. Scale the features"
 
 
 @pytest.mark.parametrize("n_copies", [1, 10])  # few features are looked at, or H
-def test_rows_whose_outputs_are_no_numbers_are_named(n_copies, device):
+def test_predict_names_the_sample_that_overflows(n_copies, device):
     """Whether a sum comes to NaN depends on its order: a bias of NaN does not.
 
     Engines of the host mend sums of rows, and `transform` does not look at them again.
@@ -199,7 +199,7 @@ def test_rows_whose_outputs_are_no_numbers_are_named(n_copies, device):
             ask(X)
 
 
-def test_a_fit_to_outputs_that_are_no_numbers_names_the_row(device):
+def test_fit_names_the_sample_that_overflows(device):
     X = rows(np.float32)
     X[5, 2] = -3e38
     projector = TanhProjector(30, scale=1.0, device=device, random_state=0).fit(X)

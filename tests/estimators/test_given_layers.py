@@ -1,4 +1,4 @@
-"""Layers that are given: the same network as their pretrained's, and no selection."""
+"""The parameter `layer`: pretrained estimators, and arrays of centres."""
 
 import numpy as np
 import pytest
@@ -36,27 +36,27 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("pretrained", "cls", "y"), PAIRS, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_the_layer_is_the_lender_s(pretrained, cls, y, frozen):
+def test_the_layer_is_that_of_the_pretrained_estimator(pretrained, cls, y, frozen):
     pretrained.fit(X[:100], Z[:100] if is_regressor(pretrained) else Y[:100])
     layer = FrozenEstimator(pretrained) if frozen else pretrained
     model = cls(3, layer=layer, alpha=1.0, random_state=0)
-    found = parts_of(model).units.fit(None, Samples(X), None)  # nothing is chosen, nor could be
+    found = parts_of(model).units.fit(None, Samples(X), None)  # there is no job for a selection
     np.testing.assert_array_equal(found.layer.units, layer_of(pretrained).units)
-    theirs, ours = layer_of(pretrained), layer_of(model.fit(X, y))
-    np.testing.assert_array_equal(theirs.units, ours.units)
-    assert theirs.traits == ours.traits
-    assert theirs.kind == ours.kind
-    assert model.readout_coef_.shape[1] == len(theirs.units)
+    expected, layer = layer_of(pretrained), layer_of(model.fit(X, y))
+    np.testing.assert_array_equal(expected.units, layer.units)
+    assert expected.traits == layer.traits
+    assert expected.kind == layer.kind
+    assert model.readout_coef_.shape[1] == len(expected.units)
 
 
-def test_the_same_rows_give_the_same_network():
+def test_the_same_samples_yield_the_same_network():
     for own in (RBFClassifier(20, kernel="laplacian", random_state=0), TanhClassifier(20)):
         own.set_params(alpha=0.5).fit(X, Y)
         again = type(own)(layer=own, alpha=0.5).fit(X, Y)
         np.testing.assert_array_equal(own.decision_function(X), again.decision_function(X))
 
 
-def test_centres_are_given():
+def test_an_array_of_centres():
     centers = X[40:60].tolist()
     plain = {"kernel": "gaussian", "radius": 1.5, "metric": "euclidean", "alpha": 0.5}
     model = RBFRegressor(layer=centers, feature_weights=None, **plain).fit(X, Z)
@@ -71,7 +71,7 @@ def test_centres_are_given():
     assert not hasattr(model, "support_")
 
 
-def test_what_is_automatic_is_found_for_given_centres():
+def test_auto_parameters_are_searched_for_given_centres():
     model = RBFClassifier(layer=X[:30], feature_weights=None, random_state=0).fit(X, Y)
     assert model.centers_.shape == (30, 4)
     assert set(model.search_results_["kernel"]) == {"laplacian", "triangular"}
@@ -93,8 +93,8 @@ def test_dtypes(dtype):
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
-def test_centres_of_bytes(metric, device):
-    """Only Manhattan distances are summed in bytes: squares would not fit."""
+def test_uint8_centres(metric, device):
+    """Only Manhattan distances are computed in integers: squares would overflow."""
     rows = np.abs(50 * X).astype(np.uint8)
     options = {"metric": metric, "kernel": "laplacian", "feature_weights": None, "alpha": 1.0}
     radius = 5000.0 if metric == "sqeuclidean" else 100.0
@@ -105,7 +105,7 @@ def test_centres_of_bytes(metric, device):
     assert model.centers_.dtype == (np.uint8 if metric == "manhattan" else np.float32)
 
 
-def test_a_row_outside_all_units_has_the_intercepts():
+def test_the_scores_of_an_uncovered_sample_are_the_intercepts():
     far = np.full((1, 4), 1e3)
     kernel = {"kernel": "triangular", "radius": 0.5, "feature_weights": None, "alpha": 1.0}
     model = RBFClassifier(layer=X[:20], **kernel).fit(X, Y)
@@ -114,7 +114,7 @@ def test_a_row_outside_all_units_has_the_intercepts():
     assert np.isfinite(left_out.predict_proba(np.vstack([far, X]))).all()
     own = RBFClassifier(20, **kernel).fit(X, Y)
     assert np.abs(own.decision_function(far)[0] - own.readout_intercept_).min() > 0.05
-    own.set_params(layer=X[:20]).fit(X, Y)  # no targets of other centres are left
+    own.set_params(layer=X[:20]).fit(X, Y)  # the targets of the previous centres are gone
     np.testing.assert_array_equal(own.decision_function(far)[0], own.readout_intercept_)
     assert not hasattr(own, "n_support_")
 
@@ -138,14 +138,14 @@ BAD = [
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 @pytest.mark.parametrize(("model", "error", "match"), BAD)
-def test_no_other_layer(model, error, match, method):
+def test_invalid_layers_are_errors(model, error, match, method):
     if method == "partial_fit" and getattr(model, "readout", "ridge") != "ridge":
         return
-    y, known = (
+    y, options = (
         (Z, {}) if model.__class__.__name__.endswith("Regressor") else (Y, {"classes": [0, 1, 2]})
     )
     with pytest.raises(error, match=match):
-        model.fit(X, y) if method == "fit" else model.partial_fit(X, y, **known)
+        model.fit(X, y) if method == "fit" else model.partial_fit(X, y, **options)
     assert not hasattr(model, "n_features_in_")
 
 
@@ -158,10 +158,10 @@ def test_clones_keep_a_frozen_layer():
     assert np.isfinite(cross_val_score(frozen, X, Y, cv=3, error_score="raise")).all()
 
 
-def test_a_search_in_a_given_layer_is_gridsearchcv():
+def test_a_search_with_a_given_layer_is_gridsearchcv():
     big = FrozenEstimator(TanhProjector(40, random_state=0).fit(X))
     model = TanhClassifier(10, layer=big, alpha=1.0)
     grid = {"alpha": [0.1, 10.0], "layer": [big, FrozenEstimator(TANH)]}
     found = [cls(model, grid, cv=3).fit(X, Y) for cls in (HiddenSizeSearchCV, GridSearchCV)]
-    ours, theirs = (search.cv_results_["mean_test_score"] for search in found)
-    np.testing.assert_allclose(ours, theirs)
+    shared, single = (search.cv_results_["mean_test_score"] for search in found)
+    np.testing.assert_allclose(shared, single)

@@ -1,4 +1,4 @@
-"""`max_memory` is kept: what NumPy allocates is measured, in fit, transform and predict."""
+"""`max_memory`: the allocations of NumPy in fit, transform and predict are measured."""
 
 import warnings
 
@@ -18,7 +18,7 @@ from sklearn_fsvc import (
     TanhProjector,
     TanhRegressor,
 )
-from sklearn_fsvc._src.hidden_layers.random_weights import gaussian
+from sklearn_fsvc._src.hidden_layers.random_weights import draw_gaussian
 from sklearn_fsvc._src.readouts import dual
 
 N, FEATURES, UNITS = 20_000, 40, 500
@@ -60,7 +60,7 @@ def rows():
     return rng.random((N, FEATURES), np.float32) + y[:, None].astype(np.float32) / 4, y
 
 
-def test_an_unbounded_call_would_take_more(rows):
+def test_without_a_limit_more_memory_is_allocated(rows):
     """Else the tests below would test nothing."""
     X, y = rows
     clf, free = peak(clone(TANH).set_params(device="jit").fit, X, y)
@@ -69,7 +69,7 @@ def test_an_unbounded_call_would_take_more(rows):
 
 
 @pytest.mark.parametrize(("estimator", "of_fit"), ESTIMATORS, ids=repr)
-def test_the_budget_is_kept(device, rows, estimator, of_fit, monkeypatch):
+def test_max_memory(device, rows, estimator, of_fit, monkeypatch):
     # Each thread of a BLAS engine takes memory: as many as on the smallest machine.
     monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 2)
     if device == "cuda":
@@ -92,7 +92,7 @@ def test_the_budget_is_kept(device, rows, estimator, of_fit, monkeypatch):
         assert transform - H.nbytes <= ANSWER + N * PER_ROW
 
 
-def test_the_budget_is_kept_by_explanations(rows):
+def test_max_memory_of_explain(rows):
     """Beside the answer; a call that is left alone takes more."""
     X, y = rows
     model = RBFClassifier(
@@ -113,7 +113,7 @@ def rows_of_many_classes():
     return X, y
 
 
-def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
+def test_max_memory_of_predict_proba(rows_of_many_classes):
     """Beside the answer, which is eight times as large as the budget."""
     X, y = rows_of_many_classes
     clf = TanhClassifier(50, feature_weights=None, alpha=1.0, random_state=0, device="jit")
@@ -126,7 +126,7 @@ def test_the_budget_is_kept_by_probabilities(rows_of_many_classes):
 
 @pytest.mark.parametrize("with_twins", [False, True])
 @pytest.mark.parametrize("alpha", [1.0, [0.1, 1.0, 10.0]], ids=str)
-def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twins):
+def test_max_memory_of_calibration(rows_of_many_classes, alpha, with_twins):
     """Scores of all rows would take twice of it, and each copy in float64 four times."""
     X, y = rows_of_many_classes
     if with_twins:
@@ -143,7 +143,7 @@ def test_the_budget_is_kept_by_calibration(rows_of_many_classes, alpha, with_twi
     [(8000, 200, 50, 6), (600, 3000, 50, 12), (900, 20, 900, 40)],
     ids=["one set of rows is held out", "six sets of wide rows", "six sets of many units"],
 )
-def test_the_budget_is_kept_by_the_penalty_of_a_softmax(n, features, units, limit):
+def test_max_memory_of_the_softmax_penalty_search(n, features, units, limit):
     """Rows that are held out, and those that are left, are copied where there is room."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, n)
@@ -179,7 +179,7 @@ ON_INTEGERS = {
         ("projector", "int32"),
     ],
 )
-def test_rows_of_integers_are_never_converted_whole(rows, name, dtype):
+def test_integer_arrays_are_never_converted_as_a_whole(rows, name, dtype):
     """As float64 they would take more than fits, and answers are those for float64."""
     X, y = rows
     X = (X > 0.7 if dtype == "bool" else 10 * X).astype(dtype)
@@ -194,7 +194,7 @@ def test_rows_of_integers_are_never_converted_whole(rows, name, dtype):
     assert answered - found.nbytes <= ANSWER + N * PER_ROW
 
 
-def test_rows_of_integers_come_and_go(rows):
+def test_integer_batches_of_partial_fit(rows):
     """Those that wait are kept as what they become."""
     X, y = rows
     X, models = (10 * X).astype(np.int64), []
@@ -208,7 +208,7 @@ def test_rows_of_integers_come_and_go(rows):
 
 
 @pytest.mark.parametrize("weights", ["gaussian", "orthogonal", "class_informed", "constrained"])
-def test_a_layer_without_room_is_refused_before_it_is_drawn(weights):
+def test_a_layer_larger_than_the_limit_raises_before_it_is_drawn(weights):
     X, y = np.ones((50, 20_000), np.float32), np.arange(50) % 2
     clf = TanhClassifier(500, weights=weights, random_state=0, device="jit", max_memory="16MiB")
 
@@ -221,13 +221,13 @@ def test_a_layer_without_room_is_refused_before_it_is_drawn(weights):
 
 def test_weights_are_drawn_in_their_own_dtype():
     """And not in float64 before, which is twice as much."""
-    W, found = peak(gaussian, 300, 20_000, 0, np.float32)
-    np.testing.assert_array_equal(W, gaussian(300, 20_000, 0).astype(np.float32))
+    W, found = peak(draw_gaussian, 300, 20_000, 0, np.float32)
+    np.testing.assert_array_equal(W, draw_gaussian(300, 20_000, 0).astype(np.float32))
     assert found <= W.nbytes + 2 * MIB
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 40])
-def test_the_budget_is_kept_while_rows_come_and_go(rows, n_parts):
+def test_max_memory_of_incremental_fits(rows, n_parts):
     X, y = rows
     plain = TanhClassifier(UNITS, feature_weights=None, alpha=1.0, random_state=0, device="jit")
 
@@ -244,7 +244,7 @@ def test_the_budget_is_kept_while_rows_come_and_go(rows, n_parts):
 
 
 @pytest.mark.parametrize("given", [{"uncertainty": True}, {"alpha": "loo"}], ids=str)
-def test_targets_count(given):
+def test_targets_count_towards_the_limit(given):
     """Those of many outputs take more than their rows."""
     X, Y = np.random.default_rng(0).random((N, 8), np.float32), np.random.default_rng(1)
     model = TanhRegressor(50, max_memory=20 * MIB, device="jit", random_state=0, **given)
@@ -274,7 +274,7 @@ def test_targets_are_copied_once(way):
     np.testing.assert_array_equal(Y, y)
 
 
-def test_targets_of_rows_that_come_are_copied_once():
+def test_targets_of_partial_fit_are_copied_once():
     rng = np.random.default_rng(0)
     X, Y = rng.random((N, 8), np.float32), rng.normal(size=(N, 100))
     model = TanhRegressor(50, alpha=1.0, max_memory=20 * MIB, device="jit", random_state=0)
@@ -289,7 +289,7 @@ def test_targets_of_rows_that_come_are_copied_once():
     [("jit", RBFClassifier(20)), ("jit", TanhClassifier(50)), ("blas", TanhClassifier(50))],
     ids=repr,
 )
-def test_a_wide_table_of_few_rows_needs_little_more_than_itself(device, model):
+def test_wide_data_with_few_samples_is_not_copied(device, model):
     X, y = np.random.default_rng(0).random((50, 40_000), np.float32), np.arange(50) % 2
     limit = 80 * MIB
     model = clone(model).set_params(device=device, max_memory=limit, random_state=0)
@@ -298,9 +298,9 @@ def test_a_wide_table_of_few_rows_needs_little_more_than_itself(device, model):
     assert peak(model.predict, X)[1] <= limit
 
 
-def test_many_outputs_of_patches_need_their_sums_and_little_more(monkeypatch):
+def test_many_activations_of_patches_need_little_more_than_their_sums(monkeypatch):
     """3200 outputs have sums of 60 MiB; products are added to them strip by strip."""
-    for name in ("_PART", "_FEW"):  # so few rows would need no sums
+    for name in ("_ROWS_PER_UNIT", "_FEW_ROWS"):  # so few rows would need no sums
         monkeypatch.setattr(dual, name, 0)
     X, y = np.random.default_rng(0).random((12, 128 * 128 * 3), np.float32), np.arange(12) % 2
     shared = {"image_shape": (128, 128, 3), "device": "jit", "random_state": 0}
@@ -313,7 +313,7 @@ def test_many_outputs_of_patches_need_their_sums_and_little_more(monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["jit", "blas"])
-def test_large_images_need_little(device):
+def test_large_images_need_little_memory(device):
     """The patches of one take 11 MiB, and again as they meet the units."""
     X, y = np.random.default_rng(0).random((20, 128 * 128 * 3), np.float32), np.arange(20) % 2
     limit = 40 * MIB

@@ -55,7 +55,7 @@ def last(model):
 
 @pytest.mark.parametrize("n_features", [2, 20])
 @pytest.mark.parametrize("model", REGRESSORS, ids=name)
-def test_numbers(model, n_features):
+def test_regressors(model, n_features):
     for n, bound in ((270, 1.3), (600, 1.15)):
         X, y, X_new, y_new = noise(n, n_features, seed=n)
         model = seeded(model).fit(X, y)
@@ -80,14 +80,14 @@ def test_probabilities(model, n_classes):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_features", [5, 20])
-def test_bands_hold_nine_tenths(n_features, seed):
+def test_coverage_of_prediction_intervals(n_features, seed):
     X, y, X_new, y_new = noise(270, n_features, seed)
     model = RBFRegressor(uncertainty=True, random_state=seed).fit(X, y)
     mean, deviation = model.predict(X_new, return_std=True)
     assert 0.85 < np.mean(np.abs(y_new - mean) < 1.645 * deviation) < 0.95
 
 
-def test_a_weak_signal_is_not_lost_to_a_final_network():
+def test_a_final_estimator_does_not_lose_a_weak_signal():
     """Where the best of all classifiers has a log-loss of about 0.67."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2600, 5))
@@ -116,7 +116,7 @@ def test_images(model):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_penalty_that_grows_shrinks_every_prediction_to_the_mean(model):
+def test_a_large_penalty_shrinks_predictions_to_the_mean(model):
     """Those of rows that no unit covers, too."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))

@@ -1,4 +1,4 @@
-"""Answers that go into arrays and files."""
+"""The parameter `out`: predictions and activations are written to arrays and files."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def rows():
     return X, y, rng.integers(0, 3, N) / 2
 
 
-def test_rows_that_no_unit_answers(rows):
+def test_uncovered_samples(rows):
     """They come once more, by their numbers, and go to their places in `out`."""
     X, y, _ = rows
     far = X.copy()
@@ -71,7 +71,7 @@ def test_transform_into_a_memmap(rows, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "H.npy"), projector.transform(X))
 
 
-def test_out_is_bare_whatever_set_output_says(rows, file):
+def test_out_is_not_converted_by_set_output(rows, file):
     X, _, _ = rows
     projector = TanhProjector(3, **SMALL).fit(X).set_output(transform="pandas")
     out = file.create_dataset("H", (N, 3), "f4")
@@ -99,7 +99,7 @@ def test_predict_into_out(rows, labels, file):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_numbers_into_out(rows, file, n_outputs):
+def test_predict_of_regressors_into_out(rows, file, n_outputs):
     X, y, _ = rows
     Y = y.astype(float) if n_outputs == 1 else np.stack([y, y * 2.0], axis=1)
     regressor = TanhRegressor(20, uncertainty=True, **SMALL).fit(X, Y)

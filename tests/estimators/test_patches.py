@@ -47,22 +47,22 @@ def test_colours_strides_and_rectangles(device):
 def test_units_are_patches_of_the_images():
     p = PatchProjector(30, image_shape=(6, 5, 3), patch_size=3, random_state=0).fit(COLOURS)
     images = COLOURS.reshape(60, 6, 5, 3)
-    places = [images[:, y : y + 3, x : x + 3].reshape(60, -1) for y in range(4) for x in range(3)]
-    there = {patch.tobytes() for patch in np.concatenate(places)}
-    assert {patch.tobytes() for patch in p.patches_} <= there
+    patches = [images[:, y : y + 3, x : x + 3].reshape(60, -1) for y in range(4) for x in range(3)]
+    expected = {patch.tobytes() for patch in np.concatenate(patches)}
+    assert {patch.tobytes() for patch in p.patches_} <= expected
     assert len({patch.tobytes() for patch in p.patches_}) == 30
-    met = naive.patch(layer_of(p), p.patches_.reshape(-1, 3, 3, 3), 0, 0)
-    met /= np.linalg.norm(met, axis=1, keepdims=True)
-    np.testing.assert_allclose(p.components_, met, atol=1e-4)
+    inputs = naive.patch(layer_of(p), p.patches_.reshape(-1, 3, 3, 3), 0, 0)
+    inputs /= np.linalg.norm(inputs, axis=1, keepdims=True)
+    np.testing.assert_allclose(p.components_, inputs, atol=1e-4)
 
 
-def test_whitened_patches_are_not_correlated(digits):
+def test_whitened_patches_are_uncorrelated(digits):
     X = digits[0].astype(float)
     layer = layer_of(PatchProjector(5, whitening=1e-6, random_state=0).fit(X))
     images = X[:300].reshape(-1, 8, 8)
     P = np.concatenate([naive.patch(layer, images, y, x) for y in range(6) for x in range(6)])
     values = np.linalg.eigvalsh(np.cov(P.T))
-    # Less their mean, normalised patches have one direction less.
+    # The mean is subtracted from each patch, which removes one dimension.
     np.testing.assert_allclose(values[1:], 1, atol=0.25)
     assert values[0] < 1e-3
 
@@ -74,21 +74,21 @@ def test_fewer_units_are_a_prefix(digits, kernel):
         PatchProjector(n, kernel=kernel, random_state=3, device="jit").fit(X) for n in (5000, 7)
     )
     np.testing.assert_array_equal(many.patches_[:7], few.patches_)
-    # Products are those of BLAS, which may round those of few columns otherwise.
+    # BLAS may round products with few columns in another way.
     np.testing.assert_allclose(
         many.transform(X[:9])[:, : few.transform(X[:1]).shape[1]], few.transform(X[:9]), atol=1e-6
     )
 
 
 @pytest.mark.parametrize("selection", ["random", "global"])
-def test_flat_patches_are_no_units(selection):
+def test_constant_patches_do_not_become_units(selection):
     X = np.full((50, 100), 9, np.uint8)
     X.reshape(50, 10, 10)[:, 4:6, 4:6] += RNG.integers(1, 9, (50, 2, 2)).astype(np.uint8)
     p = PatchProjector(40, selection=selection, patch_size=2, random_state=0).fit(X)
     assert (np.ptp(p.patches_, axis=(1, 2, 3)) > 0).all()
 
 
-def test_images_that_do_not_vary():
+def test_constant_images():
     p = PatchProjector(3, random_state=0).fit(np.ones((9, 64)))
     assert np.isfinite(p.transform(np.arange(128.0).reshape(2, 64))).all()
 
@@ -103,14 +103,14 @@ SHAPES = [  # features, image, patch, cells
     (784, (28, 28, 1), (7, 7), (4, 4)),
     (64, (8, 8, 1), (3, 3), (4, 4)),
     (16, (4, 4, 1), (3, 3), (2, 2)),
-    (9, (1, 9, 1), (1, 9), (1, 1)),  # as few features as most tables have are no image
+    (9, (1, 9, 1), (1, 9), (1, 1)),  # few features are not an image
     (50, (1, 50, 1), (1, 50), (1, 1)),
     (1, (1, 1, 1), (1, 1), (1, 1)),
 ]
 
 
 @pytest.mark.parametrize(("n", "image", "patch", "cells"), SHAPES)
-def test_the_shape_of_images_that_nobody_described(n, image, patch, cells):
+def test_default_shapes(n, image, patch, cells):
     p = PatchProjector(3, random_state=0).fit(RNG.random((20, n)))
     assert p.image_shape_ == image
     assert p.patches_.shape[1:3] == patch
@@ -118,7 +118,7 @@ def test_the_shape_of_images_that_nobody_described(n, image, patch, cells):
     assert (p.floor_ is None) == (image[0] == 1)
 
 
-def test_a_row_of_pixels_that_is_described_is_cut_into_patches():
+def test_an_image_with_a_single_row_has_several_patches():
     p = PatchProjector(3, image_shape=(1, 30), random_state=0).fit(RNG.random((20, 30)))
     assert p.patches_.shape[1:3] == (1, 8)
 
@@ -130,10 +130,10 @@ BAD = [
     ({"image_shape": (8, 8, 1, 1)}, ValueError, "must be .rows, columns. or .rows, columns, ch"),
     ({"patch_size": 9}, ValueError, "patch_size=9 does not fit in images of 8 x 8"),
     ({"patch_size": (2, 3, 4)}, ValueError, r"patch_size=\(2, 3, 4\) must be the side of squares"),
-    ({"patch_size": 2.5}, TypeError, "patch_size=2.5 must be a whole number"),
+    ({"patch_size": 2.5}, TypeError, "patch_size=2.5 must be an integer"),
     ({"patch_size": "big"}, TypeError, "patch_size='big' must be the side of squares, or"),
     ({"stride": 0}, ValueError, "stride=0 must be at least 1"),
-    ({"pool": None}, TypeError, "pool=None must be a whole number"),
+    ({"pool": None}, TypeError, "pool=None must be an integer"),
     ({"pool": (0, 2)}, ValueError, r"pool=\(0, 2\) must be the cells on a side, or \(down, acr"),
     ({"kernel": "cosine"}, ValueError, "'cosine' is not known; choose one of 'soft_threshold', 'b"),
     ({"kernel": None}, ValueError, "kernel=None is not known"),
@@ -155,19 +155,19 @@ def test_bad_input(digits, params, error, message):
     assert "patches_" not in vars(clf)
 
 
-def test_features_that_are_no_square_are_refused():
-    with pytest.raises(ValueError, match="image_shape=None, and 3071 features are no square"):
+def test_non_square_images_require_a_shape():
+    with pytest.raises(ValueError, match="image_shape=None, but 3071 features are not a square"):
         PatchProjector(3).fit(RNG.random((5, 3071)))
 
 
-def test_it_learns_digits(digits):
+def test_accuracy_on_digits(digits):
     X, y = digits
     clf = PatchClassifier(60, random_state=0).fit(X[:500], y[:500])
     assert clf.score(X[500:], y[500:]) > 0.95
     assert PatchRegressor(60, random_state=0).fit(X[:500], y[:500]).score(X[500:], y[500:]) > 0.7
 
 
-def test_rows_that_come_one_after_the_other(digits):
+def test_partial_fit_and_forget(digits):
     X, y = digits
     whole = PatchClassifier(20, alpha=1.0, random_state=0).fit(X, y)
     model = clone(whole).partial_fit(X[:300], y[:300], classes=range(10))
@@ -179,7 +179,7 @@ def test_rows_that_come_one_after_the_other(digits):
     H = naive.patches(layer_of(model), X)
     W, b = naive.ridge(H[300:], np.eye(10)[y[300:]], 1.0)
     np.testing.assert_allclose(model.decision_function(X), H @ W.T + b, atol=2e-3)
-    # Whether or not somebody has asked for an answer, it is one layer.
+    # The layer is the same, whether or not there was a prediction.
     again = pickle.loads(pickle.dumps(model)).partial_fit(X[:9], y[:9])
     assert again.merge([model]).score(X, y) > 0.9
 
@@ -194,21 +194,18 @@ def test_probabilities_and_several_outputs(digits):
     assert both.score(X, np.column_stack([y % 2, y // 5])) > 0.9
 
 
-def test_a_gpu_is_asked_for_by_all_columns(digits, monkeypatch):
-    """A unit of many places is more work than one of a table."""
-    asked = []
-
-    def none(work):
-        asked.append(work)
-
-    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.accelerator", none)
+def test_the_work_that_selects_a_device_includes_all_columns(digits, monkeypatch):
+    work_estimates = []  # `append` returns None: no accelerator
+    monkeypatch.setattr("sklearn_fsvc._src.engines.registry.accelerator", work_estimates.append)
     clf = PatchClassifier(20, pool=(2, 3), random_state=0).fit(*digits)
     clf.predict(digits[0])
-    assert asked == [700 * 64 * 20 * 2 * 6] * 2
+    assert work_estimates == [700 * 64 * 20 * 2 * 6] * 2
 
 
-def test_pixels_that_cannot_be_squared_are_refused():
+def test_pixels_whose_squares_overflow_are_an_error():
     X = RNG.random((9, 64)).astype(np.float32)
-    with pytest.raises(ValueError, match=r"X holds 9.*e.19, and the squares of patches are no num"):
+    with pytest.raises(
+        ValueError, match=r"X contains 9.*e.19, and the squared lengths of patches overflow"
+    ):
         PatchProjector(3).fit(X * np.float32(1e20))
     PatchProjector(3).fit(X.astype(float) * 1e20)

@@ -1,4 +1,4 @@
-"""Activations that are rounded to bits: the same in fit and predict, and exact in all sums."""
+"""Activations rounded to 8 or 15 bits: equal in fit and predict, and exact in all sums."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def signed(model):
 
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("make", PROJECTORS)
-def test_activations_are_those_of_the_formula_rounded(make, bits, device):
+def test_activations_equal_the_rounded_formula(make, bits, device):
     plain = make(70, random_state=0, device=device).fit(X[TRAIN])
     model = make(70, random_state=0, device=device, precision=bits).fit(X[TRAIN])
     H, steps = plain.transform(X[TEST]), Steps(bits, signed(model))
@@ -53,7 +53,7 @@ def test_activations_are_those_of_the_formula_rounded(make, bits, device):
 
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("make", PREDICTORS)
-def test_the_readout_is_that_of_rounded_activations(make, bits, device):
+def test_the_readout_is_fitted_to_rounded_activations(make, bits, device):
     """Scikit-learn's ridge on the oracle's layer, rounded; in fit and predict alike."""
     model = make(60, precision=bits, device=device, **GIVEN).fit(X[TRAIN], Y[TRAIN])
     steps = Steps(bits, signed(model))
@@ -92,7 +92,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("bits", [8, 15])
 @pytest.mark.parametrize("kind", STREAMS)
-def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
+def test_bitwise_equal_in_every_order_of_samples(kind, bits, device):
     """Random batches, rows that come and go, and models that are merged, beside one fit.
 
     Elsewhere a few activations are one step off, and each changes two products by a step or less.
@@ -125,7 +125,7 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
     merged = learnt(order[:300]).merge([learnt(order[300:350]), learnt(order[350:])])
     streams = [learnt(order), forgetful, merged]
     in_order = learnt(np.arange(1000)).solve()
-    reference = in_order._incremental_state.stream.total
+    reference = in_order._incremental_state.statistics.total
     step = 1 / layer_of(once).steps.scale
     # Streams are solved on the host, wherever a fit is.
     pairs = [(once, clone(empty).fit(rows[order], Y[order]))]
@@ -138,7 +138,10 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
             atol = 0.01 * np.abs(wanted.readout_coef_).max()
             np.testing.assert_allclose(each.readout_coef_, wanted.readout_coef_, rtol=0, atol=atol)
     for each in streams:
-        total, atol = each._incremental_state.stream.total, 0 if device in exact_on else 20 * step
+        total, atol = (
+            each._incremental_state.statistics.total,
+            0 if device in exact_on else 20 * step,
+        )
         for name in ("n", "y", "yy"):
             np.testing.assert_array_equal(getattr(total, name), getattr(reference, name))
         for name in ("h", "hy"):
@@ -151,10 +154,12 @@ def test_the_same_bits_in_every_order_of_rows(kind, bits, device):
 def let_wait(model, most):
     """Let no more than so many rows of the model wait, from now on."""
     learning = model._incremental_state
-    model._incremental_state = replace(learning, stream=replace(learning.stream, most_rows=most))
+    model._incremental_state = replace(
+        learning, statistics=replace(learning.statistics, max_rows=most)
+    )
 
 
-def test_what_is_forgotten_leaves_no_trace():
+def test_forget_restores_the_sums_bitwise():
     model = TanhClassifier(50, precision=8, device="jit", **GIVEN)
     model.partial_fit(X[:500], Y[:500], classes=range(10)).solve()
     before = model.readout_coef_
@@ -164,7 +169,7 @@ def test_what_is_forgotten_leaves_no_trace():
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(readouts, "_LARGE", 0)
+    monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: True)
 
 
@@ -173,7 +178,7 @@ AS_MADE = {"random_state": 0, "device": "jit"}
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("make", PREDICTORS)
-def test_auto_takes_bytes_where_the_penalty_allows(make, dtype, any_size, monkeypatch):
+def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, any_size, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
     rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
     shared = {"feature_weights": None, **AS_MADE}
@@ -184,7 +189,7 @@ def test_auto_takes_bytes_where_the_penalty_allows(make, dtype, any_size, monkey
     assert make(60, **shared, alpha=1e-5).fit(rows, Y[TRAIN]).precision_ is None
 
 
-def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
+def test_auto_starts_from_the_penalty_of_small_networks(any_size, monkeypatch):
     """Where they want hardly any, bytes are not tried, whatever a search begins with."""
     seen = []
     monkeypatch.setattr(readouts, "tolerates", lambda layer, alpha, n: seen.append((alpha, n)))
@@ -200,7 +205,7 @@ def test_auto_begins_with_the_penalty_of_small_networks(any_size, monkeypatch):
     assert seen[0][0] < 0.1
 
 
-def test_auto_scouts_where_only_few_rows_allow_bytes(any_size, monkeypatch):
+def test_auto_estimates_the_penalty_if_few_samples_allow_8_bits(any_size, monkeypatch):
     """Few units say what penalty all bytes want; no whole fit is made in vain. Floats stay."""
     seen, scouted = [], []
     monkeypatch.setattr(
@@ -222,7 +227,7 @@ def test_auto_scouts_where_only_few_rows_allow_bytes(any_size, monkeypatch):
     assert len(scouted) == 1
 
 
-def test_auto_takes_more_bits_where_few_are_too_coarse(any_size, monkeypatch):
+def test_auto_uses_15_bits_if_8_are_too_coarse(any_size, monkeypatch):
     """Where 15 are fast, too: the noise of 8 is 1000 / (12 * 128^2), that of 15 less."""
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8, 15)))
     for alpha, bits in ((10.0, 8), (1e-2, 15), (1e-9, None)):
@@ -230,7 +235,7 @@ def test_auto_takes_more_bits_where_few_are_too_coarse(any_size, monkeypatch):
         assert model.precision_ == bits
 
 
-def test_auto_is_sure_only_when_the_penalty_is_found(any_size):
+def test_auto_decides_by_the_final_penalty(any_size):
     """Smooth y want hardly any penalty: what was expected at first is fitted again in floats."""
     U = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
     z = U[:, 0] + U[:, 1] ** 2
@@ -251,13 +256,13 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
     elif case == "small":
-        monkeypatch.setattr(readouts, "_LARGE", 2**36)
+        monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None
 
 
-def test_a_search_rounds_where_it_is_told_to():
+def test_a_search_rounds_only_with_an_explicit_precision():
     grid = {"n_hidden": [20, 40]}
     for precision, expected in (("auto", None), (8, 8)):
         network = TanhClassifier(precision=precision, **GIVEN)
@@ -270,11 +275,12 @@ def test_a_search_rounds_where_it_is_told_to():
 
 @pytest.mark.parametrize(
     ("precision", "error", "message"),
-    [(7, ValueError, "precision=7 is no number of bits"), (True, TypeError, "precision=True"),
+    [(7, ValueError, "precision=7 is not a supported number of bits"),
+     (True, TypeError, "precision=True"),
      ("double", ValueError, "precision='double' is not known"), (8.0, TypeError, "precision=8.0")],
 )  # fmt: skip
 @pytest.mark.parametrize("make", [*PREDICTORS, *PROJECTORS])
-def test_what_is_no_precision(make, precision, error, message):
+def test_invalid_precision(make, precision, error, message):
     with pytest.raises(error, match=message):
         make(10, precision=precision).fit(X[TRAIN], Y[TRAIN])
 
@@ -283,11 +289,11 @@ class Own(Gaussian):
     name = "own"
 
 
-def test_kernels_of_ones_own_may_have_any_range():
+def test_custom_kernels_may_have_any_range():
     with pytest.raises(ValueError, match="precision=8 rounds activations between 0 and 1"):
         RBFClassifier(10, kernel=Own(), precision=8).fit(X[TRAIN], Y[TRAIN])
 
 
-def test_projectors_have_no_evidence_to_choose_by():
+def test_projectors_reject_auto():
     with pytest.raises(ValueError, match="precision='auto' is not known"):
         TanhProjector(10, precision="auto").fit(X[TRAIN])

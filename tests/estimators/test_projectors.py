@@ -1,3 +1,5 @@
+"""Estimators that are transformers."""
+
 import pickle
 
 import numpy as np
@@ -34,8 +36,8 @@ def test_transform_is_the_formula(digits, device, projector, dtype):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
-def test_another_metric_for_centres_of_bytes(digits, device, metric):
-    """Bytes are compared by the Manhattan distance alone: products of them were cut to bytes."""
+def test_euclidean_metrics_with_uint8_centres(digits, device, metric):
+    """Centres are converted: products of uint8 would overflow."""
     X = digits[0][:300].astype(np.uint8)
     p = RBFProjector(30, radius=40.0, kernel="laplacian", random_state=0, device=device).fit(X)
     assert p.centers_.dtype == np.uint8
@@ -45,7 +47,7 @@ def test_another_metric_for_centres_of_bytes(digits, device, metric):
     np.testing.assert_allclose(H, expected, atol=1e-4)
 
 
-def test_tanh_is_its_attributes(digits):
+def test_tanh_features_follow_from_the_attributes(digits):
     X = digits[0]
     p = TanhProjector(20, random_state=0, scale=0.3, weights="orthogonal").fit(X)
     assert p.components_.shape == (20, 64)
@@ -55,7 +57,7 @@ def test_tanh_is_its_attributes(digits):
     )
 
 
-def test_rbf_is_its_attributes(digits):
+def test_rbf_features_follow_from_the_attributes(digits):
     X, y = digits
     for selection in ("global", "per_class", "random"):
         p = RBFProjector(60, selection=selection, random_state=0).fit(X, y)
@@ -66,7 +68,7 @@ def test_rbf_is_its_attributes(digits):
 
 
 @pytest.mark.parametrize("budget", ["1MiB", "3MiB", "200MiB"])
-def test_the_tile_changes_no_bit(digits, projector, budget):
+def test_the_memory_limit_changes_no_bit(digits, projector, budget):
     X = digits[0].astype(np.float32)
     projector.set_params(device="jit")
     if isinstance(projector, RBFProjector):
@@ -76,7 +78,7 @@ def test_the_tile_changes_no_bit(digits, projector, budget):
     np.testing.assert_array_equal(tight.set_params(max_memory=budget).transform(X), free)
 
 
-def test_pandas_out(digits, projector):
+def test_pandas_output(digits, projector):
     pd = pytest.importorskip("pandas")
     X = pd.DataFrame(digits[0], columns=[f"p{i}" for i in range(64)])
     H = projector.set_output(transform="pandas").fit_transform(X)
@@ -89,8 +91,8 @@ def test_pandas_out(digits, projector):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_polars(digits, projector, dtype):
-    """A table in, by its names, and a table out, the same numbers; what `out` gives stays bare."""
+def test_polars_output(digits, projector, dtype):
+    """DataFrames have the feature names and the same values; `out` stays an array."""
     pl = pytest.importorskip("polars")
     X = digits[0][:200].astype(dtype)
     table = pl.DataFrame(X, schema=[f"p{i}" for i in range(64)])
@@ -103,23 +105,23 @@ def test_polars(digits, projector, dtype):
         np.testing.assert_array_equal(H.to_numpy(), plain)
     out = np.empty_like(plain)
     assert projector.transform(table, out=out) is out
-    if _knows_names(table):
+    if _supports_names(table):
         with pytest.raises(ValueError, match="feature names"):
             projector.transform(table.rename({"p0": "q"}))
 
 
-def _knows_names(table):
-    """Whether scikit-learn does: 1.8 knows those of polars 1 alone."""
+def _supports_names(table):
+    """Return whether scikit-learn reads the names: 1.8 reads those of polars 1 only."""
     return hasattr(StandardScaler().fit(table), "feature_names_in_")
 
 
-def test_polars_through_a_pipeline(digits, projector):
+def test_polars_in_a_pipeline(digits, projector):
     pl = pytest.importorskip("polars")
     table = pl.DataFrame(digits[0][:200])
     pipeline = make_pipeline(StandardScaler(), projector).set_output(transform="polars")
     H = pipeline.fit_transform(table)
     assert isinstance(H, pl.DataFrame)
-    if _knows_names(table):
+    if _supports_names(table):
         assert list(projector.feature_names_in_) == table.columns
 
 
@@ -131,7 +133,7 @@ def test_pickle_and_clone(digits, projector):
     assert not [k for k in vars(clone(fitted)) if k.endswith("_")]
 
 
-def test_a_failed_fit_leaves_the_estimator_as_it_was(digits, projector):
+def test_a_failed_fit_changes_nothing(digits, projector):
     X = digits[0]
     before = dict(vars(projector.fit(X)))
     with pytest.raises(ValueError, match="NaN"):

@@ -1,4 +1,4 @@
-"""Counts and accuracies that the authors of FSVC published, to the digit, in float64."""
+"""Numbers of units and accuracies published by the authors of FSVC, in float64."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_published(fsvc_data, device, target):
     assert (answers == y_test).sum() == published
 
 
-def test_lms_on_the_authors_data(fsvc_data):
+def test_lms_on_the_published_data(fsvc_data):
     """FSVC as published: one pass in file order from the 0/1 readout, rate 1/16."""
     X, y, X_test, y_test = fsvc_data("iris")
     clf = RBFClassifier(
@@ -59,7 +59,7 @@ def test_lms_on_the_authors_data(fsvc_data):
     assert clf.score(X_test, y_test) >= 0.9
 
 
-def test_without_the_authors_files():
+def test_without_the_published_files():
     """The same rule on data that everybody has; counted by the naive rule."""
     X, y = load_iris(return_X_y=True)
     clf = RBFClassifier(radius=0.6, selection="global", readout="none", shuffle=False).fit(X, y)

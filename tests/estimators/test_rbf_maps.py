@@ -1,4 +1,4 @@
-"""A linear map before RBF units: rows and centres go through it; it is learned where it helps."""
+"""A linear map of the features before RBF units: given, or learned if it helps."""
 
 import pickle
 
@@ -32,24 +32,24 @@ def y(X):
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("device", ["jit", "blas"])
-def test_the_layer_is_that_of_mapped_rows(X, A, metric, dtype, device):
+def test_the_layer_is_that_of_mapped_samples(X, A, metric, dtype, device):
     projector = RBFProjector(30, metric=metric, device=device, **GIVEN)
     X = X.astype(dtype)
     mapped = X @ A.astype(dtype)
     other = clone(projector).fit(mapped)
-    ours = projector.set_params(feature_weights=A).fit(X)
-    np.testing.assert_array_equal(ours.support_, other.support_)
-    np.testing.assert_array_equal(ours.centers_, X[ours.support_])
-    np.testing.assert_array_equal(ours.feature_map_, A)
-    assert ours.feature_weights_ is None
+    mapping = projector.set_params(feature_weights=A).fit(X)
+    np.testing.assert_array_equal(mapping.support_, other.support_)
+    np.testing.assert_array_equal(mapping.centers_, X[mapping.support_])
+    np.testing.assert_array_equal(mapping.feature_map_, A)
+    assert mapping.feature_weights_ is None
     tolerance = 1e-4 if dtype == np.float32 else 1e-7
-    np.testing.assert_allclose(ours.transform(X), other.transform(mapped), atol=tolerance)
+    np.testing.assert_allclose(mapping.transform(X), other.transform(mapped), atol=tolerance)
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor])
 @pytest.mark.parametrize("A", MAPS.values(), ids=MAPS)
-def test_answers_are_those_for_mapped_rows(X, y, cls, A):
-    """In one fit, row by row, and as it comes back from a file."""
+def test_predictions_are_those_for_mapped_samples(X, y, cls, A):
+    """Of fit, of partial_fit, of a single sample, and after pickling."""
     model = cls(40, alpha=0.1, metric="euclidean", feature_weights=None, **GIVEN)
     other = clone(model).fit(X @ A, y)
     ours = clone(model).set_params(feature_weights=A).fit(X, y)
@@ -57,25 +57,25 @@ def test_answers_are_those_for_mapped_rows(X, y, cls, A):
     parts = clone(ours).partial_fit(X[:200], y[:200], **classes).partial_fit(X[200:], y[200:])
     whole = clone(model).partial_fit(X[:200] @ A, y[:200], **classes)
     whole.partial_fit(X[200:] @ A, y[200:])
-    asked = "decision_function" if cls is RBFClassifier else "predict"
+    method = "decision_function" if cls is RBFClassifier else "predict"
     for found, expected in ((ours, other), (parts, whole)):
         for each in (found, pickle.loads(pickle.dumps(found))):
-            scores = getattr(expected, asked)(X @ A)
-            np.testing.assert_allclose(getattr(each, asked)(X), scores, atol=1e-6)
+            scores = getattr(expected, method)(X @ A)
+            np.testing.assert_allclose(getattr(each, method)(X), scores, atol=1e-6)
     for row in range(3):
-        one = getattr(ours, asked)(X[row : row + 1])
-        np.testing.assert_allclose(one, getattr(other, asked)(X[row : row + 1] @ A), atol=1e-6)
+        one = getattr(ours, method)(X[row : row + 1])
+        np.testing.assert_allclose(one, getattr(other, method)(X[row : row + 1] @ A), atol=1e-6)
 
 
 @pytest.fixture(scope="module")
 def directed():
-    """Rows, and where they lie along the one direction of ten that matters."""
+    """Samples of ten features, and their projections on the only relevant direction."""
     X = np.random.default_rng(0).normal(size=(900, 10))
     return X, X @ (np.r_[1, 2, -2, np.zeros(7)] / 3)
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
-def test_a_map_is_learned_where_it_helps(directed, metric):
+def test_a_learned_map_is_used_if_it_helps(directed, metric):
     X, at = directed
     ours, weighted = (
         RBFRegressor(200, feature_weights=way, metric=metric, random_state=0).fit(
@@ -92,8 +92,8 @@ def test_a_map_is_learned_where_it_helps(directed, metric):
     assert weighted.feature_map_ is None
 
 
-def test_what_has_no_map(directed, rng):
-    """Where it does not help the attribute is None; and a later fit forgets the map."""
+def test_a_fit_without_a_map_has_none(directed, rng):
+    """If it does not help, the attribute is None, also after a fit with a map."""
     X, at = directed
     model = RBFRegressor(50, feature_weights="map", random_state=0).fit(X, np.sin(2 * at))
     assert model.feature_map_ is not None
@@ -103,7 +103,7 @@ def test_what_has_no_map(directed, rng):
     assert RBFClassifier(20, alpha=1.0, random_state=0).fit(counts, at > 0).feature_map_ is None
 
 
-def test_bytes_have_the_map_of_floats(directed):
+def test_uint8_and_float32_have_the_same_map(directed):
     X, at = directed
     model = RBFClassifier(50, feature_weights="map", metric="euclidean", random_state=0)
     counts = (40 * X + 128).clip(0, 255).astype(np.uint8)
@@ -112,7 +112,7 @@ def test_bytes_have_the_map_of_floats(directed):
     assert maps[0] is not None
 
 
-def test_a_lent_layer_comes_with_its_map(X, y):
+def test_a_pretrained_layer_has_its_map(X, y):
     pretrained = RBFProjector(20, feature_weights=MAPS["low rank"], **GIVEN).fit(X)
     model = RBFClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_map_, MAPS["low rank"])
@@ -123,37 +123,37 @@ def test_a_lent_layer_comes_with_its_map(X, y):
 
 
 @pytest.mark.parametrize("way", ["map", MAPS["wide"]], ids=["learned", "given"])
-def test_a_search_fits_what_a_fit_does(X, y, way):
+def test_a_search_has_the_scores_of_single_fits(X, y, way):
     model = RBFClassifier(
         feature_weights=way, metric="euclidean", alpha=1.0, random_state=0, device="jit"
     )
     grid = {"n_hidden": [20, 60]}
-    ours, theirs = (
+    shared, single = (
         Search(model, grid, cv=2).fit(X, y) for Search in (HiddenSizeSearchCV, GridSearchCV)
     )
     for name in ("split0_test_score", "split1_test_score"):
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-12)
+        np.testing.assert_allclose(shared.cv_results_[name], single.cv_results_[name], atol=1e-12)
 
 
 @pytest.mark.parametrize("cls", [RBFClassifier, RBFRegressor, RBFProjector])
-def test_what_cannot_be_used(cls, X, y):
+def test_invalid_weights_are_errors(cls, X, y):
     for params, match in (
-        ({"feature_weights": SQUARE[:4]}, "feature_weights has 4 rows, and X has 5 features"),
-        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite numbers"),
-        ({"feature_weights": np.zeros((5, 2))}, "no feature a weight above 0"),
-        ({"feature_weights": np.zeros((5, 2, 2))}, "must be one finite number"),
+        ({"feature_weights": SQUARE[:4]}, "feature_weights has 4 rows, but X has 5 features"),
+        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite values"),
+        ({"feature_weights": np.zeros((5, 2))}, "is 0 for all features"),
+        ({"feature_weights": np.zeros((5, 2, 2))}, "must have a finite weight"),
     ):
         with pytest.raises(ValueError, match=match):
             cls(10, **params).fit(X, y)
-    with pytest.raises(ValueError, match='501, more than 500; use "learned"'):
+    with pytest.raises(ValueError, match='at most 500 features, and X has 501; use "learned"'):
         cls(10, feature_weights="map").fit(np.random.default_rng(0).normal(size=(300, 501)), y)
     with pytest.raises(ValueError, match='feature_weights="map" requires y'):
         RBFProjector(10, feature_weights="map").fit(X)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_row_that_a_map_makes_infinite_is_far_from_all(X, dtype):
-    """Infinity less infinity is no number; such a row is beyond every centre."""
+def test_a_sample_that_overflows_in_the_map_is_far_from_all(X, dtype):
+    """Infinity minus infinity is NaN, but such a sample is beyond every unit."""
     for device in ("jit", "blas"):
         model = RBFProjector(10, feature_weights=10 * SQUARE, device=device, **GIVEN).fit(
             X.astype(dtype)

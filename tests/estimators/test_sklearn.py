@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, and its tools around our estimators."""
+"""scikit-learn's estimator checks, and its tools with the estimators of this package."""
 
 import sys
 import threading
@@ -157,7 +157,7 @@ OF_INPUT = {
 
 
 def is_slow(estimator, check):
-    """LMS in a thousand passes: test_classifiers.py has weights of classes without it."""
+    """LMS in a thousand passes: test_classifier.py has weights of classes without it."""
     return check == "check_class_weight_classifiers" and "lms" in repr(estimator)
 
 
@@ -179,32 +179,32 @@ def passes(check, estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Of some checks there are fewer rows than centres.
-        warnings.filterwarnings("ignore", ".* is more than the .* rows", UserWarning)
-        warnings.filterwarnings("ignore", ".* only .* rows differ enough", UserWarning)
+        warnings.filterwarnings("ignore", ".* is more than the .*", UserWarning)
+        warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
         # scikit-learn's own splitters, on the infinite labels of one check.
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)
 
 
 @checks([*(made() for made in ESTIMATORS), *searches()])
-def test_sklearn(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     passes(check, estimator)
 
 
 @checks(variants(), lambda e, check: check not in OF_INPUT and not is_slow(e, check))
-def test_sklearn_on_variants(estimator, check):
+def test_scikit_learn_checks_of_variants(estimator, check):
     passes(check, estimator)
 
 
 @pytest.mark.exhaustive
 @checks(variants(), lambda e, check: check in OF_INPUT or is_slow(e, check))
-def test_sklearn_on_variants_before_there_is_a_layer(estimator, check):
+def test_scikit_learn_checks_of_unfitted_variants(estimator, check):
     passes(check, estimator)
 
 
 @pytest.mark.slow
 @checks([*on_device("blas"), *on_device("mkl")], lambda e, check: check not in OF_INPUT)
-def test_sklearn_by_products(estimator, check):
+def test_scikit_learn_checks_on_blas(estimator, check):
     """A search knows no engine: search/test_networks.py has one on each."""
     passes(check, estimator)
 
@@ -214,7 +214,7 @@ ON_CUDA = on_device("cuda")
 
 
 @checks([*ON_CUDA, *searches(device="cuda"), *variants(device="cuda")] if ON_CUDA else ())
-def test_sklearn_on_cuda(estimator, check):
+def test_scikit_learn_checks_on_cuda(estimator, check):
     passes(check, estimator)
 
 
@@ -262,7 +262,7 @@ def test_processes_and_threads_at_the_same_time(digits):
     np.testing.assert_allclose(threaded.cv_results_["mean_test_score"], scores)
 
 
-def test_a_worker_process_takes_its_share_of_the_cores():
+def test_a_worker_process_uses_its_share_of_the_cores():
     from sklearn_fsvc._src.engines.threads import n_threads
 
     counts = joblib.Parallel(2)(joblib.delayed(n_threads)() for _ in range(2))
@@ -271,7 +271,7 @@ def test_a_worker_process_takes_its_share_of_the_cores():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_after_work_can_work(digits, request):
+def test_a_forked_child_can_fit(digits, request):
     import multiprocessing
 
     usable("jit", request.config)

@@ -1,4 +1,4 @@
-"""Classifiers with the softmax readout: what they answer, and where they go."""
+"""Classifiers with the softmax readout."""
 
 import warnings
 
@@ -41,7 +41,7 @@ def loss(scores, y, weight):
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 5.0}])
-def test_it_is_the_logistic_regression_of_the_layer(network, table, class_weight, rng):
+def test_equals_logistic_regression_of_the_activations(network, table, class_weight, rng):
     X, y = table
     weight = rng.uniform(0.5, 2, len(y))
     model = network.set_params(class_weight=class_weight).fit(X, y, sample_weight=weight)
@@ -64,7 +64,7 @@ def hidden_of(model, X):
     return naive.patches(layer, X) if isinstance(model, PatchClassifier) else naive.hidden(layer, X)
 
 
-def test_probabilities_need_no_flag(network, table):
+def test_predict_proba_is_available(network, table):
     X, y = table
     model = network.fit(X, y)
     p = model.predict_proba(X)
@@ -75,7 +75,7 @@ def test_probabilities_need_no_flag(network, table):
     np.testing.assert_allclose(two.predict_proba(X)[:, 1], expit(two.decision_function(X)))
 
 
-def test_labels_and_several_outputs_are_fitted_as_if_alone(network, table):
+def test_outputs_are_fitted_independently(network, table):
     X, y = table
     labels = np.column_stack([y == 0, y == 2]).astype(int)
     if isinstance(network, RBFClassifier):
@@ -91,12 +91,12 @@ def test_labels_and_several_outputs_are_fitted_as_if_alone(network, table):
 
 
 @pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0], 0.0])
-def test_penalties_of_the_ridge_alone_are_refused(network, table, alpha):
+def test_penalties_of_ridge_only_raise(network, table, alpha):
     with pytest.raises(ValueError, match='readout="softmax" do not go together; give a number'):
         network.set_params(alpha=alpha).fit(*table)
 
 
-def test_a_penalty_is_found(network, table):
+def test_automatic_penalty(network, table):
     found = network.set_params(alpha="auto").fit(*table)
     losses = {
         alpha: clone(network).set_params(alpha=alpha).fit(*table).predict_proba(table[0])
@@ -107,32 +107,32 @@ def test_a_penalty_is_found(network, table):
 
 
 @pytest.mark.parametrize("weight", [None, [1.0, 1e-3]])
-def test_a_penalty_is_not_found_by_one_row_of_each_class(network, weight):
+def test_automatic_penalty_needs_two_samples_of_a_class(network, weight):
     """Whatever is held out, the others are of one class; with a number there is nothing to find."""
     if isinstance(network, RBFClassifier):
         network.set_params(n_hidden=2)
     X, y = np.random.default_rng(0).random((2, 9)), [0, 1]
     with pytest.raises(
-        ValueError, match=r'^alpha="auto" .* n_samples=2 rows the others are of one class'
+        ValueError, match=r'^alpha="auto" .* n_samples=2 the others are of one class'
     ):
         clone(network).set_params(alpha="auto").fit(X, y, weight)
     assert network.fit(X, y, weight).score(X, y) >= 0.5
 
 
-def test_rows_that_come_one_after_the_other_are_refused(network, table):
-    with pytest.raises(AttributeError, match=r'"softmax" meets all rows again; .* use "ridge"'):
+def test_partial_fit_is_not_available(network, table):
+    with pytest.raises(AttributeError, match=r'"softmax" needs several passes .* use "ridge"'):
         network.partial_fit(*table, classes=range(3))
-    with pytest.raises(ValueError, match="keeps no sums of its rows"):
+    with pytest.raises(ValueError, match="keeps no sums of its samples"):
         network.fit(*table).forget(*table)
 
 
-def test_a_readout_that_is_not_known_is_refused(table):
+def test_an_unknown_readout_raises(table):
     for network in (TanhClassifier(5), PatchClassifier(5)):
         with pytest.raises(ValueError, match=r"readout='lms' .*'ridge'.*'softmax'"):
             network.set_params(readout="lms").fit(*table)
 
 
-def test_a_search_says_what_it_costs(table):
+def test_a_search_warns_that_it_cannot_share_work(table):
     network = TanhClassifier(feature_weights=None, **OPTIONS)
     search = HiddenSizeSearchCV(network, {"n_hidden": [5, 20]}, cv=2)
     with pytest.warns(UserWarning, match="2 candidates on 2 splits are 4 fits"):
@@ -151,7 +151,7 @@ def test_contributions_add_up_to_the_logit(table):
     np.testing.assert_allclose(explained.scores, chosen, rtol=1e-6)
 
 
-def test_where_classes_are_apart_it_is_as_right_as_the_ridge():
+def test_separable_classes_are_classified_as_well_as_by_ridge():
     """The readout of the largest margin, to which plain penalties lead, misses twice as many."""
     X, X_test, y, y_test = train_test_split(
         *load_digits(return_X_y=True), train_size=900, random_state=0
@@ -165,7 +165,7 @@ def test_where_classes_are_apart_it_is_as_right_as_the_ridge():
     assert losses[0] < 0.9 * losses[1]
 
 
-def test_rows_that_are_predicted_surely_have_no_curvature():
+def test_confident_samples_have_no_curvature():
     """Nothing but the penalty is left in the coordinates, which must be finite."""
     X = np.repeat([[1.0, 3.0], [2.0, 1.0], [3.0, 3.0], [4.0, 1.0]], 4, axis=0)
     y = np.repeat([1, 2, 1, 2], 4)

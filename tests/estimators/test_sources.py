@@ -1,4 +1,4 @@
-"""A model of rows that are read a few at a time is the model of the rows in memory."""
+"""Data read from files and functions: the model equals that of arrays in memory."""
 
 import threading
 
@@ -117,7 +117,7 @@ def test_files(library, rows, tmp_path):
 
 @pytest.mark.parametrize("device", ["jit", "blas", "cpu"])
 @pytest.mark.parametrize("max_memory", [2_000_000, 3_000_000])
-def test_with_little_memory(rows, device, max_memory, monkeypatch):
+def test_little_memory(rows, device, max_memory, monkeypatch):
     """Tiles are smaller than of an array, and sums rounded otherwise."""
     # Each thread of a BLAS engine takes memory, and there are few cores or many.
     monkeypatch.setattr("sklearn_fsvc._src.engines.blas.n_threads", lambda: 1)
@@ -159,7 +159,7 @@ class Generated(Shelf):
     ],
     ids=repr,
 )
-def test_the_budget_is_kept(kind, estimator):
+def test_max_memory(kind, estimator):
     """The rows take 19 MB, and tiles that are read ahead count."""
     n, budget, answer = 60_000, 12 * MIB, 4 * MIB
     shelf = Generated(n, 80)
@@ -175,7 +175,7 @@ def test_the_budget_is_kept(kind, estimator):
 
 
 @pytest.mark.parametrize("kind", [Shelf, Tap])
-def test_a_bad_number_leaves_the_model_as_it_was(rows, kind):
+def test_a_nan_does_not_change_the_model(rows, kind):
     X, y, _ = rows
     classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(X, y)
     before = attributes(classifier)
@@ -215,7 +215,7 @@ def test_shapes_of_files(shape, error):
         )
 
 
-def test_tables_without_features(rows):
+def test_tables_without_feature_columns(rows):
     _, y, _ = rows
     with pytest.raises(ValueError, match=r"0 feature\(s\)"):
         TanhClassifier(20, feature_weights=None, **SMALL).fit(
@@ -223,7 +223,7 @@ def test_tables_without_features(rows):
         )
 
 
-def test_names_of_features(rows):
+def test_feature_names(rows):
     X, y, _ = rows
     classifier = TanhClassifier(20, feature_weights=None, **SMALL).fit(batches(X, label=y), "label")
     with pytest.raises(ValueError, match="unseen at fit time:\n- label"):
@@ -246,7 +246,7 @@ def test_names_of_features(rows):
     ids=repr,
 )
 @pytest.mark.parametrize("max_memory", [None, "22MB"])
-def test_passes_over_the_rows(rows, estimator, n_passes, max_memory):
+def test_number_of_passes_over_the_data(rows, estimator, n_passes, max_memory):
     """Beside the one that opens a function."""
     X, y = (np.concatenate([some] * 20) for some in rows[:2])
     X += np.random.default_rng(0).random(X.shape, np.float32)
@@ -258,7 +258,7 @@ def test_passes_over_the_rows(rows, estimator, n_passes, max_memory):
     assert tap.calls == 1 + n_passes + 2
 
 
-def test_weights_made_of_rows_take_one_pass(rows, monkeypatch):
+def test_weights_computed_from_samples_take_one_pass(rows, monkeypatch):
     """However many tiles there are."""
     X, y, _ = rows
     model = TanhClassifier(60, feature_weights=None, weights="class_informed", alpha=1.0, **SMALL)
@@ -284,7 +284,7 @@ def test_novelty_does_not_read_a_file_for_each_block(rows, selection):
     assert tap.calls <= 5
 
 
-def test_lms_in_random_order_is_refused(rows):
+def test_lms_in_random_order_raises(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match=r'use readout="ridge", shuffle=False, or a numpy\.memmap'):
         RBFClassifier(20, readout="lms", **SMALL).fit(Shelf(X), y)

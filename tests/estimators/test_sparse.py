@@ -1,4 +1,4 @@
-"""Sparse rows of tanh estimators: the answers of the same rows, dense, to rounding."""
+"""Sparse data with tanh units: predictions equal those of dense data, up to rounding."""
 
 import pickle
 
@@ -68,7 +68,7 @@ def assert_same(found, expected, tolerance=1e-9):
 
 
 @of_all
-def test_the_answers_of_dense_rows(device, model):
+def test_predictions_equal_those_of_dense_data(device, model):
     X, y = made()
     model.set_params(device=device)
     expected = answers(clone(model).fit(X, y), X)
@@ -125,7 +125,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms(form):
+def test_sparse_formats(form):
     X, y = made()
     given = form(X)
     before = given.copy()
@@ -137,7 +137,7 @@ def test_forms(form):
         np.testing.assert_array_equal(given.data, before.data)
 
 
-def test_a_table_of_sparse_columns():
+def test_a_dataframe_with_sparse_columns():
     pandas = pytest.importorskip("pandas")
     X, y = made()
     table = pandas.DataFrame.sparse.from_spmatrix(sparse.csr_array(X), columns=NAMES)
@@ -146,14 +146,14 @@ def test_a_table_of_sparse_columns():
     assert_same(answers(model, table), answers(clone(CLASSIFIER).fit(X, y), X))
 
 
-def test_rows_that_are_hardly_sparse():
+def test_high_density():
     X, y = made(density=0.5)
     expected = answers(clone(CLASSIFIER).fit(X, y), X)
     X = sparse.csr_array(X)
     assert_same(answers(clone(CLASSIFIER).fit(X, y), X), expected)
 
 
-def test_few_rows():
+def test_few_samples():
     X, y = made()
     model = clone(CLASSIFIER).fit(X, y)
     for rows in (slice(0, 1), slice(5, 6), slice(8, 11)):
@@ -161,7 +161,7 @@ def test_few_rows():
         assert_same(answers(model, sparse.csr_array(X[rows])), expected)
 
 
-def test_weights_classes_and_budget():
+def test_sample_weight_class_weight_and_max_memory():
     """Rows without a weight, and tiles of a few rows."""
     X, y = made()
     weight = np.random.default_rng(1).integers(0, 3, N).astype(float)
@@ -173,7 +173,7 @@ def test_weights_classes_and_budget():
 
 
 @pytest.mark.parametrize("model", [CLASSIFIER, REGRESSOR], ids=str)
-def test_rows_come_and_go(model):
+def test_incremental_fits(model):
     """Dense chunks and sparse ones, some without a weight; then some are forgotten."""
     X, y = made()
     weight = (np.arange(N) % 5 > 0).astype(float)
@@ -192,21 +192,21 @@ def test_rows_come_and_go(model):
     assert_same(answers(learner, sparse.csr_array(X)), expected)
 
 
-def test_rows_that_wait_are_few_bytes():
+def test_buffered_samples_stay_sparse():
     X, y = made()
     model = clone(CLASSIFIER).partial_fit(sparse.csr_array(X[:30]), y[:30], classes=range(3))
     given = sparse.csr_array(X[30:40])
-    before = model._incremental_state.stream.n_bytes
+    before = model._incremental_state.statistics.n_bytes
     model.partial_fit(given, y[30:40], sample_weight=np.arange(10) % 2)
-    (*_, last) = model._incremental_state.stream.waiting
+    (*_, last) = model._incremental_state.statistics.buffered
     assert isinstance(last.samples.X, SparseRows)
     assert len(last.samples) == 5
-    assert model._incremental_state.stream.n_bytes - before < X[30:40].nbytes / 10
+    assert model._incremental_state.statistics.n_bytes - before < X[30:40].nbytes / 10
     given.data[:] = np.nan  # they are copies
     assert model.predict(X).shape == (N,)
 
 
-def test_models_are_merged():
+def test_merge():
     X, y = made()
     given = sparse.csr_array(X)
     layer = FrozenEstimator(TanhProjector(40, random_state=0).fit(given))
@@ -216,7 +216,7 @@ def test_models_are_merged():
     assert_same(answers(merged, given), answers(model.fit(X, y), X))
 
 
-def test_shares_of_a_team(monkeypatch):
+def test_device_groups(monkeypatch):
     monkeypatch.setitem(ENGINES, Half.name, Half)
     X, y = made()
     for model in MODELS[:3] + MODELS[-1:]:
@@ -244,7 +244,7 @@ FURRY = ["the cat is furry", "a kitten is soft and furry", "my dog is furry and 
 STEEL = ["the engine is steel", "a motor is loud steel", "my car is made of steel"]
 
 
-def test_words():
+def test_bag_of_words():
     texts, y = 4 * FURRY + 4 * STEEL, 12 * ["animal"] + 12 * ["machine"]
     words = TfidfVectorizer()
     model = make_pipeline(words, TanhClassifier(30, weights="class_informed", random_state=0))
@@ -254,7 +254,7 @@ def test_words():
 
 
 @of_all
-def test_bad_numbers_are_named(model):
+def test_invalid_values_are_named(model):
     X, y = made()
     fitted, given = clone(model).fit(X, y), sparse.csr_array(X)
     row, column = np.argwhere(X)[40]
@@ -270,7 +270,7 @@ def test_bad_numbers_are_named(model):
 
 
 @of_all
-def test_shapes_are_checked(model):
+def test_invalid_shapes_raise(model):
     X, y = made()
     fitted = clone(model).fit(sparse.csr_array(X), y)
     with pytest.raises(ValueError, match="0 sample"):
@@ -285,7 +285,7 @@ DENSE = [RBFClassifier, RBFRegressor, RBFProjector, PatchClassifier, PatchRegres
 
 
 @pytest.mark.parametrize("cls", DENSE)
-def test_who_needs_dense_rows_says_what_to_do(cls):
+def test_estimators_that_need_dense_data_raise_with_the_remedy(cls):
     X, y = made()
     match = f"X is a sparse matrix, and {cls.__name__} needs dense rows. TanhClassifier.*toarray"
     calls = [lambda: cls().fit(sparse.csr_array(X), y)]
@@ -296,7 +296,7 @@ def test_who_needs_dense_rows_says_what_to_do(cls):
             call()
 
 
-def test_sparse_chunks_are_refused():
+def test_sparse_chunks_raise():
     X, y = made()
     with pytest.raises(TypeError, match=r"begins at row 0 is sparse; .*toarray"):
         clone(CLASSIFIER).fit(lambda: iter([(sparse.csr_array(X), y)]))
@@ -317,7 +317,7 @@ LABELS = np.arange(N_WIDE) % 3
 @pytest.mark.parametrize(
     "params", [{"alpha": 1.0}, {}, {"alpha": "loo"}, {"weights": "class_informed"}], ids=str
 )
-def test_rows_are_never_dense_as_a_whole(params):
+def test_data_is_never_dense_as_a_whole(params):
     model = TanhClassifier(200, feature_weights=None, random_state=0, device="cpu", **params)
     model.fit(WIDE[:500], LABELS[:500])  # imported before it is measured
     _, fit = peak(model.fit, WIDE, LABELS)
@@ -326,7 +326,7 @@ def test_rows_are_never_dense_as_a_whole(params):
     assert predict < 60 * MIB
 
 
-def test_the_budget_is_kept():
+def test_max_memory():
     X = drawn(N_WIDE, 1000, 5e-3)
     given = {"feature_weights": None, "scale": 0.2, "alpha": 1.0, "device": "cpu"}
     model = TanhClassifier(200, random_state=0, **given)
@@ -343,7 +343,7 @@ def test_the_budget_is_kept():
     assert taken(None)[1] > 15_000_000  # else the line above says nothing
 
 
-def test_tiles_of_long_rows_keep_to_the_budget():
+def test_max_memory_with_many_features():
     X = drawn(8000, 5000, 0.05)
     projector = TanhProjector(10, scale=0.2, random_state=0, device="cpu").fit(X[:500])
 

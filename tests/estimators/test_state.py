@@ -1,4 +1,4 @@
-"""Models that another version of the package saved."""
+"""Estimators saved by another version of this package, of scikit-learn or of NumPy."""
 
 import copy
 import io
@@ -38,8 +38,19 @@ def by_skops(model):
     return lambda: io.loads(data, trusted=TRUSTED)
 
 
+class SavedBy:
+    """Is pickled as an estimator that was saved with other versions of packages."""
+
+    def __init__(self, model, packages):
+        self._model, self._packages = model, packages
+
+    def __reduce__(self):
+        make, (cls, _), model_state = self._model.__reduce_ex__(4)[:3]
+        return make, (cls, self._packages), model_state
+
+
 def saved(model, monkeypatch, version, save=by_pickle):
-    """What loads a model that `version` has saved."""
+    """Return a function that loads a model saved by a version of this package."""
     with monkeypatch.context() as patched:
         patched.setattr(state, "__version__", version)
         return save(model)
@@ -51,7 +62,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_a_model_of_another_minor_version(model, monkeypatch):
+def test_another_minor_version_warns(model, monkeypatch):
     load = saved(model, monkeypatch, "0.0.9")
     with pytest.warns(InconsistentVersionWarning) as caught:
         load()
@@ -62,7 +73,7 @@ def test_a_model_of_another_minor_version(model, monkeypatch):
 
 
 @pytest.mark.parametrize("save", [by_pickle, by_joblib, by_skops])
-def test_the_warning_points_to_the_line_that_loads(save, monkeypatch):
+def test_the_warning_has_the_line_that_loads(save, monkeypatch):
     load = saved(TanhProjector(), monkeypatch, "9.1.0", save)
     with pytest.warns(InconsistentVersionWarning, match=r"by version 9\.1\.0") as caught:
         load()
@@ -70,16 +81,14 @@ def test_the_warning_points_to_the_line_that_loads(save, monkeypatch):
 
 
 @pytest.mark.parametrize("save", [by_pickle, by_joblib])
-def test_what_newer_packages_saved_says_so_before_it_fails(save, monkeypatch):
-    """The state is made of what is not there, as NumPy 1 has not what NumPy 2 has."""
+def test_newer_packages_warn_before_loading_fails(save, monkeypatch):
+    """The state refers to a class that does not exist, as one of NumPy 2 in NumPy 1."""
     search = HiddenSizeSearchCV(TanhRegressor(), {})
     with monkeypatch.context() as patched:
         newer = type("Newer", (), {"__module__": __name__, "__qualname__": "Newer"})
         patched.setitem(globals(), "Newer", newer)
         search.found_ = newer()
-        packages = (("scikit-learn", "99.10.1"), ("numpy", np.__version__))
-        patched.setattr(state, "_PACKAGES", packages)
-        load = save(search)
+        load = save(SavedBy(search, (("scikit-learn", "99.10.1"), ("numpy", np.__version__))))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with pytest.raises(AttributeError, match="Newer"):
@@ -92,16 +101,15 @@ def test_what_newer_packages_saved_says_so_before_it_fails(save, monkeypatch):
 
 
 @pytest.mark.parametrize("version", ["1.0.0", sklearn.__version__])
-def test_what_older_packages_saved_is_loaded_without_a_word(version, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(state, "_PACKAGES", (("scikit-learn", version), ("numpy", "1.26.0")))
-        load = by_pickle(TanhProjector(7))
+def test_older_packages_do_not_warn(version):
+    packages = (("scikit-learn", version), ("numpy", "1.26.0"))
+    load = by_pickle(SavedBy(TanhProjector(7), packages))
     assert load().n_components == 7
 
 
-def test_a_state_without_a_version():
+def test_a_state_without_version_warns():
     model = TanhProjector()
-    with pytest.warns(InconsistentVersionWarning, match="saved by a version that is not known"):
+    with pytest.warns(InconsistentVersionWarning, match="saved by an unknown version"):
         model.__setstate__(dict(vars(model)))
 
 
@@ -117,7 +125,7 @@ def test_no_warning_within_a_minor_version(version, monkeypatch):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
-def test_parameters_that_an_older_version_did_not_have(monkeypatch):
+def test_new_parameters_get_their_defaults(monkeypatch):
     model = RBFClassifier(5, overlap=0.5, random_state=0).fit(X, X[:, 0] > 0.5)
     expected = model.predict(X)
     del model.forgetting_factor, model.layer

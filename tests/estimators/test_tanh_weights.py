@@ -1,4 +1,4 @@
-"""Feature weights of tanh networks: part of the layer, learned where that helps."""
+"""Feature weights and linear maps of tanh networks: given, or learned if they help."""
 
 import numpy as np
 import pytest
@@ -18,14 +18,14 @@ def X(rng):
 
 @pytest.fixture
 def y(X):
-    """Classes that depend on two features together."""
+    """Return classes that depend on the product of two features."""
     return (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "orthogonal"])
 @pytest.mark.parametrize("scale", ["auto", 0.7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_layer_is_that_of_weighted_rows(X, kind, scale, dtype):
+def test_the_layer_is_that_of_weighted_samples(X, kind, scale, dtype):
     projector = TanhProjector(30, weights=kind, scale=scale, random_state=0)
     X = X.astype(dtype)
     weighted = clone(projector).fit(X * WEIGHTS.astype(dtype))
@@ -37,8 +37,8 @@ def test_the_layer_is_that_of_weighted_rows(X, kind, scale, dtype):
 
 
 @pytest.mark.parametrize("cls", [TanhClassifier, TanhRegressor])
-def test_they_are_learned_where_they_help(cls, X, y, rng):
-    """Among loud features that mean nothing."""
+def test_learned_weights_are_used_if_they_help(cls, X, y, rng):
+    """Irrelevant features have a larger variance."""
     X = np.hstack([X, 100 * rng.normal(size=(800, 10))])
     auto, none = (
         cls(300, feature_weights=way, random_state=0).fit(X[:600], y[:600])
@@ -49,7 +49,7 @@ def test_they_are_learned_where_they_help(cls, X, y, rng):
     assert auto.score(X[600:], y[600:]) > none.score(X[600:], y[600:]) + 0.2
 
 
-def test_what_is_left_as_it_is():
+def test_auto_leaves_some_features_unweighted():
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
     wide = np.hstack([X] * 8)
@@ -63,7 +63,7 @@ def test_what_is_left_as_it_is():
         assert model.feature_weights_ is None
 
 
-def test_sparse_rows_have_those_of_dense_ones(X, y):
+def test_sparse_and_dense_data_have_the_same_weights(X, y):
     X = np.where(np.abs(X) < 0.5, 0, X)
     model = TanhClassifier(50, feature_weights="learned", alpha=1.0, random_state=0)
     dense, ours = clone(model).fit(X, y), model.fit(sparse.csr_array(X), y)
@@ -78,7 +78,7 @@ MAPS = [np.arange(25).reshape(5, 5) / 12 - 1, np.array([[1.0, 0, 0, 2, -1], [0, 
 @pytest.mark.parametrize("kind", ["gaussian", "orthogonal"])
 @pytest.mark.parametrize("scale", ["auto", 0.7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_layer_is_that_of_mapped_rows(X, A, kind, scale, dtype):
+def test_the_layer_is_that_of_mapped_samples(X, A, kind, scale, dtype):
     projector = TanhProjector(30, weights=kind, scale=scale, random_state=0)
     X = X.astype(dtype)
     mapped = (X @ A).astype(dtype)
@@ -94,13 +94,13 @@ def test_the_layer_is_that_of_mapped_rows(X, A, kind, scale, dtype):
 
 @pytest.fixture(scope="module")
 def mapped_model():
-    """Of numbers that depend on one direction of ten."""
+    """Return a regressor, data with one relevant direction of ten, and the direction."""
     X = np.random.default_rng(0).normal(size=(900, 10))
     direction = np.r_[1, 2, -2, np.zeros(7)] / 3
     return TanhRegressor(200, feature_weights="map", random_state=0), X, X @ direction, direction
 
 
-def test_a_map_is_learned_where_it_helps(mapped_model):
+def test_a_learned_map_is_used_if_it_helps(mapped_model):
     model, X, at, direction = mapped_model
     y = np.sin(3 * at)
     ours, weighted = (
@@ -112,8 +112,8 @@ def test_a_map_is_learned_where_it_helps(mapped_model):
     assert abs(found @ direction) > 0.99
 
 
-def test_what_has_no_map(mapped_model, rng):
-    """Where it does not help the attribute is None; and a later fit forgets the map."""
+def test_a_fit_without_a_map_has_none(mapped_model, rng):
+    """If it does not help, the attribute is None, also after a fit with a map."""
     model, X, at, _ = mapped_model
     model = clone(model).fit(X, np.sin(2 * at))
     assert model.feature_map_ is not None
@@ -122,7 +122,7 @@ def test_what_has_no_map(mapped_model, rng):
     assert TanhClassifier(20, alpha=1.0).fit(X, at > 0).feature_map_ is None
 
 
-def test_a_map_of_sparse_rows_labels_and_bytes(X, y):
+def test_a_map_of_sparse_multilabel_and_uint8_data(X, y):
     X = np.where(np.abs(X) < 0.5, 0, X)
     Y = np.column_stack([y, X @ [1, 2, -2, 0, 0] > 0]).astype(int)
     model = TanhClassifier(50, feature_weights="map", alpha=1.0, random_state=0)
@@ -136,13 +136,13 @@ def test_a_map_of_sparse_rows_labels_and_bytes(X, y):
     assert maps[0].shape == (5, 5)
 
 
-def test_a_lent_layer_comes_with_its_map(X, y):
+def test_a_pretrained_layer_has_its_map(X, y):
     pretrained = TanhProjector(20, feature_weights=MAPS[1]).fit(X, y)
     model = TanhClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_map_, MAPS[1])
 
 
-def test_a_lent_layer_comes_with_its_weights(X, y):
+def test_a_pretrained_layer_has_its_weights(X, y):
     pretrained = TanhProjector(20, feature_weights="learned", random_state=0).fit(X, y)
     model = TanhClassifier(layer=pretrained, alpha=1.0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, pretrained.feature_weights_)
@@ -150,20 +150,20 @@ def test_a_lent_layer_comes_with_its_weights(X, y):
 
 
 @pytest.mark.parametrize("cls", [TanhClassifier, TanhProjector])
-def test_what_cannot_be_used(cls, X, y):
+def test_invalid_weights_are_errors(cls, X, y):
     for params, match in (
-        ({"feature_weights": [1.0, 2.0]}, "feature_weights has 2 numbers, and X has 5 features"),
+        ({"feature_weights": [1.0, 2.0]}, "feature_weights has 2 values, but X has 5 features"),
         ({"feature_weights": "best"}, "feature_weights='best'"),
         ({"feature_weights": -WEIGHTS}, "0 or more"),
-        ({"feature_weights": WEIGHTS, "weights": "constrained"}, "does not go with"),
-        ({"feature_weights": "learned", "weights": "class_informed"}, "does not go with"),
-        ({"feature_weights": "map", "weights": "class_informed"}, "does not go with"),
-        ({"feature_weights": "map", "image_shape": (1, 5)}, "image_shape=.* have no place in"),
-        ({"feature_weights": np.eye(5), "image_shape": (1, 5)}, "image_shape=.* no place in"),
-        ({"feature_weights": np.eye(4)}, "feature_weights has 4 rows, and X has 5 features"),
-        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite numbers"),
-        ({"feature_weights": np.zeros((5, 2))}, "no feature a weight above 0"),
-        ({"feature_weights": np.zeros((5, 2, 2))}, "must be one finite number"),
+        ({"feature_weights": WEIGHTS, "weights": "constrained"}, "cannot be combined with"),
+        ({"feature_weights": "learned", "weights": "class_informed"}, "cannot be combined with"),
+        ({"feature_weights": "map", "weights": "class_informed"}, "cannot be combined with"),
+        ({"feature_weights": "map", "image_shape": (1, 5)}, "image_shape=.* have no pos"),
+        ({"feature_weights": np.eye(5), "image_shape": (1, 5)}, "image_shape=.* no pos"),
+        ({"feature_weights": np.eye(4)}, "feature_weights has 4 rows, but X has 5 features"),
+        ({"feature_weights": np.full((5, 2), np.nan)}, "a row of finite values"),
+        ({"feature_weights": np.zeros((5, 2))}, "is 0 for all features"),
+        ({"feature_weights": np.zeros((5, 2, 2))}, "must have a finite weight"),
     ):
         with pytest.raises(ValueError, match=match):
             cls(10, **params).fit(X, y)

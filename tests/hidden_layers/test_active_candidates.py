@@ -1,4 +1,4 @@
-"""Novelty selection in rounds: exact for every size and order, lazy, and less work."""
+"""Novelty selection in rounds: exact for every block size and order, and lazy."""
 
 import gc
 import weakref
@@ -15,14 +15,13 @@ from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.base import in_steps
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.hidden_layers.active_candidates import ActiveCandidates
-from sklearn_fsvc._src.hidden_layers.centers import RBFRequest, fit_layer
+from sklearn_fsvc._src.hidden_layers.centers import RBFParameters, fit_rbf_layer
 from sklearn_fsvc._src.hidden_layers.novelty import (
-    NoveltyRule,
-    OrderedRows,
     novel_rows,
-    rounds,
+    select_in_rounds,
     selection_bytes,
 )
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
 from sklearn_fsvc._src.hidden_layers.radius import typical_distance
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc.engines import get_engine
@@ -32,7 +31,7 @@ RULE = NoveltyRule("manhattan", "triangular", 0.05, 1.0)
 
 
 class Counting(JitEngine):
-    """An engine that counts pairs of rows and units."""
+    """An engine that counts the pairs of samples and units that it evaluates."""
 
     pairs = 0
 
@@ -42,7 +41,7 @@ class Counting(JitEngine):
 
 
 class Storage:
-    """Rows that note which of them are read, in which order."""
+    """An array that records which rows are read, and in which order."""
 
     ndim = 2
 
@@ -60,11 +59,11 @@ class Storage:
         return self._X[rows]
 
 
-def in_shards(shown, rule, of_row, block_rows, n):
-    """`novel_rows` by several workers, each with some of the rows."""
+def in_shards(ordered, rule, of_row, block_rows, n):
+    """Do as `novel_rows` does, with several workers that share the rows."""
     shards = [np.flatnonzero(of_row == i) for i in range(of_row.max() + 1)]
-    workers = [ActiveCandidates(shown, rule, ranks, block_rows) for ranks in shards]
-    return np.concatenate(list(rounds(shown.engine, workers, rule, n)))
+    workers = [ActiveCandidates(ordered, rule, ranks, block_rows) for ranks in shards]
+    return np.concatenate(list(select_in_rounds(ordered.engine, workers, rule, n)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -93,8 +92,8 @@ def test_no_size_order_or_number_of_workers_changes_a_centre(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed):
-    """Sums of what the units answer would be rounded, each way of adding them up otherwise."""
+def test_exact_ties_with_the_threshold_do_not_change_a_centre(seed):
+    """Activations are rounded such that every order of summation yields the same activity."""
     rng = np.random.default_rng(seed)
     centers = rng.normal(size=(40, 20))
     centers /= np.linalg.norm(centers, axis=1, keepdims=True)
@@ -107,13 +106,13 @@ def test_nor_does_it_where_an_activity_is_the_threshold_to_the_bit(seed):
         engine = get_engine("jit")
         engine.chunk_units = chunk
         for n in (1, 5, 11, 40, 70):
-            shown = OrderedRows(engine, X, np.arange(70))
-            found = in_shards(shown, rule, np.arange(70) % 2, 20, n)
+            ordered = OrderedRows(engine, X, np.arange(70))
+            found = in_shards(ordered, rule, np.arange(70) % 2, 20, n)
             np.testing.assert_array_equal(found, np.arange(40))
 
 
-def test_shuffled_rows_need_few_of_the_pairs(rng):
-    """Row by row, each row would meet all centres before it."""
+def test_shuffled_samples_need_few_pairs(rng):
+    """The sequential rule compares each sample with all earlier centres."""
     X, engine = rng.random((60_000, 4)).astype(np.float32), Counting()
     rule = NoveltyRule("manhattan", "triangular", 0.12, 1.0)
     found, _ = novel_rows(OrderedRows(engine, X, rng.permutation(60_000)), rule)
@@ -122,39 +121,37 @@ def test_shuffled_rows_need_few_of_the_pairs(rng):
     assert engine.pairs <= 0.6 * row_by_row
 
 
-def test_a_round_takes_living_rows_only(rng):
-    """Dead rows between them would make the rounds as many as the blocks."""
+def test_a_round_takes_candidates_only(rng):
+    """With covered samples in between, there would be as many rounds as blocks."""
     X, rule = rng.random((6000, 4)), NoveltyRule("manhattan", "triangular", 0.15, 1.0)
     worker = ActiveCandidates(OrderedRows(JIT, X, np.arange(6000)), rule, np.arange(6000), 1000)
-    found = list(rounds(JIT, [worker], rule, 64))
+    found = list(select_in_rounds(JIT, [worker], rule, 64))
     assert len(found) < 1.3 * len(np.concatenate(found)) / 64 < 6000 / 64 / 4
 
 
-def test_rows_are_read_once_in_ascending_order_and_not_before_they_are_needed(rng):
+def test_rows_are_read_once_in_ascending_order_and_lazily(rng):
     X = Storage(rng.random((3000, 4)))
     order = rng.permutation(3000)
-    shown = OrderedRows(JIT, X, order, block_rows=200)
-    found, n_seen = novel_rows(shown, RULE, limit=100)
+    ordered = OrderedRows(JIT, X, order, block_rows=200)
+    found, n_seen = novel_rows(ordered, RULE, limit=100)
     assert sum(map(len, X.reads)) <= n_seen + 200 + 64
     X.reads.clear()
-    found, _ = novel_rows(shown, RULE)
+    found, _ = novel_rows(ordered, RULE)
     np.testing.assert_array_equal(found, novel_rows(OrderedRows(JIT, X[:], order), RULE)[0])
     assert len(X.reads) == 15 + 1
     np.testing.assert_array_equal(np.sort(np.concatenate(X.reads[:15])), np.arange(3000))
-    typical_distance(shown, "manhattan")
+    typical_distance(ordered, "manhattan")
     assert all((np.diff(rows) > 0).all() for rows in X.reads)
 
 
 @pytest.mark.parametrize("selection", ["per_class", "global", "random"])
 def test_a_layer_is_read_in_ascending_order(rng, selection):
-    """All of it: distances, every pass of the search, and the centres themselves."""
+    """By the distances, by every pass of the search, and for the centres themselves."""
     values, groups = rng.random((2000, 4)), rng.integers(0, 3, 2000)
-    request = RBFRequest(
-        "n_hidden", 150, "auto", None, 1.0, selection, "manhattan", "triangular", True, 0
-    )
+    parameters = RBFParameters(n_units=150, selection=selection, random_state=0)
     order, X = rng.permutation(2000), Storage(values)
     groups = groups if selection == "per_class" else None
-    layer, rows, _ = fit_layer(request, Job(JIT), Samples(X, order=order), groups)
+    layer, rows, _ = fit_rbf_layer(parameters, Job(JIT), Samples(X, order=order), groups)
     assert len(X.reads) > 1
     assert all((np.diff(read) > 0).all() for read in X.reads)
     np.testing.assert_array_equal(layer.units, values[rows])
@@ -163,20 +160,20 @@ def test_a_layer_is_read_in_ascending_order(rng, selection):
 
 @pytest.mark.parametrize(("dtype", "n_features"), [("f", 40), ("d", 3), ("u1", 784)])
 @pytest.mark.parametrize("block_rows", [64, 1024])
-def test_the_memory_that_a_pass_takes(rng, dtype, n_features, block_rows):
-    """Beside the centres, each as a row, loaded, and its number."""
+def test_the_memory_of_a_pass(rng, dtype, n_features, block_rows):
+    """In addition to the centres: each as a row, loaded, and its index."""
     X, order = rng.integers(0, 256, (5000, n_features)).astype(dtype), rng.permutation(5000)
-    shown = OrderedRows(JIT, X, order, block_rows=block_rows)
+    ordered = OrderedRows(JIT, X, order, block_rows=block_rows)
     rule = NoveltyRule("manhattan", "triangular", 32.0 * n_features, 1.0)
-    novel_rows(shown, rule)  # compiled before it is measured
-    (found, _), most = peak(novel_rows, shown, rule)
+    novel_rows(ordered, rule)  # compiles before the measurement
+    (found, _), most = peak(novel_rows, ordered, rule)
     centers = len(found) * (3 * X[0].nbytes + 64 + 8 * n_features)
     needed = selection_bytes(JIT, block_rows, n_features, X.itemsize)
     assert most <= needed + centers + 3 * order.nbytes + 2**16
 
 
-def test_a_worker_is_gone_with_its_last_name(rng):
-    """Its window lies in the memory that the next pass counts on: no circle may keep it."""
+def test_a_worker_is_freed_with_its_last_reference(rng):
+    """The next pass needs the memory of its window: there must be no reference cycle."""
     worker = ActiveCandidates(
         OrderedRows(JIT, rng.random((9, 2)), np.arange(9)), RULE, np.arange(9), 9
     )
@@ -189,12 +186,12 @@ def test_a_worker_is_gone_with_its_last_name(rng):
         gc.enable()
 
 
-def test_steps():
+def test_activations_are_rounded_to_a_grid():
     H = np.array([0, 2.0**-41 * 1.01, 2.0**-41 * 0.99, 2.0**-17, 1, 1 / 3, 1e6 + 1 / 3])
     steps = in_steps(H, np)
     np.testing.assert_array_equal(steps[:5], [0, 2.0**-40, 0, 2.0**-17, 1])
     np.testing.assert_array_equal(steps * 2.0**40 % 1, 0)
     np.testing.assert_allclose(steps[5:], H[5:], rtol=2e-12)
-    # Those of float32 over 2^-17 have no digits to lose.
+    # Values of float32 above 2^-17 are on the grid.
     H = np.random.default_rng(0).uniform(2.0**-17, 1, 1000).astype(np.float32)
     np.testing.assert_array_equal(in_steps(H, np), H)

@@ -1,3 +1,5 @@
+"""Feature weights that are learned from the gradients of small networks."""
+
 from dataclasses import replace
 from functools import cache
 
@@ -10,11 +12,11 @@ from contract import Cauchy
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.hidden_layers.feature_weights import (
-    learn,
+    equalising_weights,
+    learn_weights,
     mean_squared_gradients,
-    next_weights,
-    of_equal_spread,
-    rows_to_ask,
+    n_gradient_samples,
+    update_weights,
 )
 from sklearn_fsvc._src.kernels import KERNELS
 from sklearn_fsvc._src.layers import RBFLayer
@@ -22,39 +24,39 @@ from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
-KERNELS_AND_OWN = [*KERNELS.values(), Cauchy()]
-CAUSES, OTHERS = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
+ALL_KERNELS = [*KERNELS.values(), Cauchy()]
+RELEVANT, IRRELEVANT = [3, 7], [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
 
 
 def made(n_rows=900, dtype=np.float64, seed=0, **how):
-    """Rows of 12 features, and two classes that depend on two of them together."""
+    """Return samples of 12 features, with two classes that depend on the product of two."""
     X = np.random.default_rng(seed).normal(size=(n_rows, 12))
     classes = (X[:, 3] * X[:, 7] > 0).astype(int)
     return Samples(X.astype(dtype), ClassTargets(classes, 2), **how)
 
 
 def learned(samples, metric="manhattan", kernel=KERNELS["laplacian"], engine=JIT, seed=0, **how):
-    return learn(Job(engine, **how), samples, metric, kernel, seed)[1]
+    return learn_weights(Job(engine, **how), samples, metric, kernel, seed)[1]
 
 
-@pytest.mark.parametrize("kernel", KERNELS_AND_OWN, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", ALL_KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
-def test_what_the_classes_depend_on_counts_for_more(metric, kernel):
+def test_relevant_features_get_larger_weights(metric, kernel):
     weights = learned(made(), metric, kernel)
     assert weights.shape == (12,)
     assert weights.dtype == np.float64
     assert weights.max() == 1
     assert weights.min() >= 0
-    assert weights[CAUSES].min() > 3 * weights[OTHERS].max()
+    assert weights[RELEVANT].min() > 3 * weights[IRRELEVANT].max()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
 def test_every_engine_learns_the_same(engine, metric, dtype):
     if engine.name == "mkl" and metric == "manhattan":
-        pytest.skip("the same code as that of blas, but for the products")
+        pytest.skip("the same code as that of blas, except for matrix products")
     for kernel, expected in learned_by_jit(metric, dtype).items():
-        # The slope of a triangle jumps where it ends, at distances that differ by rounding.
+        # The slope of a triangle is discontinuous, and distances differ by rounding errors.
         tolerance = (3e-2 if kernel.has_edge else 1e-3) if dtype == np.float32 else 1e-8
         weights = learned(made(400, dtype), metric, kernel, engine)
         np.testing.assert_allclose(weights, expected, rtol=tolerance)
@@ -62,15 +64,15 @@ def test_every_engine_learns_the_same(engine, metric, dtype):
 
 @cache
 def learned_by_jit(metric, dtype):
-    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in KERNELS_AND_OWN}
+    return {kernel: learned(made(400, dtype), metric, kernel) for kernel in ALL_KERNELS}
 
 
-def weighed_on(samples, weights):
-    """The weights after one more round."""
-    return next_weights(Job(JIT), samples, weights, "manhattan", KERNELS["laplacian"])
+def after_another_round(samples, weights):
+    """Return the weights after another round."""
+    return update_weights(Job(JIT), samples, weights, "manhattan", KERNELS["laplacian"])
 
 
-def test_a_round_as_it_is_on_paper():
+def test_a_round_is_the_published_formula():
     samples = made(200)
     codes = samples.targets.codes + (samples.X[:, 0] > 1)
     samples = replace(samples, targets=ClassTargets(codes, 3))
@@ -82,16 +84,16 @@ def test_a_round_as_it_is_on_paper():
     W, _ = naive.ridge(naive.rbf(X, X[:100], radius, kernel="laplacian"), Y, 0.1)
     squares = naive.gradients(X, X[:100], W, radius, kernel="laplacian") ** 2
     g = even**2 * squares.sum(axis=1).mean(axis=0)
-    np.testing.assert_allclose(weighed_on(samples, even), np.sqrt(g / g.max()), rtol=1e-5)
+    np.testing.assert_allclose(after_another_round(samples, even), np.sqrt(g / g.max()), rtol=1e-5)
 
 
-def test_later_rounds_are_of_weighted_rows():
-    """A round is a first round for rows that the weights so far have multiplied: three."""
-    samples = made(200).taken(np.random.RandomState(0).permutation(200))  # all rows, as drawn
-    even = weights = of_equal_spread(samples, JIT)
+def test_later_rounds_use_weighted_samples():
+    """A round is a first round on samples multiplied by the weights; there are three."""
+    samples = made(200).taken(np.random.RandomState(0).permutation(200))  # as they are drawn
+    even = weights = equalising_weights(samples, JIT)
     for _ in range(3):
-        found = weighed_on(samples, weights)
-        first = weighed_on(replace(samples, X=samples.X * weights), np.ones(12)) * weights
+        found = after_another_round(samples, weights)
+        first = after_another_round(replace(samples, X=samples.X * weights), np.ones(12)) * weights
         np.testing.assert_allclose(found, first / first.max(), rtol=1e-6)
         weights = found
     assert (even != weights).any()
@@ -99,8 +101,8 @@ def test_later_rounds_are_of_weighted_rows():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_unit_of_a_feature_does_not_matter(dtype):
-    """In units a thousand times smaller numbers are as much larger: the weight takes it back."""
+def test_weights_are_invariant_to_units_of_features(dtype):
+    """Values that are a thousand times as large get a weight that is a thousandth."""
     samples, units = made(dtype=dtype), np.where(np.arange(12) % 3 == 0, 1000, 1).astype(dtype)
     weights, others = learned(samples), units * learned(replace(samples, X=samples.X * units))
     tolerance = 1e-2 if dtype == np.float32 else 1e-7
@@ -108,8 +110,8 @@ def test_the_unit_of_a_feature_does_not_matter(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
-def test_equal_spread(dtype, engine, rng):
-    """Also of weighted rows, far from 0, and of some of very many features at a time."""
+def test_equalising_weights(dtype, engine, rng):
+    """Also with sample weights, with an offset, and for several blocks of features."""
     X = (rng.normal(size=(300, 7)) * [1, 2, 3, 4, 5, 0, 7] + 100).astype(dtype)
     X = np.concatenate([X, np.full((300, 5000), 100, dtype), X[:, ::-1]], axis=1)
     weight = rng.integers(0, 3, 300).astype(float)
@@ -117,25 +119,25 @@ def test_equal_spread(dtype, engine, rng):
     spread = np.repeat(X, weight.astype(int), axis=0).std(axis=0, dtype=np.float64)
     varies = np.flatnonzero(spread)
     assert len(varies) == 12
-    found = of_equal_spread(samples, engine)
+    found = equalising_weights(samples, engine)
     assert not np.delete(found, varies).any()
     np.testing.assert_allclose(found[varies], spread[varies].min() / spread[varies], rtol=1e-6)
 
 
-def test_equal_spread_of_rows_that_do_not_vary(rng):
-    np.testing.assert_array_equal(of_equal_spread(Samples(np.full((5, 3), 0.1)), JIT), 1)
+def test_equalising_weights_of_constant_samples(rng):
+    np.testing.assert_array_equal(equalising_weights(Samples(np.full((5, 3), 0.1)), JIT), 1)
     X = rng.normal(size=(9, 1)) * [1, 1e300]
-    np.testing.assert_allclose(of_equal_spread(Samples(X), JIT), [1, 1e-300])
+    np.testing.assert_allclose(equalising_weights(Samples(X), JIT), [1, 1e-300])
 
 
-def test_a_constant_column_has_no_spread(rng):
-    """The mean of so many equal numbers is rounded, and differs from each of them."""
+def test_a_constant_feature_has_no_deviation(rng):
+    """The mean of many equal numbers is rounded, and differs from them."""
     X = np.column_stack([rng.normal(size=4000), np.full(4000, 0.1), np.full(4000, 1e3)])
     for weight in (None, rng.random(4000)):
-        np.testing.assert_array_equal(of_equal_spread(Samples(X, weight=weight), JIT), [1, 0, 0])
+        np.testing.assert_array_equal(equalising_weights(Samples(X, weight=weight), JIT), [1, 0, 0])
 
 
-def test_rows_of_weight_0_are_as_good_as_absent(rng):
+def test_samples_of_weight_0_are_ignored(rng):
     samples = made()
     keep = rng.random(900) < 0.6
     lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
@@ -144,8 +146,8 @@ def test_rows_of_weight_0_are_as_good_as_absent(rng):
     np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-9)
 
 
-def test_weights_of_the_rows_count():
-    """Rows of the other half of the classes count for next to nothing."""
+def test_sample_weights_are_used():
+    """Samples of the other half have almost no weight."""
     samples = made()
     codes = np.where(np.arange(900) < 450, samples.X[:, 0] > 0, samples.X[:, 5] > 0).astype(int)
     for most, cause in ((slice(450), 0), (slice(450, 900), 5)):
@@ -155,7 +157,7 @@ def test_weights_of_the_rows_count():
         assert learned(mixed).argmax() == cause
 
 
-def test_rows_from_a_file_and_bytes(tmp_path):
+def test_memory_mapped_uint8_data(tmp_path):
     samples = made()
     X = np.clip(samples.X * 40 + 128, 0, 255).astype(np.uint8)
     file = np.memmap(tmp_path / "X", np.uint8, "w+", shape=X.shape)
@@ -165,16 +167,16 @@ def test_rows_from_a_file_and_bytes(tmp_path):
     weights = learned(replace(samples, X=file))
     wide = learned(replace(samples, X=X.astype(np.float32)))
     np.testing.assert_array_equal(weights, wide)
-    assert weights[CAUSES].min() > 4 * weights[OTHERS].max()
+    assert weights[RELEVANT].min() > 4 * weights[IRRELEVANT].max()
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean", "sqeuclidean"])
-def test_a_constant_feature_does_no_harm(metric):
+def test_a_constant_feature_is_harmless(metric):
     samples = made()
     samples.X[:, 5] = 1e6
     weights = learned(samples, metric)
     assert np.isfinite(weights).all()
-    assert weights[CAUSES].min() > 4 * np.delete(weights, CAUSES).max()
+    assert weights[RELEVANT].min() > 4 * np.delete(weights, RELEVANT).max()
 
 
 @pytest.mark.parametrize(
@@ -182,48 +184,48 @@ def test_a_constant_feature_does_no_harm(metric):
     [lambda X: np.zeros_like(X), lambda X: X[:1]],
     ids=["equal", "one"],
 )
-def test_rows_that_tell_nothing_leave_the_weights_where_they_begin(change):
+def test_uninformative_samples_leave_the_initial_weights(change):
     X = change(made().X)
     targets = ClassTargets(np.arange(len(X)) % 2, 2)
     samples = Samples(X, targets)
-    np.testing.assert_allclose(learned(samples), of_equal_spread(samples, JIT), rtol=1e-12)
+    np.testing.assert_allclose(learned(samples), equalising_weights(samples, JIT), rtol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [-660, 660])
-def test_the_unit_of_the_rows_does_not_matter(exponent):
-    """Squares of gradients are no numbers then, and of the rows neither."""
+def test_weights_are_invariant_to_the_unit_of_X(exponent):
+    """The squares of samples and gradients overflow or underflow."""
     samples = made()
     far = replace(samples, X=np.ldexp(samples.X.astype(float), exponent))
     expected = learned(replace(samples, X=samples.X.astype(float)))
     np.testing.assert_allclose(learned(far), expected, rtol=1e-6)
 
 
-def test_spreads_that_no_weights_make_alike_are_refused():
+def test_deviations_that_no_weights_equalise_are_an_error():
     samples = made()
     X = samples.X.astype(np.float32)
     X[:, 1] *= np.float32(1e-20)
     X[:, 4] *= np.float32(1e20)
-    with pytest.raises(ValueError, match=r"Feature 1 of X spreads by .*feature 4 by .*Scale"):
+    with pytest.raises(ValueError, match=r"Feature 1 of X has .* and feature 4 one of .*Scale"):
         learned(replace(samples, X=X))
 
 
-def test_random_state_draws_the_rows():
+def test_random_state_draws_the_subset():
     samples = made(5000)
     np.testing.assert_array_equal(learned(samples), learned(samples))
     assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
 
 
-@pytest.mark.parametrize(("n_outputs", "n_asked"), [(2, 4000), (41, 909), (200, 500)])
-def test_gradients_of_many_outputs_are_taken_of_fewer_rows(n_outputs, n_asked):
+@pytest.mark.parametrize(("n_outputs", "n_samples"), [(2, 4000), (41, 909), (200, 500)])
+def test_gradients_of_many_outputs_are_computed_at_fewer_samples(n_outputs, n_samples):
     samples = made(4000)
     assert (
-        rows_to_ask(replace(samples, targets=ClassTargets(samples.targets.codes, n_outputs)))
-        == n_asked
+        n_gradient_samples(replace(samples, targets=ClassTargets(samples.targets.codes, n_outputs)))
+        == n_samples
     )
 
 
-def test_many_rows_are_looked_at_in_part(monkeypatch):
-    """And gradients are taken of those that are no centres."""
+def test_only_a_subset_of_many_samples_is_used(monkeypatch):
+    """And gradients are computed at samples that are not centres."""
     samples, seen = made(5000), []
     samples = replace(samples, targets=ClassTargets(samples.targets.codes, 41))
 
@@ -239,13 +241,13 @@ def test_many_rows_are_looked_at_in_part(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_budget_is_kept(dtype):
+def test_the_memory_limit_is_kept(dtype):
     samples, limit = made(20_000, dtype), int((10.5 if dtype == np.float32 else 19) * MIB)
-    learned(made(300, dtype))  # compiled before it is measured
+    learned(made(300, dtype))  # compiles before the measurement
     weights, free = peak(learned, samples)
     assert free > limit
     bounded, most = peak(lambda: learned(samples, max_memory=limit))
-    assert most <= limit + 20_000 * 16  # the numbers of the rows, and their order
+    assert most <= limit + 20_000 * 16  # row indices, and their order
     np.testing.assert_allclose(bounded, weights, rtol=1e-3)
     with pytest.raises(
         ValueError, match=r"max_memory=.* is too small: learning feature weights needs"
@@ -256,7 +258,7 @@ def test_the_budget_is_kept(dtype):
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
 @pytest.mark.parametrize("tile_bytes", [None, 40_000])
 def test_mean_squared_gradients(engine, rng, metric, tile_bytes):
-    """Over rows of their own dtype, some of them, weighted, tile by tile."""
+    """Over a subset of uint8 rows, with weights, and tile by tile."""
     X = rng.integers(0, 9, (300, 5)).astype(np.uint8)
     weights, W = rng.random(5).astype(np.float32), rng.normal(size=(2, 20))
     layer = RBFLayer(X[:20] * weights, 3.0, metric, "laplacian", weights)

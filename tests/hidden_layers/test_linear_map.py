@@ -1,4 +1,4 @@
-"""A learned linear map: gradients, what it finds, when it is not taken, and what it may cost."""
+"""The learned linear map of the features."""
 
 from dataclasses import replace
 
@@ -24,26 +24,26 @@ DIRECTIONS = np.linalg.qr(np.random.default_rng(7).normal(size=(12, 2)))[0]
 
 
 def made(n_rows=900, dtype=np.float64, **how):
-    """Rows of 12 features, and numbers that depend on two combinations of all of them."""
+    """Return samples of 12 features whose target depends on two combinations of them."""
     X = np.random.default_rng(0).normal(size=(n_rows, 12))
     a, b = (X @ DIRECTIONS).T
     y = np.sin(2 * a) + b**2
-    return Samples(X.astype(dtype), NumberTargets.of(y[:, None].copy()), **how)
+    return Samples(X.astype(dtype), NumberTargets.standardise(y[:, None].copy()), **how)
 
 
 def learned(samples, engine=JIT, seed=0, **how):
-    return linear_map.learn(Job(engine, **how), samples, np.random.default_rng(seed))
+    return linear_map.learn_map(Job(engine, **how), samples, np.random.default_rng(seed))
 
 
 def part_within(A):
-    """How much of the map is of the planted directions."""
+    """Return the fraction of the norm of the map along the planted directions."""
     return np.linalg.norm(A @ DIRECTIONS) / np.linalg.norm(A)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
 def test_mean_outer_product(engine, rng, metric, kernel):
-    """Of all outputs, over rows that are some of all, weighted, and tile by tile."""
+    """Over several outputs and a subset of the rows, with weights, and tile by tile."""
     X, W = rng.normal(size=(300, 5)), rng.normal(size=(3, 40))
     layer = RBFLayer(X[:40], 2.0, metric, kernel)
     rows, weight = rng.permutation(300)[:200], rng.random(300)
@@ -62,7 +62,7 @@ def test_mean_outer_product(engine, rng, metric, kernel):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_planted_directions_are_found(dtype):
+def test_the_map_finds_planted_directions(dtype):
     A = learned(made(dtype=dtype))
     assert A.dtype == np.float64
     assert np.abs(A).max() == 1
@@ -71,54 +71,62 @@ def test_planted_directions_are_found(dtype):
     assert values[1] > 5 * values[2]
 
 
-def test_a_map_that_does_not_help_is_not_taken(rng):
-    """Where all directions matter alike, and where nothing does."""
+def test_a_map_that_does_not_help_is_not_used(rng):
+    """With an isotropic target, and with noise."""
     X = rng.normal(size=(900, 4))
     for y in (np.cos(np.linalg.norm(X, axis=1)), rng.normal(size=900)):
-        found = learned(Samples(X, NumberTargets.of(y[:, None].copy())))
+        found = learned(Samples(X, NumberTargets.standardise(y[:, None].copy())))
         assert found is None or found.ndim == 1
 
 
-def test_equal_spread_is_taken_where_it_alone_helps(rng):
+def test_equal_deviations_are_used_if_they_alone_help(rng):
     X = rng.normal(size=(900, 3)) * [1, 1, 1000]
     y = np.cos(np.linalg.norm(X / [1, 1, 1000], axis=1))
-    found = learned(Samples(X, NumberTargets.of(y[:, None].copy())))
-    found = found if found.ndim == 1 else found.diagonal()  # of a map that hardly turns anything
+    found = learned(Samples(X, NumberTargets.standardise(y[:, None].copy())))
+    found = found if found.ndim == 1 else found.diagonal()  # of a map that is almost diagonal
     np.testing.assert_allclose(found, [1, 1, 1e-3], rtol=0.2)
 
 
-def test_a_later_round_must_lower_the_error(monkeypatch):
-    """It is the map of the best round, and no round comes after one that gains nothing."""
-    tried, fit = [], linear_map._Rows.fit
+def search_with_errors(errors):
+    """Run the search with these errors; return its result, and what was tried."""
+    tried, errors = [], iter(errors)
+    data = linear_map.MapData.draw(Job(JIT), made(300), np.random.default_rng(0))
 
-    def with_error(self, A):
-        network = replace(fit(self, A), error=next(errors))
-        tried.append(A)
-        return network
+    def fit_network(R):
+        tried.append(R)
+        return replace(data.fit_network(R), error=next(errors))
 
-    monkeypatch.setattr(linear_map._Rows, "fit", with_error)
-    # As they are, of equal spread, two rounds of weights of which the first gains nothing, maps.
-    errors = iter([5.0, 4.0, 4.5, 3.0, 2.0, 1.99, 0.1])
-    found = learned(made(300))
-    assert [np.ndim(A) for A in tried] == [1, 1, 1, 1, 2, 2]
-    even = 1 / made(300).X.std(axis=0)
-    expected = even[:, None] * tried[4]
-    np.testing.assert_allclose(found, expected / np.abs(expected).max(), rtol=1e-9)
-    errors = iter([4.0, 5.0, 3.99, 3.99, 3.99, 0.1])
-    assert learned(made(300)) is None
-    tried.clear()
-    errors = iter([5.0, 4.0, 3.5, 3.0, 2.99, 0.1])  # no map is better than weights
-    found, expected = learned(made(300)), even * tried[3]
-    np.testing.assert_allclose(found, expected / expected.max(), rtol=1e-9)
+    return linear_map.search_transformation(fit_network, data.equalising), tried
 
 
-def test_a_round_as_it_is_on_paper(monkeypatch):
-    """The root after one round, of features of one spread that are centred."""
+def test_a_later_round_must_lower_the_error():
+    """The best round counts, and the search ends with a map that does not improve."""
+    # Original features, equal deviations, two rounds of weights, the first without gain, and maps.
+    found, tried = search_with_errors([5.0, 4.0, 4.5, 3.0, 2.0, 1.99, 0.1])
+    assert [np.ndim(R) for R in tried] == [1, 1, 1, 1, 2, 2]
+    assert found is tried[4]
+    found, _ = search_with_errors([4.0, 5.0, 3.99, 3.99, 3.99, 0.1])
+    assert found is None
+    found, tried = search_with_errors([5.0, 4.0, 3.5, 3.0, 2.99, 0.1])  # no map beats the weights
+    assert found is tried[3]
+
+
+def test_the_result_is_the_best_transformation_of_equalised_features():
+    samples = made(300)
+    data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
+    R = linear_map.search_transformation(data.fit_network, data.equalising)
+    deviations = samples.X.std(axis=0)
+    expected = R / (deviations if R.ndim == 1 else deviations[:, None])
+    np.testing.assert_allclose(learned(samples), expected / np.abs(expected).max(), rtol=1e-9)
+
+
+def test_a_round_is_the_published_formula(monkeypatch):
+    """The square root of the AGOP, of centred features with equal deviations."""
     monkeypatch.setattr(linear_map, "search_penalty", lambda *_: Found)
     samples = made(300)
-    probe = linear_map._Rows.draw(Job(JIT), samples, np.random.default_rng(0))
-    network = probe.fit(np.ones(12))
-    R = linear_map._root(network.outer_product())
+    data = linear_map.MapData.draw(Job(JIT), samples, np.random.default_rng(0))
+    network = data.fit_network(np.ones(12))
+    R = linear_map.matrix_root(network.gradient_outer_product())
     even = samples.X.std(axis=0).min() / samples.X.std(axis=0)
     X = samples.X * even - (samples.X * even).mean(axis=0)
     rows = np.sort(network.samples.order)
@@ -131,7 +139,7 @@ def test_a_round_as_it_is_on_paper(monkeypatch):
     M = np.einsum("iok,iol->kl", G, G)
     np.testing.assert_allclose(R, R.T, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(R @ R / np.trace(R @ R), M / np.trace(M), atol=1e-6)
-    weights = linear_map._root_of_diagonal(network.outer_product())
+    weights = linear_map.diagonal_root(network.gradient_outer_product())
     np.testing.assert_allclose(weights**2, M.diagonal() / M.diagonal().max(), atol=1e-5)
 
 
@@ -142,28 +150,28 @@ class Found:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_engine_learns_the_same(engine, dtype):
     A = learned(made(600, dtype), engine)
-    # Small networks are trained on sums in float32, which a GPU adds up in another order.
+    # The statistics of the networks are float32, and a GPU sums in another order.
     tolerance = 1e-7 if dtype == np.float64 and engine.xp is np else 2e-3
     np.testing.assert_allclose(A, learned(made(600, dtype)), atol=tolerance)
 
 
-def test_units_and_origins_of_features_do_not_matter():
+def test_the_map_is_invariant_to_units_and_offsets():
     samples, units = made(), np.where(np.arange(12) % 3 == 0, 1000.0, 1)
     A, B = learned(samples), learned(replace(samples, X=samples.X * units + 10))
     B *= units[:, None]
-    # Sums are in float32, and each round adds to what the ones before it have rounded.
+    # Statistics are float32, and rounding errors accumulate over rounds.
     np.testing.assert_allclose(B / np.abs(B).max(), A, atol=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_huge_and_tiny_numbers(scale):
+def test_huge_and_tiny_values(scale):
     samples = made(600)
     expected = learned(samples)
     assert expected.ndim == 2
     np.testing.assert_allclose(learned(replace(samples, X=samples.X * scale)), expected, rtol=1e-5)
 
 
-def test_a_constant_feature_has_no_part_in_it():
+def test_a_constant_feature_has_no_weight():
     samples = made(dtype=np.float32)
     samples.X[:, 5] = 0.1
     A = learned(samples)
@@ -172,13 +180,13 @@ def test_a_constant_feature_has_no_part_in_it():
 
 
 @pytest.mark.parametrize("change", [np.zeros_like, lambda X: X[:2]], ids=["equal", "two"])
-def test_rows_that_tell_nothing(change):
+def test_uninformative_samples(change):
     X = change(made().X)
     found = learned(Samples(X, ClassTargets(np.arange(len(X)) % 2, 2)))
     assert found is None or np.isfinite(found).all()
 
 
-def test_rows_of_weight_0_are_as_good_as_absent(rng):
+def test_samples_of_weight_0_are_ignored(rng):
     samples, keep = made(), rng.random(900) < 0.6
     values = np.where(keep[:, None], samples.targets.values, 1e3)
     weighted = replace(
@@ -188,33 +196,32 @@ def test_rows_of_weight_0_are_as_good_as_absent(rng):
     np.testing.assert_allclose(learned(weighted), learned(absent), rtol=1e-6, atol=1e-9)
 
 
-def test_random_state_draws_the_rows(monkeypatch):
-    monkeypatch.setattr(linear_map, "_ROWS", 300)
-    samples = made()
+def test_random_state_draws_the_subset():
+    samples = made(5200)  # more than are used
     np.testing.assert_array_equal(learned(samples), learned(samples))
     assert np.abs(learned(samples) - learned(samples, seed=1)).max() > 1e-3
 
 
-def test_the_budget_is_kept():
+def test_the_memory_limit_is_kept():
     samples, limit = made(20_000), 64 * MIB
-    learned(made(300))  # compiled before it is measured
+    learned(made(300))  # compiles before the measurement
     A, free = peak(learned, samples)
     assert free > limit
     bounded, most = peak(lambda: learned(samples, max_memory=limit))
-    assert most <= limit + 20_000 * 32  # the numbers of the rows, and their order
-    np.testing.assert_allclose(bounded, A, atol=1e-3)  # float32, added up in other parts
+    assert most <= limit + 20_000 * 32  # row indices, and their order
+    np.testing.assert_allclose(bounded, A, atol=1e-3)  # float32, summed in other parts
     with pytest.raises(ValueError, match=r"learning a linear map needs .* feature_weights=None"):
         learned(samples, max_memory=MIB)
 
 
 def test_too_many_features():
     X = np.ones((60, 501))
-    with pytest.raises(ValueError, match='501, more than 500; use "learned"'):
+    with pytest.raises(ValueError, match='at most 500 features, and X has 501; use "learned"'):
         learned(Samples(X, ClassTargets(np.arange(60) % 2, 2)))
 
 
-def test_combinations_are_found_among_many_useless_features(rng):
-    """Where a network without weights sees nothing but noise."""
+def test_combinations_are_found_among_many_irrelevant_features(rng):
+    """The distances of a network without weights are dominated by noise."""
     X = rng.normal(size=(1400, 60))
     y = np.tanh(X[:, 0] + X[:, 1]) * X[:, 2]
     model = TanhRegressor(500, feature_weights="map", random_state=0, device="jit")

@@ -5,21 +5,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
-from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.hidden_layers.centers import presentation_order
-from sklearn_fsvc._src.hidden_layers.novelty import (
-    NoveltyRule,
-    OrderedRows,
-    first_novel_rows,
-    min_centers,
-    novel_rows,
-)
+from sklearn_fsvc._src.hidden_layers.novelty import first_novel_rows, min_centers, novel_rows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 
-# Coordinates on a coarse grid make ties and duplicates; the thresholds are no sums of the
-# activities that such a grid gives, so that rounding decides nothing.
+# Coordinates on a coarse grid yield ties and duplicates. The thresholds are not sums of activations
+# on such a grid, so that rounding changes no decision.
 grids = hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)),
                    elements=st.integers(-4, 4).map(float))  # fmt: skip
 radii = st.floats(0.05, 10)
@@ -28,7 +21,7 @@ metrics = st.sampled_from(["manhattan", "euclidean", "sqeuclidean"])
 kernels = st.sampled_from(["triangular", "gaussian"])
 
 
-def shown(X, order=None, groups=None, engine=JIT, **how):
+def ordered(X, order=None, groups=None, engine=JIT, **how):
     order = np.arange(len(X)) if order is None else order
     return OrderedRows(engine, X, order, groups, **how)
 
@@ -41,7 +34,7 @@ def jit(**sizes):
 
 
 def rows_of(X, rule, engine=JIT):
-    return novel_rows(shown(X, engine=engine), rule)[0]
+    return novel_rows(ordered(X, engine=engine), rule)[0]
 
 
 @settings(max_examples=150, deadline=None)
@@ -62,8 +55,8 @@ def test_blocks_and_chunks_change_nothing(rng, block):
     assert len(found) > 100  # more than a chunk
 
 
-def test_a_copy_of_a_centre_is_not_novel_in_a_later_block(rng):
-    """Its activity is 1, and the rule is strict."""
+def test_a_duplicate_of_a_centre_is_not_novel_in_a_later_block(rng):
+    """Its activity is 1, which is not less than the threshold."""
     X = np.tile(rng.random((64, 3)), (3, 1))
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e-6, 1.0), jit(block_rows=64))
     np.testing.assert_array_equal(found, np.arange(64))
@@ -73,7 +66,7 @@ def test_every_engine_selects_the_same(engine, rng):
     X = rng.random((400, 6))
     for metric in ("manhattan", "euclidean", "sqeuclidean"):
         rule = NoveltyRule(metric, "triangular", 0.2, 0.9)
-        found, _ = novel_rows(shown(X, engine=engine), rule)
+        found, _ = novel_rows(ordered(X, engine=engine), rule)
         np.testing.assert_array_equal(found, naive.novel_rows(X, 0.2, 0.9, metric))
 
 
@@ -100,11 +93,11 @@ def test_a_tiny_radius_selects_every_distinct_row(X, overlap):
 
 
 @pytest.mark.parametrize(("overlap", "n"), [(0.5, 1), (1.0, 2), (1.5, 2), (3.7, 4)])
-def test_a_huge_radius_selects_the_least(rng, overlap, n):
+def test_a_huge_radius_selects_the_minimum(rng, overlap, n):
     X = rng.random((50, 3))
     found = rows_of(X, NoveltyRule("manhattan", "triangular", 1e9, overlap))
     np.testing.assert_array_equal(found, np.arange(n))
-    assert min_centers(shown(X), overlap) == n
+    assert min_centers(ordered(X), overlap) == n
 
 
 @settings(max_examples=50, deadline=None)
@@ -113,17 +106,17 @@ def test_groups_are_selected_as_if_alone(X, radius, overlap, seed):
     groups = np.random.default_rng(seed).integers(0, 3, len(X))
     order = np.random.default_rng(seed).permutation(len(X))
     rule = NoveltyRule("manhattan", "triangular", radius, overlap)
-    found, n_seen = novel_rows(shown(X, order, groups), rule)
+    found, n_seen = novel_rows(ordered(X, order, groups), rule)
     expected = naive.novel_rows_by_group(X[order], groups[order], radius, overlap)
     np.testing.assert_array_equal(found, expected)
     assert n_seen == len(X)
 
 
-def test_where_the_limit_ends_a_pass_does_not_depend_on_the_blocks(rng):
-    """Else the search for a radius would end elsewhere on another engine."""
+def test_the_end_of_a_limited_pass_does_not_depend_on_the_block_size(rng):
+    """Otherwise the search for a radius would end elsewhere on another engine."""
     X = rng.random((3000, 4))
     rule = NoveltyRule("manhattan", "triangular", 0.05, 1.0)
-    ends = [novel_rows(shown(X, block_rows=rows), rule, limit=100) for rows in (64, 200, 3000)]
+    ends = [novel_rows(ordered(X, block_rows=rows), rule, limit=100) for rows in (64, 200, 3000)]
     for found, n_seen in ends:
         assert len(found) == 101
         assert n_seen == found[-1] + 1
@@ -133,7 +126,7 @@ def test_where_the_limit_ends_a_pass_does_not_depend_on_the_blocks(rng):
 def test_the_limit_ends_the_pass_early(rng):
     X = rng.random((5000, 3))
     rule = NoveltyRule("manhattan", "triangular", 0.001, 1.0)
-    found, n_seen = novel_rows(shown(X), rule, limit=100)
+    found, n_seen = novel_rows(ordered(X), rule, limit=100)
     assert len(found) > 100
     assert n_seen < 5000
 
@@ -142,30 +135,19 @@ def test_a_fixed_radius_makes_prefixes(rng):
     X, groups = rng.random((600, 4)), rng.integers(0, 3, 600)
     rule = NoveltyRule("manhattan", "triangular", 0.1, 1.0)
     order = rng.permutation(600)
-    few = first_novel_rows(shown(X, order, groups), rule, 20)
-    many = first_novel_rows(shown(X, order, groups), rule, 90)
-    every, _ = novel_rows(shown(X, order, groups), rule)
+    few = first_novel_rows(ordered(X, order, groups), rule, 20)
+    many = first_novel_rows(ordered(X, order, groups), rule, 90)
+    every, _ = novel_rows(ordered(X, order, groups), rule)
     np.testing.assert_array_equal(few, many[:20])
     np.testing.assert_array_equal(many, every[:90])
 
 
-def test_presentation_order(rng):
-    weight = np.array([1, 0, 2, 0, 1.0])
-    unweighted, weighted = Samples(rng.random((100, 2))), Samples(rng.random((5, 2)), None, weight)
-    np.testing.assert_array_equal(presentation_order(unweighted, False, None), np.arange(100))
-    np.testing.assert_array_equal(presentation_order(weighted, False, None), [0, 2, 4])
-    shuffled = presentation_order(unweighted, True, 0)
-    assert sorted(shuffled) == list(range(100))
-    assert list(shuffled) != list(range(100))
-    np.testing.assert_array_equal(shuffled, presentation_order(unweighted, True, 0))
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_rows_may_be_compared_with_weights(engine, rng, dtype):
+def test_samples_are_multiplied_by_weights(engine, rng, dtype):
     X, weights = rng.integers(0, 256, (300, 6)).astype(dtype), rng.random(6)
     order, wide = rng.permutation(300), np.result_type(dtype, np.float32)
     weights = weights.astype(wide)
-    presentation = shown(X, order, engine=engine, dtype=wide, weights=weights)
+    presentation = ordered(X, order, engine=engine, dtype=wide, weights=weights)
     expected = X[order].astype(wide) * weights
     block = engine.to_host(presentation.block(slice(20, 60)))
     assert block.dtype == wide
@@ -178,16 +160,18 @@ def test_rows_may_be_compared_with_weights(engine, rng, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
-    """With every limit, also how many rows it took: a search takes the same way."""
+def test_groups_compared_all_with_all_select_the_same_as_rounds(rng, dtype, weighted):
+    """With every limit; and n_seen is the same, so that a search tries the same radii."""
     X = (rng.random((300, 3)) * 9).astype(dtype)
     order, groups = rng.permutation(300)[:250], np.minimum(rng.integers(0, 7, 300), 4)
     weights = np.array([1.0, 0.3, 0.0]) if weighted else None
     how = {"weights": weights, "dtype": np.dtype(float) if weighted else None}
     engine = jit()
-    in_turn, at_once = (shown(X, order, groups, engine, group_bytes=n, **how) for n in (0, 2**24))
-    assert in_turn.at_once is None
-    assert len(at_once.at_once) == 5
+    in_rounds, pairwise = (
+        ordered(X, order, groups, engine, group_bytes=n, **how) for n in (0, 2**24)
+    )
+    assert in_rounds.group_blocks is None
+    assert len(pairwise.group_blocks) == 5
     calls, novel = [], engine.novel
 
     def noted(layer, *args):
@@ -197,22 +181,21 @@ def test_groups_at_once_are_groups_in_turn(rng, dtype, weighted, monkeypatch):
     for radius in (0.3, 1.0, 4.0):
         rule = NoveltyRule("manhattan", "triangular", radius, 0.9)
         for limit in (None, 0, 1, 5, 20, 60, 119, 250):
-            found, expected = (novel_rows(each, rule, limit) for each in (at_once, in_turn))
+            found, expected = (novel_rows(each, rule, limit) for each in (pairwise, in_rounds))
             np.testing.assert_array_equal(found[0], expected[0])
             assert found[1] == expected[1]
         for n in (1, 7, 300):
-            found, expected = (first_novel_rows(each, rule, n) for each in (at_once, in_turn))
+            found, expected = (first_novel_rows(each, rule, n) for each in (pairwise, in_rounds))
             np.testing.assert_array_equal(found, expected)
     engine.novel = noted
-    novel_rows(at_once, rule)
+    novel_rows(pairwise, rule)
     assert sorted(calls) == sorted(np.bincount(groups[order]))
 
 
-@pytest.mark.parametrize("change", [{"group_bytes": 10_000}, {"groups": None}, "pairs"])
-def test_what_is_too_much_is_not_at_once(rng, change, monkeypatch):
-    how = {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
-    if change == "pairs":
-        monkeypatch.setattr("sklearn_fsvc._src.hidden_layers.novelty._PAIRED", 100 * 30 * 8)
-    else:
-        how |= change
-    assert shown(rng.random((100, 2)), **how).at_once is None
+@pytest.mark.parametrize(
+    "change", [{"group_bytes": 10_000}, {"groups": None}, {"max_pair_bytes": 100 * 30 * 8}]
+)
+def test_large_groups_are_not_compared_all_with_all(rng, change):
+    options = {"groups": rng.integers(0, 3, 100), "group_bytes": 2**24}
+    assert ordered(rng.random((100, 2)), **options).group_blocks is not None
+    assert ordered(rng.random((100, 2)), **options | change).group_blocks is None

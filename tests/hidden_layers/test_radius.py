@@ -1,17 +1,20 @@
+"""The search for a selection radius, and the median distance."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from sklearn_fsvc._src.hidden_layers.novelty import NoveltyRule, OrderedRows, novel_rows
+from sklearn_fsvc._src.hidden_layers.novelty import novel_rows
+from sklearn_fsvc._src.hidden_layers.ordered_rows import NoveltyRule, OrderedRows
 from sklearn_fsvc._src.hidden_layers.radius import search_radius, typical_distance
 from sklearn_fsvc.engines import get_engine
 
 JIT = get_engine("jit")
 
 
-def shown(X):
+def ordered(X):
     return OrderedRows(JIT, X, np.arange(len(X)), None)
 
 
@@ -20,28 +23,28 @@ def shown(X):
     seed=st.integers(0, 10_000), n_rows=st.integers(30, 400), part=st.floats(0.05, 0.9),
     start=st.floats(1e-3, 1e3),
 )  # fmt: skip
-def test_the_search_fills_and_never_passes(seed, n_rows, part, start):
+def test_the_search_comes_close_and_never_exceeds(seed, n_rows, part, start):
     X = np.random.default_rng(seed).normal(size=(n_rows, 5))
     wanted = max(2, int(part * n_rows))
 
     def count_at(radius):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=wanted)
+        return novel_rows(ordered(X), rule, limit=wanted)
 
     radius, found, _ = search_radius(count_at, start, wanted, n_rows)
     assert len(found) <= wanted
-    # The count moves in steps, so a small number cannot always be met.
+    # The count is discontinuous, so a small number is not always possible.
     assert len(found) >= 0.85 * wanted - 2
     np.testing.assert_array_equal(found, naive.novel_rows(X, radius, 1.0))
 
 
 @pytest.mark.parametrize("start", [1e-9, 1e9])
-def test_the_search_may_begin_anywhere(rng, start):
+def test_the_search_may_start_anywhere(rng, start):
     X = rng.normal(size=(300, 5))
 
     def count_at(radius):
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=50)
+        return novel_rows(ordered(X), rule, limit=50)
 
     assert 45 <= len(search_radius(count_at, start, 50, 300, least=2)[1]) <= 50
 
@@ -52,9 +55,9 @@ def test_the_search_takes_few_passes(rng):
     def count_at(radius):
         passes.append(radius)
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=300)
+        return novel_rows(ordered(X), rule, limit=300)
 
-    start = typical_distance(shown(X), "manhattan")
+    start = typical_distance(ordered(X), "manhattan")
     search_radius(count_at, start, 300, 3000)
     assert len(passes) <= 8
 
@@ -65,7 +68,7 @@ def test_duplicates_cannot_fill_it(rng):
     def count_at(radius):
         radii.append(radius)
         rule = NoveltyRule("manhattan", "triangular", radius, 1.0)
-        return novel_rows(shown(X), rule, limit=30)
+        return novel_rows(ordered(X), rule, limit=30)
 
     _, found, _ = search_radius(count_at, 1.0, 30, 100)
     assert len(found) == 5
@@ -79,12 +82,12 @@ def test_duplicates_cannot_fill_it(rng):
 def test_typical_distance(rng, metric):
     X = rng.random((100, 4))
     d = naive.distances(X, X, metric)[np.triu_indices(100, 1)]
-    assert typical_distance(shown(X), metric) == pytest.approx(np.median(d))
+    assert typical_distance(ordered(X), metric) == pytest.approx(np.median(d))
 
 
 def test_typical_distance_of_rows_that_coincide():
     X = np.zeros((10, 2))
-    assert typical_distance(shown(X), "manhattan") == 1.0
+    assert typical_distance(ordered(X), "manhattan") == 1.0
     X[0] = 9  # one row apart: the median distance is 0, the mean is not
-    assert typical_distance(shown(X), "manhattan") == pytest.approx(18 * 9 / 45)
-    assert typical_distance(shown(X[:1]), "manhattan") == 1.0
+    assert typical_distance(ordered(X), "manhattan") == pytest.approx(18 * 9 / 45)
+    assert typical_distance(ordered(X[:1]), "manhattan") == 1.0

@@ -1,14 +1,13 @@
-"""The scale of weights, from a sample of the rows."""
+"""scale="auto": the length of weights, estimated from a subset of the samples."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from units.drawn import IMAGES, layer
 
+from hidden_layers.tanh_layers import IMAGES, draw_layer
 from sklearn_fsvc import TanhProjector, TanhRegressor
 from sklearn_fsvc._src.engines.algebra import HOST
-from sklearn_fsvc._src.hidden_layers import scale
-from sklearn_fsvc._src.hidden_layers.random_weights import Fields
+from sklearn_fsvc._src.hidden_layers.random_weights import ReceptiveFields
 from sklearn_fsvc._src.hidden_layers.scale import ScaleSample
 from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
 
@@ -16,7 +15,7 @@ from sklearn_fsvc._src.hidden_layers.tanh import WEIGHTS
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("images", [{}, IMAGES], ids=["features", "images"])
 @pytest.mark.parametrize(("factor", "offset"), [(1, 0), (1000, 0), (1e-3, 0), (1, 1e4)])
-def test_auto_scale_knows_neither_unit_nor_offset(data, weights, images, factor, offset):
+def test_auto_scale_is_invariant_to_units_and_offsets(data, weights, images, factor, offset):
     X, y = data
     p = TanhProjector(50, random_state=0, weights=weights, device="jit", **images)
     plain, other = p.fit(X, y).transform(X), clone(p).fit(factor * X + offset, y)
@@ -25,9 +24,9 @@ def test_auto_scale_knows_neither_unit_nor_offset(data, weights, images, factor,
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("images", [{}, IMAGES], ids=["features", "images"])
-def test_auto_gives_every_unit_the_deviation_of_scotts_rule(data, weights, images):
+def test_auto_scale_is_the_deviation_of_scotts_rule(data, weights, images):
     X, y = data
-    W, b = layer(X, y, weights=weights, **images)
+    W, b = draw_layer(X, y, weights=weights, **images)
     if not images:
         variances = np.linalg.eigvalsh(np.cov(X, rowvar=False, ddof=0))
         d = variances.sum() ** 2 / (variances**2).sum()
@@ -36,22 +35,22 @@ def test_auto_gives_every_unit_the_deviation_of_scotts_rule(data, weights, image
         expected = (X @ W.T).std(axis=0)[0]
         assert 0.39 * 90 ** (1 / 46) < expected < 0.39 * 90 ** (1 / 5)
     np.testing.assert_allclose((X @ W.T).std(axis=0), expected)
-    # Around the biases, which are uniform.
-    biases = max(1, 2.5 * expected) * layer(X, y, scale=1.0)[1]
+    # They are centred at the biases, which are uniform.
+    biases = max(1, 2.5 * expected) * draw_layer(X, y, scale=1.0)[1]
     np.testing.assert_allclose(W @ X.mean(axis=0) + b, biases, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_features", [1, 2])
-def test_units_bend_wherever_rows_lie(n_features, rng):
-    """A wave that goes on to the farthest rows; biases near the mean leave those to chance."""
+def test_inflection_points_cover_the_samples(n_features, rng):
+    """A wave that extends to the outermost samples; biases near the mean would miss these."""
     X = rng.uniform(-2, 2, size=(3000, n_features))
     y = np.sin(5 * X[:, 0])
     model = TanhRegressor(600, random_state=0, device="blas").fit(X[:2000], y[:2000])
     assert model.score(X[2000:], y[2000:]) > 0.999
 
 
-def test_fields_see_fewer_directions(rng):
-    """Half of the image is of one pixel's values: fields there see one direction."""
+def test_receptive_fields_have_fewer_dimensions(rng):
+    """Half of the image has equal pixels, so that fields there have one dimension."""
     X = rng.normal(size=(800, 8, 8))
     X[:, :, :4] = X[:, :1, :1]
     sample = ScaleSample.draw(
@@ -60,20 +59,20 @@ def test_fields_see_fewer_directions(rng):
     pixels = np.arange(64).reshape(8, 8)
     assert sample.dimension(pixels[2:5, 1:3].ravel()) == pytest.approx(1)
     assert sample.dimension(pixels[1:6, 4:8].ravel()) == pytest.approx(20, rel=0.05)
-    fields = Fields.draw(3, (8, 8), (2, 3), 0)
-    dimension = np.mean([sample.dimension(f) for f in fields.first()])
+    fields = ReceptiveFields.draw(3, (8, 8), (2, 3), 0)
+    dimension = np.mean([sample.dimension(f) for f in fields.first_features()])
     assert sample.deviation(fields) == pytest.approx(0.39 * 800 ** (1 / (4 + dimension)))
     assert sample.deviation(fields) > sample.deviation()
 
 
-def test_the_dimension_of_few_rows_is_that_of_many_features(rng):
+def test_the_dimension_of_fewer_samples_than_features(rng):
     X = rng.normal(size=(20, 50))
     sample = ScaleSample.draw(HOST, X, np.arange(20), None, np.random.RandomState(0))
     variances = np.linalg.eigvalsh(np.cov(X, rowvar=False, ddof=0))
     assert sample.dimension() == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
 
 
-def test_the_sample_has_weights(data, rng):
+def test_sample_weights_are_repetitions(data, rng):
     X, _ = data
     times = rng.integers(0, 4, 90)
     weighted = ScaleSample.draw(HOST, X, np.flatnonzero(times), times.astype(float), None)
@@ -89,24 +88,27 @@ def test_the_sample_has_weights(data, rng):
     np.testing.assert_allclose(ours, theirs)
 
 
-@pytest.mark.parametrize("received", [1, 180, 10_000])
-def test_units_are_scaled_some_at_a_time(data, monkeypatch, received):
-    expected = layer(*data)[0]
-    monkeypatch.setattr(scale, "_RECEIVED", received)
-    np.testing.assert_allclose(layer(*data)[0], expected)
+@pytest.mark.parametrize("block_elements", [1, 180, 10_000])
+def test_the_block_size_does_not_change_the_scaled_weights(data, rng, block_elements):
+    sample = ScaleSample.draw(HOST, data[0], np.arange(90), None, None)
+    W = rng.normal(size=(30, 42))
+    blockwise, expected = W.copy(), W.copy()
+    centre = sample.scale(blockwise, 1.3, block_elements)
+    np.testing.assert_allclose(centre, sample.scale(expected, 1.3))
+    np.testing.assert_allclose(blockwise, expected)
 
 
-def test_a_sample_is_at_most_a_thousand_rows_and_less_of_wide_ones(monkeypatch):
+def test_a_sample_has_at_most_a_thousand_rows_and_fewer_of_many_features():
     random_state = np.random.RandomState(0)
     tall = np.zeros((1500, 2))
     assert len(ScaleSample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 1000
     wide = np.broadcast_to(np.float32(1), (500, 2**17))
     assert len(ScaleSample.draw(HOST, wide, np.arange(500), None, random_state).block) == 32
-    monkeypatch.setattr(scale, "_NUMBERS", 1)
-    assert len(ScaleSample.draw(HOST, tall, np.arange(1500), None, random_state).block) == 2
+    least = ScaleSample.draw(HOST, tall, np.arange(1500), None, random_state, max_elements=1)
+    assert len(least.block) == 2
 
 
-def test_a_sample_is_of_random_rows_that_have_a_weight():
+def test_samples_with_weight_are_drawn_uniformly():
     weight = np.arange(4000.0) % 3
     number = np.arange(4000.0)[:, None]
     sample = ScaleSample.draw(
@@ -121,29 +123,29 @@ def test_a_sample_is_of_random_rows_that_have_a_weight():
 
 
 @pytest.mark.parametrize("total", [1e-300, 0.5, 1.0])
-def test_weights_of_rows_count_as_one_row_at_least(data, total):
+def test_the_total_weight_counts_as_one_sample_at_least(data, total):
     weight = np.full(90, total / 90)
     sample = ScaleSample.draw(HOST, data[0], np.arange(90), weight, None)
     assert sample.deviation() == pytest.approx(0.39)
 
 
-def test_a_unit_that_sees_next_to_nothing_is_not_blown_up(rng):
-    """The pixel is 0 in all rows of the sample, and not in another one."""
+def test_a_unit_with_almost_constant_features_is_not_amplified(rng):
+    """The pixel is 0 in all samples that are drawn, but not in another one."""
     X, y = rng.normal(size=(20_000, 4)), np.arange(20_000) % 2
     X[:, 3] = 0
     X[7, 3] = 1
-    W, _ = layer(X, y, 40, weights="class_informed", image_shape=(4, 1), patch_size=(1, 1))
-    deviation = 0.39 * 20_000 ** (1 / 5)  # of one direction
+    W, _ = draw_layer(X, y, 40, weights="class_informed", image_shape=(4, 1), patch_size=(1, 1))
+    deviation = 0.39 * 20_000 ** (1 / 5)  # for one dimension
     seen, unseen = np.abs(W[:, :3]).max(axis=1), np.abs(W[:, 3])
     np.testing.assert_allclose(seen[seen > 0], deviation, rtol=0.1)
-    # A tenth of the common spread, the root of 3 / 4, is what it counts for.
+    # Its deviation is taken as a tenth of the common one, the square root of 3 / 4.
     np.testing.assert_allclose(unseen[unseen > 0], deviation / np.sqrt(0.75) * 10, rtol=0.05)
     assert unseen.any()
 
 
 @pytest.mark.parametrize("far", [1e4, 1e9, 1e30])
 @pytest.mark.parametrize("place", [0, 100])
-def test_a_row_far_away_leaves_the_others_as_they_are(rng, far, place):
+def test_an_outlier_does_not_change_the_others(rng, far, place):
     X = rng.normal(size=(500, 6))
     plain = TanhProjector(50, random_state=0, device="jit").fit(X)
     X[place] = far
@@ -152,8 +154,8 @@ def test_a_row_far_away_leaves_the_others_as_they_are(rng, far, place):
     np.testing.assert_allclose(other.transform(rows), plain.transform(rows), atol=0.01)
 
 
-def test_most_rows_may_coincide(rng):
-    """Then none is far: what varies at all is what the units should see."""
+def test_most_samples_may_be_the_same(rng):
+    """Then there are no outliers."""
     X = np.zeros((300, 4))
     X[:100] = rng.normal(size=(100, 4))
     sample = ScaleSample.draw(HOST, X, np.arange(300), None, np.random.RandomState(0))

@@ -114,12 +114,12 @@ def test_a_factor_in_float32_is_of_the_centred_matrix(bits, rng):
     """H'H of activations near their largest code, less n times the square of the mean."""
     steps = Steps(bits, is_signed=False)
     H, Y = 1 - 0.05 * rng.random((5000, 60)), rng.normal(size=(5000, 2))
-    s = RidgeStatistics(60, 2, HOST, steps=steps)
+    s = RidgeStatistics.zeros(60, 2, HOST, steps=steps)
     H = steps.apply(H, np)
     s.update(H.astype(np.float32), Y)
     expected, _ = naive.ridge(H, Y, 0.05)
-    factor = s._factor(0.05, far=10)
+    factor = s.cholesky(0.05, float32_above=10)
     assert factor.dtype == np.float32
     np.testing.assert_allclose(s.solve(0.05).W, expected, rtol=0, atol=1e-3)
-    found = s.solve_well(0.05, is_compared=True).W
+    found = s.try_solve(0.05, is_compared=True).W
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())

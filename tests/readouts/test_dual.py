@@ -37,14 +37,12 @@ def test_the_dual_has_the_solution_of_the_statistics(samples, layer, alpha):
     (statistics,) = gather(job, [layer], samples)
     sample = draw(job, samples)
     theirs, ours = SampledLOO(job, layer, sample, statistics), SampledLOO(job, layer, sample)
-    expected = statistics.solve(alpha, also=theirs.take)
-    found, dual = gather_rows(job, layer, samples).solve_well(alpha)
-    ours.of_dual(dual, *rows_in(job, samples, sample))
+    expected, expected_scores = theirs.solve(alpha)
+    found, dual = gather_rows(job, layer, samples).try_solve(alpha)
+    scores = ours.score_dual(dual, *rows_in(job, samples, sample)).scores
     np.testing.assert_allclose(found.W, expected.W, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.b, expected.b, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(
-        ours.left_out().scores, theirs.left_out().scores, rtol=1e-6, atol=1e-6
-    )
+    np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)
 
 
 def test_the_penalty_is_that_of_the_statistics(samples, layer):
@@ -71,7 +69,7 @@ def test_no_factor_is_larger_than_the_rows(monkeypatch, rng, estimator):
 def test_equations_that_rounding_rivals_are_left_to_the_statistics(rng):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
     few = FewRows(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
-    assert few.solve_well(1e-14) == (None, None)
+    assert few.try_solve(1e-14) == (None, None)
     assert few.error(1e-14, [np.arange(5)]) == np.inf
 
 

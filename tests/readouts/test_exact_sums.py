@@ -21,7 +21,7 @@ def rows(steps, dtype=np.float32):
 
 
 def sums(H, Y, steps, parts, weight=None):
-    found = RidgeStatistics(M, 3, steps=steps)
+    found = RidgeStatistics.zeros(M, 3, steps=steps)
     for part in parts:
         w = None if weight is None else weight[part]
         found.update(H[part].copy(), Y[part], w)
@@ -46,7 +46,7 @@ def test_the_same_bits_in_every_order(steps, dtype, cuts, seed, in_tree):
     parts = np.split(order, sorted(cuts))
     whole = sums(*rows(steps), steps, [slice(None)])
     if in_tree:  # as several devices and workers do
-        found = RidgeStatistics(M, 3, steps=steps)
+        found = RidgeStatistics.zeros(M, 3, steps=steps)
         for part in parts:
             found = found + sums(H, Y, steps, [part])
     else:
@@ -62,7 +62,7 @@ def test_the_same_bits_in_every_order(steps, dtype, cuts, seed, in_tree):
 def test_sums_by_class_are_exact_for_more_rows_than_a_float_adds_up(steps, dtype, are_whole):
     q = steps.most - np.random.default_rng(0).integers(0, 3, (9001, 4))
     Y = np.eye(2)[np.arange(9001) % 2]
-    found = RidgeStatistics(4, 2, steps=steps)
+    found = RidgeStatistics.zeros(4, 2, steps=steps)
     found.are_whole = are_whole
     found.update((q / steps.scale).astype(dtype), Y)
     np.testing.assert_array_equal(found.hy, q.T @ Y / steps.scale)
@@ -82,7 +82,7 @@ def test_what_is_forgotten_leaves_nothing(steps):
 def test_the_solution_is_that_of_float64(steps):
     H, Y = rows(steps)
     found = sums(H, Y, steps, [slice(None)]).solve(0.5)
-    exact = RidgeStatistics(M, 3).update(H.astype(np.float64), Y).solve(0.5)
+    exact = RidgeStatistics.zeros(M, 3).update(H.astype(np.float64), Y).solve(0.5)
     np.testing.assert_allclose(found.W, exact.W, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.b, exact.b, rtol=0, atol=1e-12)
 

@@ -26,7 +26,8 @@ from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts.cross_validation import STEP
 from sklearn_fsvc._src.readouts.dual import gather_rows
-from sklearn_fsvc._src.readouts.leave_one_out import LeftOut, SampledLOO, search_loo_penalty
+from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
+from sklearn_fsvc._src.readouts.loo_penalty import search_loo_penalty
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, rows_in
 from sklearn_fsvc._src.targets.validation import ClassTargets
@@ -66,7 +67,7 @@ def test_an_ensemble_takes_it_for_its_members(monkeypatch):
     assert member.alpha_ == pytest.approx(best)
     alone = clone(single).fit(X, y).alpha_
     assert alone != pytest.approx(best)
-    monkeypatch.setattr(module, "_MOST_LEFT_OUT", 299)
+    monkeypatch.setattr(module, "_MAX_LOO_ROWS", 299)
     assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)
 
 
@@ -112,15 +113,15 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
     layer = RBFLayer(rng.normal(size=(160 if is_dual else 30, 8)), 9.0, kernel="laplacian")
     job, samples = Job(get_engine("jit")), Samples(X, ClassTargets(y, 3), weight)
     sample = draw(job, samples)
-    folds = rng.integers(0, 4, len(sample.mean))
+    folds = rng.integers(0, 4, len(sample.targets))
     if is_dual:
         loo = SampledLOO(job, layer, sample, folds=folds)
-        _, dual = gather_rows(job, layer, samples).solve_well(alpha)
-        loo.of_dual(dual, *rows_in(job, samples, sample))
+        _, dual = gather_rows(job, layer, samples).try_solve(alpha)
+        scores = loo.score_dual(dual, *rows_in(job, samples, sample))
     else:
         (statistics,) = gather(job, [layer], samples, dtype=float)
         loo = SampledLOO(job, layer, sample, statistics, folds)
-        statistics.solve(alpha, also=loo.take)
+        _, scores = loo.solve(alpha)
     H, Y = naive.hidden(layer, X), np.eye(3)[y]
     numbers, at = rows_in(job, samples, sample)
     assert sorted(numbers) == list(range(69))
@@ -129,7 +130,7 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
         W, b = naive.ridge(H[kept], Y[kept], alpha, weight[kept])
         own = np.flatnonzero(folds == fold)
         expected = naive.hidden(layer, sample.rows.X[own]) @ W.T + b
-        found = loo.found[layer.n_units].fold_scores[own]
+        found = scores.fold_scores[own]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
@@ -139,11 +140,11 @@ def test_few_known_scores_are_no_certainty():
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
     task, samples = clf._parts().task, Samples(X, ClassTargets(y, 3), None)
     sample = draw(Job(get_engine("jit")), samples)
-    right = sample.mean + 0.01
+    right = sample.targets + 0.01
     is_known = np.arange(60) < 3
-    few = LeftOut(np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
-    every = LeftOut(right, np.empty(0, int), np.ones(60, bool))
+    few = LOOScores(20, np.where(is_known[:, None], right, 1 / 3), np.empty(0, int), is_known)
+    every = LOOScores(20, right, np.empty(0, int), np.ones(60, bool))
     at_hand = task.calibrated(every, sample)["temperature_"]
     assert 2 * at_hand < task.calibrated(few, sample)["temperature_"] < 1
-    other = LeftOut(np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
+    other = LOOScores(20, np.where(is_known[:, None], right, 9.0), np.empty(0, int), is_known)
     assert task.calibrated(other, sample) == task.calibrated(few, sample)

@@ -17,11 +17,15 @@ from readouts.left_out import (
 )
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
 from sklearn_fsvc._src.layers import TanhLayer
-from sklearn_fsvc._src.readouts import press as module
-from sklearn_fsvc._src.readouts.leave_one_out import PressScorer
+from sklearn_fsvc._src.parts import layer_of
+from sklearn_fsvc._src.readouts import loo_penalty as module
+from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, PressResult
+from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty
 from sklearn_fsvc._src.readouts.statistics import FEW
+from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
 from sklearn_fsvc.engines import get_engine
 
@@ -59,41 +63,44 @@ def test_loo_takes_the_penalty_of_the_least_error(network, n_classes):
 
 @pytest.mark.parametrize("n_together", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_loo_goes_downhill_where_there_are_many_units(
-    network, monkeypatch, n_together, dtype, device
-):
+def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device):
     X, y = rows_of(3, dtype)
-    network.set_params(device=device, alpha="loo")
-    whole = clone(network).fit(X, y)
-    monkeypatch.setattr(module, "FEW_UNITS", 0)
-    monkeypatch.setattr(module, "_n_together", lambda *_: n_together)
-    clf = network.fit(X, y)
-    assert len(clf.alphas_) < len(LOO_ALPHAS) == len(whole.alphas_)
-    at = np.searchsorted(LOO_ALPHAS, clf.alphas_)
+    clf = network.set_params(device=device, alpha="loo").fit(X, y)
+    samples, layer = Samples(X, ClassTargets(y, 3)), layer_of(clf)
+    with get_engine(device) as engine:
+        job, start = Job(engine), (np.random.default_rng(0), 0.1)
+        whole = choose_penalty(job, layer, samples, LOO_ALPHAS, True)
+        chosen = choose_penalty(
+            job, layer, samples, LOO_ALPHAS, True, start=start, few_units=0, n_together=n_together
+        )
+        W, expected_W = (engine.to_host(found.solution.W) for found in (chosen, whole))
+    assert whole.alphas == LOO_ALPHAS
+    assert len(chosen.alphas) < len(LOO_ALPHAS)
+    at = np.searchsorted(LOO_ALPHAS, chosen.alphas)
     np.testing.assert_array_equal(np.diff(at), 1)
     tolerance = 1e-8 if dtype == np.float64 else 1e-3
-    np.testing.assert_allclose(clf.loo_errors_, whole.loo_errors_[at], rtol=tolerance)
+    np.testing.assert_allclose(chosen.errors, whole.errors[at], rtol=tolerance)
     # Both neighbours of the best one are worse, and it is the best of all.
-    assert 0 < clf.loo_errors_.argmin() < len(clf.alphas_) - 1
-    assert clf.alpha_ == whole.alpha_
+    assert 0 < chosen.errors.argmin() < len(chosen.alphas) - 1
+    assert chosen.alpha == whole.alpha == clf.alpha_
     H, Y = hidden_of(clf, X).astype(float), np.eye(3)[y]
-    errors = [error_of(without_each_row(H, Y, a), Y) for a in clf.alphas_]
-    np.testing.assert_allclose(clf.loo_errors_, errors, rtol=tolerance)
-    np.testing.assert_allclose(clf.readout_coef_, whole.readout_coef_, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(clf.temperature_, whole.temperature_, rtol=1e3 * tolerance)
+    errors = [error_of(without_each_row(H, Y, a), Y) for a in chosen.alphas]
+    np.testing.assert_allclose(chosen.errors, errors, rtol=tolerance)
+    np.testing.assert_allclose(W, expected_W, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(chosen.scores, whole.scores, rtol=0, atol=1e2 * tolerance)
 
 
 def test_penalties_are_tried_together_where_half_of_the_memory_holds_them():
     layer = TanhLayer(np.ones((50, 3)), np.zeros(50))
-    needed = PressScorer.nbytes(50, 8, HOST, 2 * FEW)
+    needed = LOOScorer.nbytes(50, 8, HOST, 2 * FEW)
     with get_engine("jit") as engine:
-        found = [module._n_together(Job(engine, 2 * needed - n), layer) for n in (0, 2)]
+        found = [module._penalties_per_pass(Job(engine, 2 * needed - n), layer) for n in (0, 2)]
     assert found == [FEW, 1]
 
 
 @pytest.mark.parametrize("n_together", [1, 3])
 @pytest.mark.parametrize("valley", [0, 1, 5, 8])
-def test_the_way_downhill_ends_at_the_best_from_everywhere(n_together, valley):
+def test_the_way_descend_ends_at_the_best_from_everywhere(n_together, valley):
     alphas = [10.0**k for k in range(9)]
     for start in (1e-9, 1.0, 2e3, 1e99):
         asked = []
@@ -102,9 +109,9 @@ def test_the_way_downhill_ends_at_the_best_from_everywhere(n_together, valley):
             assert len(some) <= n_together
             asked.extend(some)
             errors = np.abs(np.log10(some) - valley)
-            return module.PressResult(some, None, errors, None, None, None)
+            return PressResult(some, None, errors, None, None)
 
-        way, errors, found, best = module._downhill(tried, alphas, start, n_together)
+        way, errors, found, best = module._descend(tried, alphas, start, n_together)
         assert found.alphas[best] == alphas[valley]
         assert sorted(asked) == way == alphas[alphas.index(way[0]) : alphas.index(way[-1]) + 1]
         assert {alphas[max(0, valley - 1)], alphas[min(8, valley + 1)]} <= set(way)

@@ -19,9 +19,10 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.parts import layer_of
-from sklearn_fsvc._src.readouts import press as module
-from sklearn_fsvc._src.readouts.leave_one_out import PressScorer
-from sklearn_fsvc._src.readouts.press import choose_penalty, press
+from sklearn_fsvc._src.readouts import leave_one_out as module
+from sklearn_fsvc._src.readouts.duplicates import find_duplicates
+from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, press
+from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.validation import ClassTargets
@@ -67,25 +68,46 @@ def without_its_twins(H, Y, groups, alpha, weight):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
-@pytest.mark.parametrize("rows", [None, 7])
-def test_equal_rows_are_left_out_together(network, weighted, alphas, rows, monkeypatch, rng):
+def test_equal_rows_are_left_out_together(network, weighted, alphas, rng):
     X, _ = rows_of(3)
     groups = rng.permutation(np.arange(60) % 25)  # twice or three times
     X, y = X[groups], rng.permutation(np.arange(60) % 3)  # and not always of the same class
     X[X < -2] = 0.0
     X[::2][X[::2] == 0] = -0.0
     weight = some_weights() if weighted else None
-    clf, tiles = network.fit(X, y, sample_weight=weight), X
-    if rows is not None:
-        tiles = InTiles(X, rows)
-        monkeypatch.setattr("sklearn_fsvc._src.readouts.press._NUMBERS", rows)
-    found = press_of(clf, tiles, y, alphas, weight)
+    clf = network.fit(X, y, sample_weight=weight)
+    found = press_of(clf, X, y, alphas, weight)
     H, Y = hidden_of(clf, X), np.eye(3)[y]
     for k, alpha in enumerate(alphas):
         expected = without_its_twins(H, Y, groups, alpha, weight)
         np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=1e-7)
         alone = without_each_row(H, Y, alpha, weight)
         np.testing.assert_allclose(found.errors[k], error_of(alone, Y, weight), rtol=1e-7)
+
+
+@pytest.mark.parametrize("block_size", [1, 7, 2**16])
+@pytest.mark.parametrize("rows", [None, np.arange(0, 60, 3)])
+def test_groups_of_equal_rows(block_size, rows, rng):
+    """Those of equal rows have their total weight and mean target, in blocks of any size."""
+    group = rng.permutation(np.arange(60) % 25)
+    X, y, weight = rng.normal(size=(25, 4))[group], np.arange(60) % 3, some_weights()
+    X[X < -1] = 0.0
+    X[::2][X[::2] == 0] = -0.0
+    samples = Samples(InTiles(X, 7), ClassTargets(y, 3), weight)
+    duplicates = find_duplicates(Job(get_engine("jit")), samples, rows, block_size)
+    for i in range(60) if rows is None else rows:
+        equal = (X[i] == X).all(axis=1)
+        np.testing.assert_array_equal(equal, duplicates.group == duplicates.group[i])
+        total = weight[equal].sum()
+        expected = weight[equal] @ np.eye(3)[y[equal]] / total if total else np.zeros(3)
+        (found_weight,), (mean,) = duplicates.of([i], np)
+        np.testing.assert_allclose(found_weight, total)
+        np.testing.assert_allclose(mean, expected)
+
+
+def test_distinct_rows_have_no_groups(rng):
+    samples = Samples(rng.normal(size=(60, 4)), ClassTargets(np.arange(60) % 3, 3))
+    assert find_duplicates(Job(get_engine("jit")), samples) is None
 
 
 @pytest.mark.parametrize("radius", [10.0, 0.5])
@@ -169,12 +191,12 @@ def test_little_memory_makes_small_tiles_and_changes_nothing(network, monkeypatc
     clf = network.fit(X, y)
     whole, sizes = press_of(clf, X, y, ALPHAS), []
 
-    class Counting(PressScorer):
+    class Counting(LOOScorer):
         def scores(self, H, *args):
             sizes.append(len(H))
             return super().scores(H, *args)
 
-    monkeypatch.setattr(module, "PressScorer", Counting)
+    monkeypatch.setattr(module, "LOOScorer", Counting)
     tiled = press_of(clf, X, y, ALPHAS, max_memory=62_000)
     assert len(sizes) > 1
     assert sum(sizes) == 60
@@ -184,7 +206,7 @@ def test_little_memory_makes_small_tiles_and_changes_nothing(network, monkeypatc
 
 def test_rows_are_scored_where_they_are(monkeypatch, rng):
     """What scores them travels to other processes as host arrays, and nowhere else."""
-    monkeypatch.setattr(PressScorer, "__getstate__", None)
+    monkeypatch.setattr(LOOScorer, "__getstate__", None)
     X = rng.random((60, 4))
     assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
 

@@ -34,7 +34,7 @@ def assert_statistics(found, layer, X, y, weight=None):
     H, Y = naive.of_rows(layer, X), np.eye(3)[y]
     w = np.ones(len(H)) if weight is None else weight
     assert found.n == pytest.approx(w.sum())
-    found = found.seen_from(np.zeros(len(found.h)))
+    found = found.translated(np.zeros(len(found.h)))
     np.testing.assert_allclose(found.h, w @ H, atol=1e-10)
     np.testing.assert_allclose(found.y, w @ Y, atol=1e-10)
     np.testing.assert_allclose(found.hy, H.T @ (w[:, None] * Y), atol=1e-10)

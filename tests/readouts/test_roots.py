@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_fsvc._src.readouts.calibration import root
+from sklearn_fsvc._src.readouts.calibration import find_root
 
 
 def test_nothing_waits_for_the_garbage_collector():
@@ -14,7 +14,7 @@ def test_nothing_waits_for_the_garbage_collector():
     gone = weakref.ref(function.args[0])
     gc.disable()
     try:
-        assert root(function, 0.0, 2.0, 1e-12) == pytest.approx(2**0.5)
+        assert find_root(function, 0.0, 2.0, 1e-12) == pytest.approx(2**0.5)
         del function
         assert gone() is None
     finally:
@@ -23,4 +23,4 @@ def test_nothing_waits_for_the_garbage_collector():
 
 def test_an_error_of_the_function_is_raised():
     with pytest.raises(ZeroDivisionError):
-        root(lambda x: 1 / 0, 0.0, 1.0, 1e-3)
+        find_root(lambda x: 1 / 0, 0.0, 1.0, 1e-3)

@@ -11,6 +11,7 @@ import naive
 from readouts.left_out import without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.map_reduce import map_reduce
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.data.sources import SparseRows
 from sklearn_fsvc._src.layers import TanhLayer
@@ -18,7 +19,7 @@ from sklearn_fsvc._src.readouts import sample as module
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.leave_one_out import SampledLOO
 from sklearn_fsvc._src.readouts.ridge import gather
-from sklearn_fsvc._src.readouts.sample import Sample, draw
+from sklearn_fsvc._src.readouts.sample import DrawPass, Sample, draw
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc.engines import get_engine
@@ -73,9 +74,9 @@ def test_samples_of_parts_are_that_of_all_in_any_order(rows):
 def test_rows_that_go_are_gone(rows):
     X, y, weight = rows
     sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight, slice(50)))
-    bound = np.unique(exact_hashes(X))[FEW]
+    key_limit = np.unique(exact_hashes(X))[FEW]
     left = expected(X[50:], y[50:], weight[50:], 120)
-    check(sample, {h: of_row for h, of_row in left.items() if h < bound})
+    check(sample, {h: of_row for h, of_row in left.items() if h < key_limit})
     assert sample.forget(samples_of(X, y, weight, slice(50, None))).is_empty
 
 
@@ -88,7 +89,7 @@ def worn(rng):
 
 
 def are_equal(one, other):
-    assert (one.bound, one.lacks_rows) == (other.bound, other.lacks_rows)
+    assert (one.key_limit, one.lacks_rows) == (other.key_limit, other.lacks_rows)
     a, b = np.argsort(one.rows.hashes), np.argsort(other.rows.hashes)
     for name in ("X", "hashes", "keys", "weight", "sums"):
         np.testing.assert_array_equal(getattr(one.rows, name)[a], getattr(other.rows, name)[b])
@@ -142,10 +143,10 @@ def test_where_nothing_was_forgotten_nothing_is_missing(rng):
     sample = Sample(FEW)
     for part in np.array_split(np.arange(1000), 9):
         left = np.log(0.99) * np.arange(len(part) - 1, -1, -1)
-        sample = sample.faded(len(part) * np.log(0.99)).learn(samples_of(X, y, part=part), left)
+        sample = sample.decayed(len(part) * np.log(0.99)).learn(samples_of(X, y, part=part), left)
     sample = sample.merge(Sample(FEW).learn(samples_of(X, y, part=slice(1000, None))))
     assert sample.n_rows == FEW
-    assert sample.bound < np.inf
+    assert sample.key_limit < np.inf
     assert sample.prior_rows == 0
 
 
@@ -172,37 +173,33 @@ def test_what_fades_gives_way(rng):
     sample = Sample(FEW)
     for part in np.array_split(np.arange(2000), 40):
         left = np.log(factor) * np.arange(len(part) - 1, -1, -1)
-        sample = sample.faded(len(part) * np.log(factor)).learn(samples_of(X, y, part=part), left)
+        sample = sample.decayed(len(part) * np.log(factor)).learn(samples_of(X, y, part=part), left)
     age = [1999 - int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.rows.X]
     assert np.median(age) < 100
     np.testing.assert_allclose(sample.rows.weight, factor ** np.array(age))
 
 
 @pytest.mark.parametrize("n_different", [5, 60, 1000])
-def test_the_bound_leaves_so_many_different_rows_however_often_each_is_there(rng, n_different):
+def test_the_key_limit_leaves_so_many_different_rows_however_often_each_is_there(rng, n_different):
     keys = rng.random(n_different)
     rows = np.concatenate([np.arange(n_different), rng.integers(n_different, size=500)])
     # The least are there most often, so that the first rows are few different ones.
     rows = np.concatenate([rows, np.repeat(np.argsort(keys)[:5], 300)])
-    bound = module._bound_of(keys[rows], rows.astype(np.uint64), 20)
-    assert bound == (np.sort(keys)[20] if n_different > 20 else np.inf)
+    key_limit = module._key_limit(keys[rows], rows.astype(np.uint64), 20)
+    assert key_limit == (np.sort(keys)[20] if n_different > 20 else np.inf)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "blocks"])
-def test_a_sample_is_drawn_in_one_pass(rows, kind, monkeypatch):
-    monkeypatch.setattr(module, "ROWS", FEW)
-    monkeypatch.setattr(module, "_MORE", 1)
-    monkeypatch.setattr(module, "_SPARSE", 50)
-    if kind == "blocks":
-        monkeypatch.setattr(module, "_ON_HOST", 4 * 7)
+def test_a_sample_is_drawn_in_one_pass(rows, kind):
     X, y, weight = rows
     weight[5] = 0
     samples = samples_of(X, y, weight)
     if kind == "sparse":
         samples = replace(samples, X=SparseRows(csr_array(X)))
+    draw_few = DrawPass(FEW, block_size=4 * 7 if kind == "blocks" else None, sparse_rows=50)
     with get_engine("jit") as engine:
-        whole = draw(Job(engine), samples)
-        part = draw(Job(engine), samples, np.arange(10, 90))
+        whole = map_reduce(Job(engine), samples, draw_few)
+        part = map_reduce(Job(engine), samples, draw_few, np.arange(10, 90))
     dense = whole.rows.X.take(slice(None)) if kind == "sparse" else whole.rows.X
     check(Sample(FEW, replace(whole.rows, X=dense)), expected(X, y, weight))
     assert part.rows.hashes.tolist() == list(expected(X[10:90], y[10:90], weight[10:90]))
@@ -221,7 +218,7 @@ def test_rows_are_scored_without_themselves_and_their_like(
     rows, by_eigenvectors, dtype, rng, monkeypatch
 ):
     if by_eigenvectors:
-        monkeypatch.setattr(RidgeStatistics, "_factor", lambda *_, **__: None)
+        monkeypatch.setattr(RidgeStatistics, "cholesky", lambda *_, **__: None)
     (X, y, weight), n_units, alpha = rows, 9, 0.5
     layer = TanhLayer(rng.normal(size=(n_units, 4)), rng.normal(size=n_units))
     samples = samples_of(X, y, weight)
@@ -230,27 +227,25 @@ def test_rows_are_scored_without_themselves_and_their_like(
         (statistics,) = gather(job, [layer], samples, dtype=dtype)
         sample = draw(job, samples)
         loo = SampledLOO(job, layer, sample, statistics)
-        statistics.solve(alpha, also=loo.take)
-        by_size = SampledLOO(job, layer, sample, statistics)
-        statistics.solve_leading(alpha, [4, n_units], by_size.take)
-    for found, sizes in ((loo.found, [n_units]), (by_size.found, [4, n_units])):
-        assert list(found) == sizes
-        for size in sizes:
-            first = layer.part(slice(size))
+        _, of_all = loo.solve(alpha)
+        _, by_size = zip(*loo.solve_leading(alpha, [4, n_units]), strict=True)
+    for results, sizes in (([of_all], [n_units]), (by_size, [4, n_units])):
+        assert [result.n_units for result in results] == sizes
+        for result in results:
+            first = layer.part(slice(result.n_units))
             for i, row in enumerate(sample.rows.X[:10]):
                 others = (row != X).any(axis=1)
                 H, Y = naive.hidden(first, X), np.eye(3)[y]
                 W, b = naive.ridge(H[others], Y[others], alpha, weight[others])
                 own = naive.hidden(first, row[None])[0]
                 np.testing.assert_allclose(
-                    found[size].scores[i], W @ own + b, atol=10 * np.finfo(dtype).eps
+                    result.scores[i], W @ own + b, atol=10 * np.finfo(dtype).eps
                 )
 
 
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("make", [RBFClassifier, TanhClassifier])
 def test_the_temperature_is_that_of_the_sample(make, rng, learns, monkeypatch):
-    monkeypatch.setattr(module, "ROWS", FEW)
     monkeypatch.setattr(module, "rows_for", lambda *_: FEW)
     X, y = rng.normal(size=(80, 4)), rng.integers(0, 3, 80)
     y[X[:, 0] > 0.3] = 2

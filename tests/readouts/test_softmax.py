@@ -20,13 +20,18 @@ from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.device_group import Team
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
-from sklearn_fsvc._src.readouts import newton, softmax, softmax_penalty
+from sklearn_fsvc._src.readouts import softmax, softmax_penalty
 from sklearn_fsvc._src.readouts.calibration import fit_temperature
 from sklearn_fsvc._src.readouts.linear import warn_of
 from sklearn_fsvc._src.readouts.log_loss import LogLoss
-from sklearn_fsvc._src.readouts.newton import CachedRows, Coordinates, History, Model
-from sklearn_fsvc._src.readouts.softmax import sampled, train_softmax
-from sklearn_fsvc._src.readouts.softmax_penalty import search_softmax_penalty
+from sklearn_fsvc._src.readouts.newton import (
+    CachedRows,
+    LBFGSHistory,
+    LocalModel,
+    WhitenedCoordinates,
+)
+from sklearn_fsvc._src.readouts.softmax import SoftmaxSettings, sample_rows, train_softmax
+from sklearn_fsvc._src.readouts.softmax_penalty import SearchLimits, search_softmax_penalty
 from sklearn_fsvc._src.readouts.statistics import RidgeStatistics
 from sklearn_fsvc._src.targets.validation import ClassTargets, MultiOutputTargets
 from sklearn_fsvc.engines import get_engine
@@ -34,6 +39,8 @@ from sourced import Tap
 from teams import Half
 
 N, M, D = 600, 20, 5
+# H of all rows does not fit in the cache.
+SAMPLE = SoftmaxSettings(cached_elements=1)
 
 
 def tanh_layer(dtype=np.float64, n_units=M):
@@ -86,71 +93,80 @@ def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
     assert best * (1 - 1e-6) < own < best * (1 + tolerance)
 
 
-@pytest.fixture(params=["kept", "weighed", "sampled"])
-def few_are_kept(request, monkeypatch):
-    """H of all rows is kept where there are few; here also of some alone."""
-    if request.param == "sampled":
-        monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
-    if request.param == "weighed":
-        monkeypatch.setattr(softmax, "_SLOW", -1)
-    return request.param == "sampled"
+@pytest.fixture(params=["all", "uncertain", "sample"])
+def settings(request):
+    """H of all rows is cached, with coordinates by the uncertain rows or not; or H of a sample."""
+    return {"all": SoftmaxSettings(), "uncertain": SoftmaxSettings(slow_cg=-1), "sample": SAMPLE}[
+        request.param
+    ]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("alpha", [1e-2, 1.0, 100.0])
-def test_the_objective_is_that_of_scikit_learn(n_classes, alpha, weighted, few_are_kept):
+def test_the_objective_is_that_of_scikit_learn(n_classes, alpha, weighted, settings):
     X, y = table(n_classes)
     weight, layer = some_weights() if weighted else None, tanh_layer()
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y, weight), alpha, tol=2e-5)
+        found = train_softmax(
+            Job(engine), layer, samples_of(X, y, weight), alpha, tol=2e-5, settings=settings
+        )
     check_equal(found, naive.hidden(layer, X), y, alpha, weight)
-    assert (found.n_passes > 1) == few_are_kept
+    assert (found.n_passes > 1) == (settings == SAMPLE)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_on_every_device(device, dtype, few_are_kept):
+def test_on_every_device(device, dtype, settings):
     X, y = table(3, dtype)
     for layer in (tanh_layer(dtype), RBFLayer(X[:M], 2.0)):
         with get_engine(device) as engine:
             there, job = samples_of(X, y).on_device(Job(engine))
-            found = train_softmax(job, layer, there, 1.0)
+            found = train_softmax(job, layer, there, 1.0, settings=settings)
             W, b = (engine.to_host(each) for each in found.solution[:2])
         found = found._replace(solution=found.solution._replace(W=W, b=b))
         check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
-def test_an_inverse_in_the_place_of_a_factor(monkeypatch, few_are_kept):
+def test_an_inverse_in_the_place_of_a_factor(monkeypatch, settings):
     """As on a GPU."""
     monkeypatch.setattr(HostAlgebra, "inverts", True)
     (X, y), layer = table(3), tanh_layer()
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y), 1.0)
+        found = train_softmax(Job(engine), layer, samples_of(X, y), 1.0, settings=settings)
     check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
-def test_rows_of_weight_0_are_absent(few_are_kept):
+def test_rows_of_weight_0_are_absent(settings):
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
     there = weight > 0
     with get_engine("jit") as engine:
         job = Job(engine)
-        found = train_softmax(job, layer, samples_of(X, y, weight), 1.0, tol=1e-9)
+        found = train_softmax(
+            job, layer, samples_of(X, y, weight), 1.0, tol=1e-9, settings=settings
+        )
         other = train_softmax(
-            job, layer, samples_of(X[there], y[there], weight[there]), 1.0, tol=1e-9
+            job,
+            layer,
+            samples_of(X[there], y[there], weight[there]),
+            1.0,
+            tol=1e-9,
+            settings=settings,
         )
     np.testing.assert_allclose(found.solution.W, other.solution.W, atol=1e-3)
 
 
 @pytest.mark.parametrize("are_labels", [True, False])
-def test_several_outputs_have_a_log_loss_each(are_labels, few_are_kept):
+def test_several_outputs_have_a_log_loss_each(are_labels, settings):
     """Of labels one logistic each; else of as many classes as each has."""
     X, first = table(2 if are_labels else 3)
     ys = [first, (X[:, 0] > 0.3).astype(int), (X[:, 1] + X[:, 2] ** 2 > 1).astype(int)]
     targets = MultiOutputTargets(tuple(ClassTargets(y, y.max() + 1) for y in ys), are_labels)
     layer, alpha = tanh_layer(), 0.5
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, Samples(X, targets), alpha, tol=2e-5)
+        found = train_softmax(
+            Job(engine), layer, Samples(X, targets), alpha, tol=2e-5, settings=settings
+        )
     H, start, total = naive.hidden(layer, X), 0, 0.0
     for y in ys:
         own = slice(start, start := start + y.max() + 1)
@@ -161,88 +177,91 @@ def test_several_outputs_have_a_log_loss_each(are_labels, few_are_kept):
     np.testing.assert_allclose(found.loss, total, rtol=1e-4)
 
 
-def test_blocks_of_dask(few_are_kept):
+def test_blocks_of_dask(settings):
     da, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
     rows, _, _ = open_all(da.from_array(X, chunks=(130, D)), "jit", None)
     with get_engine("jit") as engine, dask.config.set(scheduler="threads"):
         job = Job(engine)
-        found = train_softmax(job, layer, samples_of(rows, y, weight), 1.0, tol=2e-5)
+        found = train_softmax(
+            job, layer, samples_of(rows, y, weight), 1.0, tol=2e-5, settings=settings
+        )
         search_softmax_penalty(job, layer, samples_of(rows, y, weight), np.random.default_rng(0))
     check_equal(found, naive.hidden(layer, X), y, 1.0, weight)
 
 
-def test_a_team_shares_the_passes(few_are_kept):
+def test_a_team_shares_the_passes(settings):
     X, y = table(3)
     with Team([Half(0), Half(1)]) as engine:
         there, job = samples_of(X, y, some_weights()).on_device(Job(engine))
-        found = train_softmax(job, tanh_layer(), there, 1.0, tol=2e-5)
+        found = train_softmax(job, tanh_layer(), there, 1.0, tol=2e-5, settings=settings)
     check_equal(found, naive.hidden(tanh_layer(), X), y, 1.0, some_weights())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted, monkeypatch):
+def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted):
     """Conjugate gradients end at once in them, where those of all rows take many."""
     X, y = table(2)
     samples, n_steps = samples_of(X, y, some_weights() if weighted else None), {}
-    monkeypatch.setattr(softmax, "_LEFT_OUT", 0.0)
     for slow in (-1, np.inf):
-        monkeypatch.setattr(softmax, "_SLOW", slow)
+        settings = SoftmaxSettings(slow_cg=slow, omitted_uncertainty=0.0)
         with get_engine("jit") as engine:
-            training = softmax.SoftmaxTraining(Job(engine), tanh_layer(), samples)
+            training = softmax.SoftmaxTraining(
+                Job(engine), tanh_layer(), samples, settings=settings
+            )
             training.run(1e-3, 1e-6, 20)
-        n_steps[slow] = training._n_steps
+        n_steps[slow] = training.n_cg
     assert n_steps[-1] <= 1 < n_steps[np.inf]
 
 
 def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
-    monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
     losses, passes, X_y = [], [], table(4)
     step, compute_losses = softmax.SoftmaxTraining._best_step, softmax.compute_losses
 
-    def watched(self, T, D, loss, is_enough):
+    def watched(self, T, D, loss, is_converged):
         losses.append(loss)
-        return step(self, T, D, loss, is_enough)
+        return step(self, T, D, loss, is_converged)
 
     monkeypatch.setattr(softmax.SoftmaxTraining, "_best_step", watched)
     monkeypatch.setattr(
         softmax, "compute_losses", lambda *args: passes.append(1) or compute_losses(*args)
     )
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), tanh_layer(), samples_of(*X_y), 0.1)
+        found = train_softmax(Job(engine), tanh_layer(), samples_of(*X_y), 0.1, settings=SAMPLE)
     assert (np.diff([*losses, found.loss]) < 0).all()
     assert found.n_passes == len(passes) + 1
     assert found.n_iter <= 12
 
 
-def test_far_from_the_end_several_newton_steps_save_passes(monkeypatch):
+def test_far_from_the_end_several_newton_steps_save_passes():
     """Of classes that hardly overlap, the curvature goes as they are told apart."""
-    monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
     X, _ = table(4, n_rows=3000)
     y = (X @ np.random.default_rng(3).normal(size=(D, 4))).argmax(axis=1)
     layer, found = tanh_layer(n_units=100), {}
     for most in (1, 4):
-        monkeypatch.setattr(newton, "_MOST_STEPS", most)
+        settings = SAMPLE._replace(max_newton_steps=most)
         with get_engine("jit") as engine:
-            found[most] = train_softmax(Job(engine), layer, samples_of(X, y), 1e-2)
+            found[most] = train_softmax(
+                Job(engine), layer, samples_of(X, y), 1e-2, settings=settings
+            )
     np.testing.assert_allclose(found[1].loss, found[4].loss, rtol=2e-4)
     assert found[4].n_passes < found[1].n_passes
 
 
-def test_the_model_is_lowest_where_it_leads(monkeypatch, rng):
+def test_the_model_is_lowest_where_it_leads(rng):
     """As SciPy finds it: the log-loss of the kept rows, a line, and the squares of the others."""
-    monkeypatch.setattr(newton, "_MOST_STEPS", 100)
-    monkeypatch.setattr(newton, "_BENT", 1e-6)
     X, y = table(3)
     layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HostAlgebra
     H, alpha, others = naive.hidden(layer, X), 0.3, 0.05
-    statistics = RidgeStatistics(M, 0, algebra)
+    statistics = RidgeStatistics.zeros(M, 0, algebra)
     statistics.update(H.copy(), np.zeros((N, 0)))
-    coordinates = Coordinates(statistics, 1.0)
+    coordinates = WhitenedCoordinates(statistics, 1.0)
     weight, T = rng.uniform(0.5, 2, N), rng.normal(size=(M + 1, 3))
     kept = CachedRows(algebra, np.arange(N), H, weight)
-    model = Model(coordinates, log_loss, kept, T, alpha, others)
+    model = LocalModel(
+        coordinates, log_loss, kept, T, alpha, others, max_newton_steps=100, gradient_tolerance=1e-6
+    )
     H1 = np.hstack([H, np.ones((N, 1))])
     at_start = H1.T @ (weight[:, None] * softmax_of(H1 @ T, axis=1))
     G = at_start - H1.T @ (1.2 * np.eye(3)[y])
@@ -324,7 +343,7 @@ def test_rows_are_drawn_by_their_spread(rng):
     spread[:5] = 1000
     total = np.zeros(500)
     for _ in range(2000):
-        rows, share = sampled(spread, 60, rng)
+        rows, share = sample_rows(spread, 60, rng)
         assert len(np.unique(rows)) == 60
         total[rows] += 1 / share
     np.testing.assert_array_equal(total[:5], 2000)
@@ -337,7 +356,7 @@ def test_the_history_is_that_of_a_quadratic(rng):
     """With as many pairs as there are dimensions, the direction is Newton's, whatever the guess."""
     A = rng.normal(size=(4, 4))
     A = A @ A.T + np.eye(4)
-    history, pairs = History(4), []
+    history, pairs = LBFGSHistory(4), []
     for _ in range(4):  # conjugate steps
         s = rng.normal(size=4)
         for other in pairs:
@@ -345,7 +364,9 @@ def test_the_history_is_that_of_a_quadratic(rng):
         pairs.append(s)
         history.add(s, A @ s)
     G = rng.normal(size=4)
-    np.testing.assert_allclose(history.times(G, lambda g: 3 * g), np.linalg.solve(A, G), rtol=1e-8)
+    np.testing.assert_allclose(
+        history.inverse_product(G, lambda g: 3 * g), np.linalg.solve(A, G), rtol=1e-8
+    )
     history.add(s, -s)  # not convex
     assert len(history) == 4
 
@@ -356,28 +377,30 @@ def test_slopes_and_curvature_are_those_of_differences(sizes, rng):
     S, U = rng.normal(size=(2, 6, log_loss.n_scores))
     losses = np.zeros(S.shape)
     P = S.copy()
-    log_loss.probabilities(P, np)
+    log_loss.normalise(P, np)
     for k in range(log_loss.n_scores):
         step = np.zeros(S.shape)
         step[:, k] = 1e-6
-        both = [log_loss.probabilities(S + sign * step, np) for sign in (1, -1)]
+        both = [log_loss.normalise(S + sign * step, np) for sign in (1, -1)]
         losses[:, k] = (both[0] - both[1]) / 2e-6
     np.testing.assert_allclose(P, losses, atol=1e-8)
     ahead, back = S + 1e-6 * U, S - 1e-6 * U
     for each in (ahead, back):
-        log_loss.probabilities(each, np)
-    np.testing.assert_allclose(log_loss.curve(P, U.copy()), (ahead - back) / 2e-6, atol=1e-8)
+        log_loss.normalise(each, np)
+    np.testing.assert_allclose(
+        log_loss.hessian_product(P, U.copy()), (ahead - back) / 2e-6, atol=1e-8
+    )
     W = rng.normal(size=(log_loss.n_scores, 3))
-    of_classes = log_loss.of_classes(W)
+    of_classes = log_loss.to_classes(W)
     assert len(of_classes) == sum(sizes)
-    np.testing.assert_allclose(log_loss.of_scores(of_classes), W)
+    np.testing.assert_allclose(log_loss.to_scores(of_classes), W)
 
 
 def test_scores_of_any_size_have_a_loss():
     S = np.array([[800.0, -800.0], [-900.0, 0.0]])
     for sizes, expected in [((2, 2), [800.0, np.log(2)])]:
         P = S.copy()
-        np.testing.assert_allclose(LogLoss(sizes).probabilities(P, np), expected)
+        np.testing.assert_allclose(LogLoss(sizes).normalise(P, np), expected)
         np.testing.assert_allclose(P, [[1, 0], [0, 0.5]])
 
 
@@ -409,7 +432,7 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
 
 @pytest.mark.parametrize("per_unit", [1000, 4], ids=["of all rows", "of a sample"])
 @pytest.mark.parametrize("kind", ["array", "sparse", "source", "dask", "team"])
-def test_rows_may_be_gathered_in_each_pass(kind, per_unit, monkeypatch):
+def test_rows_may_be_gathered_in_each_pass(kind, per_unit):
     """Where there is no room for copies: the same rows, and so the same penalty."""
     X, y = table(3)
     there, found = X, []
@@ -418,15 +441,13 @@ def test_rows_may_be_gathered_in_each_pass(kind, per_unit, monkeypatch):
     elif kind != "array":
         there = {"sparse": SparseRows(csr_array(X)), "source": Tap(X), "team": X}[kind]
     engine = Team([Half(0), Half(1)]) if kind == "team" else get_engine("jit")
-    monkeypatch.setattr(softmax_penalty, "_PER_UNIT", per_unit)
-    monkeypatch.setattr(softmax_penalty, "_NUMBERS", 1)
     with engine as entered:
         rows, _, _ = open_all(there, "jit", None)
         samples, job = samples_of(rows, y, some_weights()).on_device(Job(entered))
         for part in (1 / 4, 0):
-            monkeypatch.setattr(softmax_penalty, "_COPIED", part)
+            limits = SearchLimits(per_unit, hidden_elements=1, copied_share=part)
             random = np.random.default_rng(0)
-            found.append(search_softmax_penalty(job, tanh_layer(), samples, random))
+            found.append(search_softmax_penalty(job, tanh_layer(), samples, random, limits=limits))
     np.testing.assert_allclose(found[0][0].alpha, found[1][0].alpha, rtol=1e-3)
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-3)
 
@@ -450,7 +471,6 @@ def test_the_only_row_of_one_of_two_classes_is_always_trained_on(are_labels):
 
 
 def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
-    monkeypatch.setattr(softmax_penalty, "_NUMBERS", 1)
     X, y = table(3)
     seen = []
 
@@ -462,8 +482,9 @@ def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
     monkeypatch.setattr(softmax_penalty._Fold, "__init__", told)
     with get_engine("jit") as engine:
         found, point = search_softmax_penalty(
-            Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0)
-        )
+            Job(engine), tanh_layer(), samples_of(X, y), np.random.default_rng(0),
+            limits=SearchLimits(hidden_elements=1),
+        )  # fmt: skip
     assert set(seen) == {4 * M}
     np.testing.assert_allclose(found.alpha, 10**0.3)
     np.testing.assert_allclose(point, 4 * M / 6, atol=0.5)
@@ -494,15 +515,16 @@ def test_it_may_be_drawn_to_the_ridge(n_classes):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_class_that_the_first_rows_lack(monkeypatch, seed):
+def test_a_class_that_the_first_rows_lack(seed):
     """The first readout is too sure of the others: a step of Newton's would be far too long."""
-    monkeypatch.setattr(softmax, "_KEPT_NUMBERS", 1)
-    monkeypatch.setattr(softmax, "_FIRST_ROWS", 50)
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(4000, D)), np.zeros(4000, int)
     y[rng.choice(4000, 3, replace=False)] = 1
     X[y == 1] += 1.5
     layer = tanh_layer()
     with get_engine("jit") as engine:
-        found = train_softmax(Job(engine), layer, samples_of(X, y), 1e-2, max_iter=200)
+        found = train_softmax(
+            Job(engine), layer, samples_of(X, y), 1e-2, max_iter=200,
+            settings=SAMPLE._replace(first_rows=50),
+        )  # fmt: skip
     check_equal(found, naive.hidden(layer, X), y, 1e-2, tolerance=1e-3)

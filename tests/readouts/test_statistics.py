@@ -30,7 +30,7 @@ def data(rng):
 
 
 def statistics(H, Y, weight=None, step=1000, engine=JIT, dtype=None):
-    result = RidgeStatistics(H.shape[1], Y.shape[1], engine.algebra, dtype)
+    result = RidgeStatistics.zeros(H.shape[1], Y.shape[1], engine.algebra, dtype)
     for i in range(0, len(H), step):
         part = slice(i, i + step)
         rows = engine.to_device(H[part].copy()), engine.to_device(Y[part])
@@ -45,7 +45,7 @@ def solved(statistics, alpha, engine):
 
 
 def assert_same(a, b, tolerance=1e-10):
-    b = b.seen_from(a.origin)
+    b = b.translated(a.origin)
     for name in ("n", "h", "y", "yy", "hy"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=0, atol=tolerance)
     np.testing.assert_allclose(a.gram.full(), b.gram.full(), rtol=0, atol=tolerance)
@@ -78,7 +78,7 @@ def test_statistics_are_a_monoid(data):
     assert_same(a + b, whole)
     assert_same(b + a, whole)
     assert_same(whole - b, a)
-    assert_same(whole + RidgeStatistics(15, 3), whole)
+    assert_same(whole + RidgeStatistics.zeros(15, 3), whole)
 
 
 def test_the_mean_does_not_depend_on_the_origin(data, rng):
@@ -86,8 +86,9 @@ def test_the_mean_does_not_depend_on_the_origin(data, rng):
     s = statistics(H, Y, weight)
     expected = np.average(H, axis=0, weights=weight)
     a, b = statistics(H[:80], Y[:80], weight[:80]), statistics(H[80:], Y[80:], weight[80:])
-    seen = s.seen_from(rng.random(15))
-    for same in (s, seen, a + b, b + a, s + RidgeStatistics(15, 3), RidgeStatistics(15, 3) + s):
+    seen = s.translated(rng.random(15))
+    nothing = RidgeStatistics.zeros(15, 3)
+    for same in (s, seen, a + b, b + a, s + nothing, nothing + s):
         np.testing.assert_allclose(same.mean, expected, rtol=1e-12)
     np.testing.assert_allclose((s - b).mean, a.mean, rtol=1e-12)
     np.testing.assert_allclose(s.leading(6).mean, expected[:6], rtol=1e-12)
@@ -95,7 +96,7 @@ def test_the_mean_does_not_depend_on_the_origin(data, rng):
 
 def test_the_sum_with_nothing_keeps_the_origin(data):
     H, Y, _ = data
-    s, nothing = statistics(H, Y), RidgeStatistics(15, 3)
+    s, nothing = statistics(H, Y), RidgeStatistics.zeros(15, 3)
     for same in (s + nothing, nothing + s, s - nothing):
         np.testing.assert_array_equal(same.origin, s.origin)
         np.testing.assert_array_equal(same.gram.full(), s.gram.full())
@@ -286,7 +287,7 @@ def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
     H, Y, weight = narrow
     weight = weight if weighted else None
     s = statistics(H, Y, weight, step=250, engine=engine, dtype=float)
-    s = s.seen_from(engine.xp.zeros(200))
+    s = s.translated(engine.xp.zeros(200))
     H, w = H.astype(float), np.ones(len(H)) if weight is None else weight
     for found, exact in (
         (s.h, w @ H),
@@ -341,21 +342,20 @@ def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
     H, Y, _ = narrow
     s = statistics(H, Y, engine=engine)
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
-    dtypes = []
-    also = (lambda whiten, half, alpha: dtypes.append(half.dtype)) if beside else None
-    found = engine.to_host(s.solve(alpha, also=also).W)
+    equations = s.factorise(alpha, needs_root=beside)
+    found = engine.to_host(equations.solve().W)
     s.room = 0
     expected = engine.to_host(s.solve(alpha).W)
     np.testing.assert_allclose(found, expected, rtol=0, atol=off * np.abs(expected).max())
     assert (found != expected).any() == (off > 0)
-    assert dtypes == [np.dtype(np.float32 if off else float)] * beside
+    assert equations.half.dtype == (np.float32 if off else float)
 
 
 def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narrow):
     H, Y, _ = narrow
     steps = Steps(8, is_signed=True)
     H = steps.apply(H.astype(np.float32), np)
-    s = RidgeStatistics(200, 4, engine.algebra, steps=steps)
+    s = RidgeStatistics.zeros(200, 4, engine.algebra, steps=steps)
     s.update(engine.to_device(H.copy()), engine.to_device(Y))
     found = solved(s, 1.0, engine)
     s.room = 0

@@ -64,7 +64,7 @@ def test_candidates_may_fail_on_some_splits(wine):
     X, y = (each[np.argsort(wine[1], kind="stable")] for each in wine)
     rows = np.arange(len(y))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[::2], rows[1::2])]
-    with pytest.warns(FitFailedWarning, match="y holds one class"):
+    with pytest.warns(FitFailedWarning, match="y has one class"):
         ours = compare(RBF, {"n_hidden": [10, 20]}, (X, y), cv=cv, alone=2, return_train_score=True)
     assert np.isnan(ours.cv_results_["split0_test_score"]).all()
     assert np.isfinite(ours.cv_results_["split1_test_score"]).all()
@@ -101,8 +101,8 @@ def test_networks_without_a_finite_solution_are_fitted_alone(wine, monkeypatch):
     """The other candidates of the pass are unaffected."""
     solve = shared_fits.RidgeStatistics.solve_leading
 
-    def unsolved(statistics, alpha, sizes, also=None):
-        found = solve(statistics, alpha, sizes, also)
+    def unsolved(statistics, alpha, sizes):
+        found = solve(statistics, alpha, sizes)
         found[-1] = found[-1]._replace(W=found[-1].W * np.nan)
         return found
 

@@ -149,7 +149,7 @@ def test_a_class_of_weight_0_in_a_training_set(iris, network):
 def test_a_training_set_of_one_class_by_weight(cancer, network):
     y, rows = cancer[1], np.arange(len(cancer[1]))
     fit_params = {"sample_weight": ((y == 0) | (rows < 100)).astype(float)}
-    with pytest.warns(FitFailedWarning, match="y holds one class"):
+    with pytest.warns(FitFailedWarning, match="y has one class"):
         ours = compare(
             network, SIZES, cancer, fit_params=fit_params, **{**ALL_SCORES, "cv": KFold(2)}, alone=4
         )

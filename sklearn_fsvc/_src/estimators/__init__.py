@@ -1,25 +1,29 @@
-"""What the estimators are put together from.
+"""The estimators: what they have in common, and one module for the classes of each hidden layer.
 
-A face, such as `RBFClassifier`, is its parameters, its docstring, and one method that names its
-parts, `_parts`::
+A public class, such as `RBFClassifier`, consists of hyperparameters, a docstring, and a method
+`_parts`, which returns its parts: hidden units, target specification and readout.
 
-    parts        the contracts: units, targets, readout
-      rbf, tanh, patches    units: where the hidden layer comes from
-      classes, numbers      targets: what y becomes, what scores become, the score
-      readouts              from H to scores: ridge, LMS, none that is trained
-    network      how parts are fitted, and how they predict: each once
-      prediction   tiles of H to scores, and scores to the output of a method
-      online       rows that come and go: partial_fit, forget, merge
-    stacking     stacked ensembles of networks: how they are fitted, how they predict
-      members           which networks, and how each is fitted and validated
-      ensemble_weights  the weights of networks, by their leave-one-out scores
+In this folder::
+
+    network          fits the parts of an estimator, and predicts with them
+    incremental      partial_fit, forget, merge and solve
     classifier, regressor, transformer
-                 the public methods, and what they promise
-      explaining   which training rows decided a prediction
-      lazy         arrays of Dask
-    locking      atomic updates and snapshots of a model in several threads
-    state        which version saved a model
-    layer_parameter  a layer, or weights, that are given
-    targets, labels, heavy_tails
-                 y as numbers for a readout, and back
+                     the public methods
+    explanation      explain of RBF networks
+    state            saved versions, copies, and updates that other threads see as a whole
+    readouts         parameters of the readouts: ridge, softmax, LMS, untrained
+    rbf, tanh, patches
+                     the public classes
+
+In the package, where a module imports only from its own folder and from those below it::
+
+    search           search over hyperparameters with shared passes over the data
+    stacking         stacked ensembles of networks
+    estimators       single networks
+    hidden_layers    hidden units: the choice of centres, weights, kernel and width
+    targets          encoding of y, decoding of scores
+    parts            the contracts of the three parts
+    readouts         solvers of the output layer, leave-one-out errors, calibration
+    data             sources, validation, streaming of tiles, Dask
+    engines          evaluation of layers and linear algebra on CPUs and GPUs
 """

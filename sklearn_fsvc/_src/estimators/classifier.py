@@ -1,4 +1,7 @@
-"""What classifiers can be asked: their public methods. What they do is in `network`."""
+"""The public methods of classifiers."""
+
+from collections.abc import Callable
+from typing import Any
 
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -6,20 +9,22 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.dask_blocks import lazy_on_dask
 from ..utils.availability import available_if
 from .incremental import Online
-from .network import Network
 from .state import on_snapshot
 
 _NOT_CALIBRATED = (
-    "This {} has found no temperature_, and so has no predict_proba and predict_log_proba: it was "
+    "This {} has no temperature_, and therefore no predict_proba and predict_log_proba: it was "
     "fitted with another readout or by an earlier version. Fit it again."
 )
 
 
 class ClassifierMethods(ClassifierMixin):
-    """What a fitted classifier can be asked, be it a network or an ensemble of them."""
+    """Mixin: the methods of a fitted classifier, a single network or a stacked ensemble."""
 
-    def _has_probabilities(self):
-        """Whether it has; AttributeError, which says why, where it has not."""
+    _compute_output: Callable[..., Any]
+    _score: Callable[..., float]
+
+    def _has_probabilities(self) -> bool:
+        """Return True, or raise AttributeError with the reason why there are no probabilities."""
         return True
 
     @on_snapshot
@@ -29,44 +34,44 @@ class ClassifierMethods(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
 
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes one score, positive where the second is predicted. Of an indicator
-            y, (n_samples, n_labels): positive where the label is predicted. Of several
+            Two classes have one score, which is positive if the second is predicted. For
+            multilabel y, (n_samples, n_labels): positive if the label is predicted. For several
             outputs, a list with the scores of each.
         """
-        return self._answer(X, "decision_function")
+        return self._compute_output(X, "decision_function")
 
     @on_snapshot
     @lazy_on_dask
     def predict(self, X, out=None):
-        """Predict the class of each row: the one with the largest score, of equal ones the first.
+        """Predict the class of each sample: the class with the largest score, or the first of them.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            As of `fit`; y in chunks of a function is not looked at.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+            As in `fit`; y in the chunks of a function is ignored.
         out : array-like of the shape of y, optional
-            Where the predictions go: an array, a ``numpy.memmap``, or a data set of h5py or zarr.
-            After an error it may hold some of them.
+            Where the predictions are written: an array, a ``numpy.memmap``, or a dataset of h5py
+            or zarr. After an error it may contain some of them.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or `out`
         """
-        return self._answer(X, "predict", out)
+        return self._compute_output(X, "predict", out)
 
     def score(self, X, y=None, sample_weight=None):
-        """Return the accuracy: the part of the rows whose outputs are all predicted correctly.
+        """Return the accuracy: the fraction of samples with all outputs predicted correctly.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
-            As of `fit`.
+            As in `fit`.
         sample_weight : array-like of shape (n_samples,) or str, optional
 
         Returns
@@ -81,24 +86,24 @@ class ClassifierMethods(ClassifierMixin):
     def predict_proba(self, X):
         """Predict the probabilities of the classes.
 
-        The softmax of decision values over `temperature_`, which is found by rows that the readout
-        has not seen; with the readout "softmax" it is 1. After `forget` few such rows may be left,
-        until others come; the fewer, the nearer it is to 1 over the number of classes.
+        The softmax of the scores divided by `temperature_`, which is fitted to leave-one-out
+        predictions; with the readout "softmax" it is 1. After `forget` few samples may be left
+        for that: the fewer, the closer the probabilities are to 1 / n_classes.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
 
         Returns
         -------
         p : ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`. Of an indicator y, (n_samples, n_labels): those of
-            the labels. Of several outputs, a list with the probabilities of each. Beside p
-            itself, `max_memory` bounds what is allocated where the layer is computed.
+            In the order of `classes_`. For multilabel y, (n_samples, n_labels): those of the
+            labels. For several outputs, a list with the probabilities of each. `max_memory`
+            limits the temporary memory, excluding the result.
         """
         check_is_fitted(self)
-        self._has_probabilities()  # now that it is solved
-        return self._answer(X, "predict_proba")
+        self._has_probabilities()  # again, for the solved readout
+        return self._compute_output(X, "predict_proba")
 
     @available_if(lambda model: model._has_probabilities())
     @on_snapshot
@@ -108,16 +113,16 @@ class ClassifierMethods(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
 
         Returns
         -------
         log_p : ndarray of shape (n_samples, n_classes)
-            Or a list of them, as of `predict_proba`.
+            Or a list of them, as in `predict_proba`.
         """
         check_is_fitted(self)
-        self._has_probabilities()  # now that it is solved
-        return self._answer(X, "predict_log_proba")
+        self._has_probabilities()  # again, for the solved readout
+        return self._compute_output(X, "predict_log_proba")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -125,34 +130,39 @@ class ClassifierMethods(ClassifierMixin):
         return tags
 
 
-class NetworkClassifier(ClassifierMethods, Online, Network):
-    """A network whose task is `ClassTarget`."""
+class NetworkClassifier(ClassifierMethods, Online):
+    """Base of classifiers with one hidden layer, whose target specification is `ClassTarget`."""
+
+    # Fitted attributes of the target specification and the readout.
+    classes_: Any
+    multilabel_: bool
+    temperature_: Any
 
     def fit(self, X, y=None, sample_weight=None):
         """Choose the hidden layer and train the readout.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            float32, float64 and uint8 are taken as they are, other dtypes become float64.
-            A ``numpy.memmap`` is read tile by tile. With a GPU for `device`, X may be an
-            array of CuPy, torch or another library of DLPack on it; so may y.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+            float32, float64 and uint8 are used as they are, other dtypes are converted to
+            float64. A ``numpy.memmap`` is read tile by tile. If `device` is a GPU, X and y may be
+            arrays on it, of CuPy, torch or another library with DLPack.
 
-            Tanh units take sparse matrices and arrays of SciPy, which become CSR, and are never
-            dense as a whole; all others refuse them. Answers are those of the same rows, dense,
-            to rounding.
+            Tanh units accept sparse matrices and arrays of SciPy. These are converted to CSR, and
+            never to a dense array as a whole; all other units reject them. Predictions are those
+            for the same data in a dense array, up to rounding.
 
-            A source is never in memory as a whole. It is a data set of h5py, an array of
-            zarr, or anything else with `shape`, `dtype` and slices; or a function without
-            arguments that returns, each time, a fresh iterable of chunks of rows:
-            ``X``, ``(X, y)``, ``(X, y, sample_weight)``, or tables of Arrow, pandas or polars.
+            A source is never in memory as a whole. It is a dataset of h5py, an array of zarr, or
+            any other object with `shape`, `dtype` and slices; or a function without arguments
+            that returns a new iterable of chunks on each call: ``X``, ``(X, y)``,
+            ``(X, y, sample_weight)``, or tables of Arrow, pandas or polars.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Class labels, of two classes or more. With several columns each is an output of
-            its own; of 0 and 1 alone, each says whether the row has a label. None where the
-            chunks of X hold it; of tables, the name of its column.
+            Class labels, of two classes or more. Each of several columns is an output of its own;
+            if all are 0 or 1, they are the indicators of a multilabel problem. None if the chunks
+            of X contain it; for tables, the name of its column.
         sample_weight : array-like of shape (n_samples,) or str, optional
-            Weights of the rows in the readout. A row of weight 0 is as good as absent. Of
-            tables, the name of a column. Other columns are features.
+            Weights of the samples in the readout. A weight of 0 has the effect of removing the
+            sample. For tables, the name of a column. All other columns are features.
 
         Returns
         -------
@@ -161,34 +171,34 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
         Raises
         ------
         ValueError
-            For input or parameters that cannot be used; the estimator is left as it was.
+            For invalid data or parameters; the estimator is not changed.
         RuntimeError
-            If ``device`` does not work here, with the reason.
+            If ``device`` does not work on this machine, with the reason.
         """
         return self._fit(X, y, sample_weight)
 
-    @available_if(Online._may_stream)
+    @available_if(Online._supports_partial_fit)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from more rows.
+        """Train incrementally on a batch of samples.
 
-        The first call chooses the hidden layer by its rows, as `fit` does, or takes `layer`.
-        From then on the layer stays, and each call adds its rows to sums. `predict`, other methods
-        that need the readout, and `solve` solve the equations; the readout is that of all rows
-        together, to rounding. Until then there is no `readout_coef_` and no `alpha_`.
-        `alpha` may be changed between calls. "auto" is found by the error on a part of all rows
-        so far, as soon as they are of two classes; it is found again when a tenth of the rows came
-        or went since.
+        The first call chooses the hidden layer for its samples, as `fit` does, or uses `layer`.
+        The layer does not change in later calls, which add their samples to sums. `predict`, the
+        other methods that need the readout, and `solve` solve the equations; the readout is that
+        of a fit to all samples, up to rounding. Before that, there is no `readout_coef_` and no
+        `alpha_`. `alpha` may be changed between calls. "auto" minimises the error on held-out
+        samples, as soon as there are two classes; the search is repeated after a tenth of the
+        samples was added or removed.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As for `fit`. Small batches are copied, and wait on the host until there are enough
-            rows for a fast product of matrices, or until the readout is needed.
+            As in `fit`. Small batches are copied to a buffer on the host until there are enough
+            samples for a fast matrix product, or until the readout is needed.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Some of the classes.
         classes : array-like of shape (n_classes,), or list of array-like, optional
-            All that y may ever hold; needed in the first call. Of several columns, a list with
-            the classes of each; not needed for an indicator.
+            All classes that y may contain in any call; required in the first one. For several
+            columns, a list with the classes of each; not needed for multilabel y.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -198,16 +208,16 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
         Raises
         ------
         AttributeError
-            If parameters need all rows again: `alpha` of several or "loo",
-            ``class_weight="balanced"``, another readout than "ridge".
+            For parameters that need several passes over all samples: several values of `alpha`
+            or "loo", ``class_weight="balanced"``, a readout other than "ridge".
         ValueError
-            For input that cannot be used; the estimator is left as it was.
+            For invalid data; the estimator is not changed.
 
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: its layer is kept, and its rows are forgotten.
-            In the first call, for centres that are of one class, or fewer than `n_hidden`.
+            After `fit`, which keeps no sums: its layer is kept, and its samples are forgotten.
+            In the first call, if all centres are of one class, or fewer than `n_hidden`.
 
         Examples
         --------
@@ -226,12 +236,14 @@ class NetworkClassifier(ClassifierMethods, Online, Network):
     def _has_probabilities(self):
         if not self._parts().readout.has_probabilities:
             raise AttributeError(
-                f"readout={self.readout!r} finds no probabilities: this {type(self).__name__} has "
+                f"readout={self.readout!r} has no probabilities: this {type(self).__name__} has "
                 'no predict_proba and predict_log_proba; use readout="ridge" or "softmax".'
             )
-        kept = vars(self)
-        is_lost = "_incremental_state" in kept and kept["_incremental_state"].stream.sample is None
-        if is_lost or ("readout_coef_" in kept and "temperature_" not in kept):
+        state = vars(self)
+        # A state that was merged or saved by an earlier version may lack the calibration sample.
+        incremental = state.get("_incremental_state")
+        lacks_sample = incremental is not None and incremental.statistics.sample is None
+        if lacks_sample or ("readout_coef_" in state and "temperature_" not in state):
             raise AttributeError(_NOT_CALIBRATED.format(type(self).__name__))
         return True
 

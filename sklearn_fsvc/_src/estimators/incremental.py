@@ -1,11 +1,14 @@
-"""Rows that come and go: what is learnt of them, and the methods by which they do.
+"""Incremental learning: `partial_fit`, `forget`, `merge` and `solve` of a network with a readout.
 
-`IncrementalState` is what a model has learnt in this way: sums of rows, rows that wait to be
-summed, and the penalty that was found by them. It is never changed; what changes it gives another
-one, which takes its place in one step (see `locking`).
+A ridge readout depends on its training data through sums over the samples only (the normal
+equations). `IncrementalState` has these sums: adding, removing and merging samples is arithmetic on
+them, and the equations are solved when the readout is used. It is immutable; methods of the
+estimator replace it as a whole, see `state.atomic_update`.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -14,12 +17,14 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.job import Job
+from ..data.samples import Samples
 from ..data.sources import some_rows
 from ..data.streaming import cast_layer, n_synapses
 from ..data.validation import to_host, validated
 from ..engines import get_engine
 from ..engines.algebra import HOST
-from ..parts import Parts, parts_of
+from ..parts import Parts, TargetSpec, Units, parts_of
 from ..readouts.cross_validation import (
     CVStatistics,
     SearchHistory,
@@ -29,253 +34,294 @@ from ..readouts.cross_validation import (
     search_penalty,
 )
 from ..readouts.leave_one_out import SampledLOO
-from ..readouts.linear import warn_of
+from ..readouts.linear import Solution, warn_of
 from ..readouts.ridge import gather
 from ..readouts.running_statistics import ImpossibleSums, RunningStatistics
 from ..readouts.sample import Sample, rows_for
 from ..readouts.statistics import RidgeStatistics
-from ..utils.parameters import AUTO, is_word, penalties
+from ..utils.parameters import is_word, parse_penalty
 from ..utils.user_warnings import warn
-from .network import with_rows
+from .network import Network, with_rows
 from .readouts import nearest_outputs
-from .state import atomic_update, copy_of
+from .state import atomic_update
 
-# Rows that wait may take this part of the memory, and as many bytes as the sums, which come from
-# a GPU each time; or so many where the sums take fewer.
-_WAITING, _FEW_WAITING = 1 / 8, 2**26
-# Products of H are made in float64, for rows may go again. In the dtype of H, as `fit` makes them,
-# the rounding of what came and went adds up: 7e-3 of the coefficients for a tenth of MNIST.
-_DTYPE = np.float64
-# Rows that are worth a product: adding it to the sums takes as long for few rows as for many.
-_ROWS_PER_UNIT, _LEAST_ROWS = 16, 1024
-# Rows that came and went since a penalty was found, as a part of those that are there, after which
-# it is found anew. It takes about as long as to solve the readout.
-_GROWTH = 0.1
+# Limits of the buffer of samples that are not yet summed. In bytes: this fraction of the memory
+# limit, and no more than the sums themselves have, since these are transferred from a GPU for each
+# batch; but small sums do not make the buffer smaller than the second number.
+_BUFFER_FRACTION, _SMALL_BUFFER_BYTES = 1 / 8, 2**26
+# In samples: adding the product H'H to the sums takes as long for few samples as for many, and is
+# bound by memory below this number of samples for each unit.
+_BUFFER_ROWS_PER_UNIT, _MIN_BUFFER_ROWS = 16, 1024
+# Products of H are computed in float64, although `fit` uses the dtype of H, because samples may be
+# removed again. In float32 the rounding errors of added and removed samples accumulate: they
+# changed the coefficients by 7e-3 when a tenth of MNIST was removed.
+_PRODUCT_DTYPE = np.float64
+# The penalty is searched again after this fraction of the present samples was added or removed. A
+# search takes about as long as solving the readout.
+_SEARCH_AFTER = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class IncrementalState:
-    """What a model has learnt of rows that came and did not go."""
+    """The samples that were added and not removed, as sums, and the penalty found for them."""
 
-    stream: RunningStatistics  # sums of rows, and rows that wait
-    given: Any  # the parameter `layer` as the first rows came
-    formula: str  # of the layer: both tell whether the parameters still mean it
-    tried: list[dict]  # what was tried for the layer, as of `SearchHistory`
-    first_alpha: float  # the penalty that was best then: a search begins there
-    alpha: float | None = None  # the penalty that was found for the rows
-    found_at: int | None = None  # how many rows had come and gone by then
-    # The penalty, or "auto", for which the readout is solved; None where it is not.
+    statistics: RunningStatistics  # sums over samples, and buffered samples
+    # The parameter `layer` in the first call, and the formula of the layer: they show whether a
+    # parameter was changed since, so that the sums are of another layer.
+    layer_parameter: Any
+    formula: str
+    search_rows: list[dict[str, Any]]  # `SearchHistory.rows` of the choice of the layer
+    first_alpha: float  # the penalty that was best for the layer: each search begins there
+    alpha: float | None = None  # the penalty of the last search
+    searched_at: int | None = None  # number of samples added and removed before that search
+    # The penalty, or "auto", for which the present readout was solved; None if it is out of date.
     solved_for: Any = None
 
     @classmethod
-    def begin(cls, units, task, alpha, memory_limit, history):
-        """Begin with no rows, in the layer of some units."""
+    def start(
+        cls,
+        units: Units,
+        task: TargetSpec,
+        alpha: Any,
+        memory_limit: int,
+        history: SearchHistory,
+    ) -> "IncrementalState":
+        """Return the state without samples, for the layer of fitted units."""
         layer = units.layer
-        most_rows = max(_LEAST_ROWS, _ROWS_PER_UNIT * layer.n_units)
-        parts = n_parts(layer.n_units) if is_word(alpha, "auto") else 0
-        # By which probabilities are calibrated.
-        most = rows_for(memory_limit, layer.n_features)
-        sample = Sample(most) if task.wants_scores else None
-        few_bytes = max(_FEW_WAITING, RidgeStatistics.nbytes(layer.n_units))
-        most_bytes = min(few_bytes, int(_WAITING * memory_limit))
-        stream = RunningStatistics(most_rows, most_bytes, n_parts=parts, sample=sample)
-        first_alpha = history.first_alpha(layer)
-        return cls(stream, units.given, layer.formula, list(history.rows), first_alpha)
-
-    def having(self, stream):
-        """Other rows, whose readout is not solved."""
-        return replace(self, stream=stream, solved_for=None)
-
-    def learn(self, samples, factor, sums_of):
-        """Return it with more rows, `Samples` of the host, all with a weight."""
-        return self.having(self.stream.learn(samples, factor, sums_of))
-
-    def forget(self, samples, sums_of):
-        """Return it without rows that came before."""
-        return self.having(self.stream.forget(samples, sums_of))
-
-    def merge(self, others, sums_of):
-        """Return it with the rows of others."""
-        stream = self.stream
-        for other in others:
-            stream = stream.merge(other.stream, sums_of)
-        is_judged = stream.n_parts or not self.stream.n_parts  # else by nothing any more
-        return replace(self.having(stream), alpha=self.alpha if is_judged else None)
-
-    def is_of(self, units):
-        """Whether units are still those that the sums are of."""
-        are_arrays = isinstance(self.given, np.ndarray) and isinstance(units.given, np.ndarray)
-        is_same = self.given is units.given or (
-            are_arrays and np.array_equal(self.given, units.given)
+        sums_bytes = max(_SMALL_BUFFER_BYTES, RidgeStatistics.nbytes(layer.n_units))
+        # A classifier calibrates its probabilities on a random sample of the data.
+        sample = Sample(rows_for(memory_limit, layer.n_features)) if task.wants_scores else None
+        statistics = RunningStatistics(
+            max_rows=max(_MIN_BUFFER_ROWS, _BUFFER_ROWS_PER_UNIT * layer.n_units),
+            max_bytes=min(sums_bytes, int(_BUFFER_FRACTION * memory_limit)),
+            n_parts=n_parts(layer.n_units) if is_word(alpha, "auto") else 0,
+            sample=sample,
         )
+        first_alpha = history.first_alpha(layer)
+        return cls(statistics, units.given, layer.formula, list(history.rows), first_alpha)
+
+    def with_statistics(self, statistics: RunningStatistics) -> "IncrementalState":
+        """Return the state with other samples, for which the readout is not solved."""
+        return replace(self, statistics=statistics, solved_for=None)
+
+    def add(self, samples: Samples, factor: float, evaluate: Callable) -> "IncrementalState":
+        """Return the state with further samples, all of positive weight.
+
+        The weights of all earlier samples are multiplied by `factor` for each new one.
+        """
+        return self.with_statistics(self.statistics.learn(samples, factor, evaluate))
+
+    def remove(self, samples: Samples, evaluate: Callable) -> "IncrementalState":
+        """Return the state without samples that were added before."""
+        return self.with_statistics(self.statistics.forget(samples, evaluate))
+
+    def merge(self, others: Iterable["IncrementalState"], evaluate: Callable) -> "IncrementalState":
+        """Return the state with the samples of several states."""
+        statistics = self.statistics
+        for other in others:
+            statistics = statistics.merge(other.statistics, evaluate)
+        # Merging with a state that held out no samples leaves none: the penalty that was found
+        # with held-out samples is not valid then.
+        has_lost_held_out = self.statistics.n_parts and not statistics.n_parts
+        alpha = None if has_lost_held_out else self.alpha
+        return replace(self.with_statistics(statistics), alpha=alpha)
+
+    def matches(self, units: Units) -> bool:
+        """Return whether the sums are of the layer that the hyperparameters describe now."""
+        before, now = self.layer_parameter, units.given
+        are_arrays = isinstance(before, np.ndarray) and isinstance(now, np.ndarray)
+        is_same = before is now or (are_arrays and np.array_equal(before, now))
         return is_same and self.formula == units.layer.formula
 
-    def penalty(self, alpha, why_no_sums):
-        """The ridge penalty that the parameter means for these rows, or "auto"."""
-        alphas, is_chosen = penalties(alpha)
-        if not is_chosen:
-            return alphas[0]
-        if alphas == AUTO and (self.stream.n_parts or self.alpha is not None):
+    def resolve_penalty(self, alpha: Any, why_not_incremental: str | None) -> Any:
+        """Return the penalty of the parameter `alpha`, a number or "auto"; raise if it has none."""
+        penalty = parse_penalty(alpha)
+        if isinstance(penalty, float):
+            return penalty
+        if penalty == "auto" and (self.statistics.n_parts or self.alpha is not None):
             return "auto"
         raise ValueError(
-            why_no_sums
-            or 'alpha="auto" is judged by rows that are held out from the first call of '
-            "partial_fit on, and then alpha was a number, or it was in a model that was merged; "
+            why_not_incremental
+            or 'alpha="auto" minimises the error on samples that are held out from the first call '
+            "of partial_fit on, and then alpha was a number, or it was in a model that was merged; "
             "give a number."
         )
 
-    def judged(self, layer, forgetting_factor):
-        """Return it with the penalty of the least error on held-out rows, found now and then.
+    def search_penalty(
+        self, layer: Any, forgetting_factor: float
+    ) -> tuple["IncrementalState", dict[str, Any] | None]:
+        """Return the state with the penalty of the least held-out error, and the search results.
 
-        And the table of `SearchHistory`; None where it was not found anew.
+        There is a search only if enough samples were added or removed since the last one; the
+        results are None otherwise.
         """
-        stream = self.stream
-        n_moved, n_there = stream.n_added + stream.n_removed, stream.n_added - stream.n_removed
-        if forgetting_factor < 1:
-            n_there = min(n_there, 1 / (1 - forgetting_factor))
-        is_old = self.found_at is None or n_moved - self.found_at >= _GROWTH * n_there
-        folds = stream.sums.folds() if is_old else []
+        statistics = self.statistics
+        n_changes = statistics.n_added + statistics.n_removed
+        n_present: float = statistics.n_added - statistics.n_removed
+        if forgetting_factor < 1:  # the sum of all weights, a geometric series
+            n_present = min(n_present, 1 / (1 - forgetting_factor))
+        is_due = (
+            self.searched_at is None or n_changes - self.searched_at >= _SEARCH_AFTER * n_present
+        )
+        sums = statistics.sums  # None if there are no samples
+        folds = sums.folds() if is_due and sums is not None else []
         if not folds:
             return self, None
-        history = SearchHistory(self.first_alpha, list(self.tried))
-        found = search_penalty(folds, self.first_alpha)
-        history.add(layer, found)
-        return replace(self, alpha=found.alpha, found_at=n_moved), history.table
+        history = SearchHistory(self.first_alpha, list(self.search_rows))
+        result = search_penalty(folds, self.first_alpha)
+        history.add(layer, result)
+        return replace(self, alpha=result.alpha, searched_at=n_changes), history.table
 
     @property
-    def best_alpha(self):
-        """The penalty that was found; that of the first rows as long as there is none."""
+    def best_alpha(self) -> float:
+        """The penalty of the last search; before the first one, that of the layer."""
         return self.first_alpha if self.alpha is None else self.alpha
 
 
 @dataclass
-class _Summing:
-    """What makes `CVStatistics` of rows, on the host, for a model."""
+class _Evaluator:
+    """Evaluates the layer of a model on samples: the `evaluate` of `RunningStatistics`."""
 
-    model: Any
-    units: Any
-    device: str | None = None  # the engine that was used last
+    model: "Online"
+    units: Units
+    device: str | None = None  # name of the engine that was used last
 
     @contextmanager
-    def _job(self, X, layer):
-        """A job for these rows."""
+    def _job(self, X: Any, layer: Any) -> Iterator[Job]:
         with get_engine(self.model.device, n_synapses(X, layer.n_units)) as engine:
             self.device = engine.name
             yield self.model._job(engine, "partial_fit")
 
-    def __call__(self, samples, n_parts):
+    def __call__(self, samples: Samples, n_parts: int) -> CVStatistics:
+        """Return the statistics of samples on the host, `n_parts` of which are held out."""
         layer = cast_layer(self.units.layer, samples.X)
-        judges = layer.part(slice(n_validation_units(layer.n_units)))
+        # Held-out errors are estimated with the first units of the layer only.
+        first_units = layer.part(slice(n_validation_units(layer.n_units)))
         with self._job(samples.X, layer) as job:
-            if job.engine.algebra is HOST:  # there are a total and rows that wait, and copies
-                taken = (
-                    RidgeStatistics.nbytes(layer.n_units)
-                    + self.model._incremental_state.stream.n_bytes
-                )
-                taken += n_parts * RidgeStatistics.nbytes(judges.n_units)
-                job = job.reserving(2 * taken)
+            if job.engine.algebra is HOST:
+                # The total and the buffer are in the same memory; updates copy both.
+                n_bytes = RidgeStatistics.nbytes(layer.n_units)
+                n_bytes += n_parts * RidgeStatistics.nbytes(first_units.n_units)
+                n_bytes += self.model._incremental_state.statistics.n_bytes
+                job = job.reserving(2 * n_bytes)
 
-            def gathered(layer, rows=None):
-                (statistics,) = gather(job, [layer], samples, rows=rows, dtype=_DTYPE)
+            def statistics_of(layer, rows=None):
+                (statistics,) = gather(job, [layer], samples, rows=rows, dtype=_PRODUCT_DTYPE)
                 return statistics.on(HOST)
 
-            parts = held_rows(samples, n_parts)
-            held = tuple(gathered(judges, rows) if len(rows) else None for rows in parts)
-            return CVStatistics(gathered(layer), held)
+            held_out = tuple(
+                statistics_of(first_units, rows) if len(rows) else None
+                for rows in held_rows(samples, n_parts)
+            )
+            return CVStatistics(statistics_of(layer), held_out)
 
-    def solved(self, learning, parts, alpha):
-        """The `Solution` of all rows that do not wait, and what else is found by it."""
-        total, sample, found = learning.stream.total, learning.stream.sample, {"alpha_": alpha}
+    def solve(
+        self, state: IncrementalState, parts: Parts, alpha: float
+    ) -> tuple[Solution, dict[str, Any]]:
+        """Return the `Solution` for all summed samples, and further fitted attributes."""
+        sample = state.statistics.sample
+        total: Any = state.statistics.total  # not None, as the buffer was flushed
+        fitted: dict[str, Any] = {"alpha_": alpha}
         if sample is None:
-            return total.solve(alpha), found
+            return total.solve(alpha), fitted
         if sample.is_empty:
-            return total.solve(alpha), found | parts.task.uncalibrated()
+            return total.solve(alpha), fitted | parts.task.uncalibrated()
         layer = cast_layer(self.units.layer, sample.rows.X)
         with self._job(sample.rows.X, layer) as job:
+            # Leave-one-out scores need the Cholesky factor of the solve.
             loo = SampledLOO(job, layer, sample, total)
-            solution = total.solve(alpha, also=loo.take)
+            solution, scores = loo.solve(alpha)
             nearest = nearest_outputs(parts.units, parts.task, solution.b, alpha)
-            found |= parts.task.calibrated(loo.left_out(nearest), sample)
-            return solution, found
+            fitted |= parts.task.calibrated(loo.fill_uncovered(scores, nearest), sample)
+            return solution, fitted
 
 
 class Solved:
-    """A fitted attribute that a model has as soon as its readout is solved.
+    """Descriptor of a fitted attribute that exists only while the readout is solved.
 
-    Whoever reads it earlier is told. Nothing is solved for it: `hasattr`, a copy and what shows
-    a model read attributes, too.
+    Otherwise the AttributeError has the remedy. The attribute is not solved on access, because
+    `hasattr`, copies and the display of an estimator read attributes, too.
     """
 
-    def __set_name__(self, owner, name):
+    def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, model, owner=None):
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self
-        why = f"{type(model).__name__!r} object has no attribute {self._name!r}"
+        message = f"{type(model).__name__!r} object has no attribute {self._name!r}"
         if "_incremental_state" in vars(model):
-            why += (
-                " until its readout is solved, for rows have come or gone: call solve(), or predict"
+            message += (
+                " until its readout is solved, because samples were added or removed: call "
+                "solve(), or predict"
             )
-        raise AttributeError(why)
+        raise AttributeError(message)
 
 
-class Online:
-    """A mixin: a `Network` with a readout, whose rows may come and go."""
+class Online(Network):
+    """A network with a readout, to which samples can be added, and from which they can be removed.
 
+    In each public method, `atomic_update` calls the private one on a copy of the estimator.
+    """
+
+    alpha: Any
+    forgetting_factor: float
+    _incremental_state: IncrementalState  # absent after `fit`
+    # Descriptors, which the values in the dictionary of an estimator take precedence over.
     readout_coef_, readout_intercept_, alpha_ = Solved(), Solved(), Solved()
 
-    def _may_stream(self):
+    def _supports_partial_fit(self) -> bool:
+        """Return True, or raise AttributeError with the hyperparameter that prevents it."""
         why = self._parts().why_no_sums()
         if why:
             raise AttributeError(why)
         return True
 
     def _partial_fit(self, X, y, sample_weight, classes=None):
-        atomic_update(self, lambda model: model._learn(X, y, sample_weight, classes))
+        atomic_update(self, lambda copied: copied._add_samples(X, y, sample_weight, classes))
         return self
 
-    def _learn(self, X, y, sample_weight, classes):
+    def _add_samples(self, X, y, sample_weight, classes):
         parts = self._checked_parts()
         if "_incremental_state" in vars(self):
-            self._check_learning(parts)
+            self._check_incremental_state(parts)
             _, samples = self._validate_batch(parts, X, y, sample_weight, classes)
         else:
-            parts, samples = self._begin(parts, X, y, sample_weight, classes)
-        sums_of = _Summing(self, parts.units)
-        learning = self._incremental_state.learn(
-            _with_weight(samples), self.forgetting_factor, sums_of
+            parts, samples = self._start(parts, X, y, sample_weight, classes)
+        evaluate = _Evaluator(self, parts.units)
+        state = self._incremental_state.add(
+            _without_zero_weights(samples), self.forgetting_factor, evaluate
         )
-        self._store_state(parts, learning, sums_of)
+        self._store_state(parts, state, evaluate)
 
-    def _begin(self, parts, X, y, sample_weight, classes):
-        """The parts that the first rows choose, and their `Samples`."""
+    def _start(self, parts, X, y, sample_weight, classes):
+        """Choose the layer for the first batch; return the fitted parts and its `Samples`."""
         is_new = "readout_coef_" not in vars(self)
         if not is_new:
             warn(
-                f"This {type(self).__name__} was trained by fit, which keeps no sums of its rows: "
-                "it forgets them, and learns anew in the same hidden layer. To have their sums, "
-                "call partial_fit for the first rows as well."
+                f"This {type(self).__name__} was trained by fit, which keeps no sums of its "
+                "samples: they are forgotten, and training starts again in the same hidden layer. "
+                "To have their sums, call partial_fit for the first samples as well."
             )
         units, history = parts.units, SearchHistory(parts.units.first_alpha)
-        with get_engine(self.device, n_synapses(X, units.width)) as engine:
+        with get_engine(self.device, n_synapses(X, units.n_activations)) as engine:
             task, samples = self._validate_batch(parts, X, y, sample_weight, classes, is_new)
             job = self._job(engine, "partial_fit")
             if is_new or units.pretrained is not None:
-                there, job = units.present(samples).on_device(job)
-                units = with_rows(units.fit(job, there, history), task, there)
+                on_device, job = units.present(samples).on_device(job)
+                units = with_rows(units.fit(job, on_device, history), task, on_device)
                 self._warn_of_one_class(units, samples)
-            learning = IncrementalState.begin(units, task, self.alpha, job.memory_limit, history)
+            state = IncrementalState.start(units, task, self.alpha, job.memory_limit, history)
             parts = Parts(units, task, parts.readout.with_fitted())
-            more = {"device_": engine.name, "search_results_": history.table}
-            self._keep(parts, _incremental_state=learning, **more)
+            self._set_fitted(parts, engine.name, history.table, state)
         return parts, samples
 
     def _validate_batch(self, parts, X, y, sample_weight, classes=None, is_first=False):
-        """The task that knows what y is made of, by these rows if they are the first; `Samples`."""
+        """Return the target specification, fitted if this is the first batch, and `Samples`."""
         if callable(X):
             raise TypeError(
-                f"X={X!r} returns chunks of rows; give partial_fit and forget one chunk at a time."
+                f"X={X!r} returns chunks of samples; give partial_fit and forget one chunk at a "
+                "time."
             )
         X, y = validated(self, to_host(X), to_host(y), multi_output=True, reset=is_first)
         task = parts.task
@@ -286,54 +332,54 @@ class Online:
             task.check_classes(y, classes)
         return task, task.samples(X, y, sample_weight)
 
-    def _warn_of_one_class(self, units, samples):
-        """Warn where centres are rows of one class."""
+    def _warn_of_one_class(self, units: Units, samples: Samples) -> None:
+        """Warn if all centres are samples of one class."""
         codes = getattr(samples.targets, "codes", None)
         if codes is not None and units.rows is not None and (codes == codes[0]).all():
             warn(
-                "The rows of the first call of partial_fit are of one class, and so are the "
-                "centres of the hidden layer, which stays. Begin with rows of all classes, or give "
-                "a layer, as layer=FrozenEstimator(fitted)."
+                "The samples of the first call of partial_fit are of one class, and so are the "
+                "centres of the hidden layer, which stays. Begin with samples of all classes, or "
+                "give a layer, as layer=FrozenEstimator(fitted)."
             )
 
-    def _check_learning(self, parts, name=None):
-        """Raise if there are no sums, or not those of the layer that the parameters mean."""
+    def _check_incremental_state(self, parts: Parts, name: str | None = None) -> None:
+        """Raise if there are no sums, or if they are of another layer than the parameters'."""
         name = name or f"This {type(self).__name__}"
         if "_incremental_state" not in vars(self):
             check_is_fitted(self)
             raise ValueError(
-                f"{name} was trained by fit, which keeps no sums of its rows; use partial_fit in "
-                "its place."
+                f"{name} was trained by fit, which keeps no sums of its samples; use partial_fit "
+                "instead."
             )
-        if not self._incremental_state.is_of(parts.units):
+        if not self._incremental_state.matches(parts.units):
             raise ValueError(
                 f"{name} had its layer fixed in the first call of partial_fit, and its parameters "
-                "layer or metric were changed since; set them back, or learn anew in a clone."
+                "layer or metric were changed since; set them back, or train a clone."
             )
 
-    def _store_state(self, parts, learning, sums_of, history=None):
-        """Have learnt this; the readout is that of the parts, where it has one."""
-        if learning.solved_for is None:
-            parts = Parts(parts.units, parts.task, parts.readout.with_fitted())
-        more = {"device_": sums_of.device or self.device_}
-        more["search_results_"] = vars(self).get("search_results_") if history is None else history
-        self._keep(parts, _incremental_state=learning, **more)
+    def _store_state(self, parts, state, evaluate, search_results=None):
+        """Set the fitted attributes; those of the readout only if it is solved."""
+        if state.solved_for is None:
+            parts = replace(parts, readout=parts.readout.with_fitted())
+        if search_results is None:
+            search_results = vars(self).get("search_results_")
+        self._set_fitted(parts, evaluate.device or self.device_, search_results, state)
 
     def forget(self, X, y, sample_weight=None):
-        """Remove rows that were learnt by `partial_fit`.
+        """Remove samples that were added by `partial_fit`.
 
-        The readout becomes what it would be without them, to rounding. The hidden layer stays as
-        it is, also where it was chosen by these rows: a centre keeps its unit. Probabilities of a
-        classifier are calibrated by a sample of the rows, 512 of them. Those of the sample that go
-        are replaced only by rows that come later: where few are left, the temperature is drawn to
-        1 over the number of classes.
+        The readout becomes that of a fit without them, up to rounding. The hidden layer does not
+        change, even if it was chosen for these samples: a removed sample stays a centre. The
+        probabilities of a classifier are calibrated on a random sample of 512 training samples.
+        If some of them are removed, only samples that are added later replace them; the fewer
+        there are, the closer the probabilities are to 1 / n_classes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            As they were learnt. With less, that much of a row's weight goes.
+            As in `partial_fit`. Smaller weights reduce the weights of the samples by these amounts.
 
         Returns
         -------
@@ -342,9 +388,9 @@ class Online:
         Raises
         ------
         ValueError
-            For rows that cannot have been learnt, such as more of a class than there are.
-            Rows that were never learnt are not always noticed: keep a record of what was
-            learnt. The estimator is left as it was.
+            For samples that cannot have been added, such as more of a class than there are.
+            Samples that were never added are not always detected: keep a record of the data.
+            The estimator is not changed.
 
         Examples
         --------
@@ -359,39 +405,39 @@ class Online:
         >>> bool(abs(model.predict(X) - refit.predict(X)).max() < 1e-6)
         True
         """
-        atomic_update(self, lambda model: model._forget(X, y, sample_weight))
+        atomic_update(self, lambda copied: copied._remove_samples(X, y, sample_weight))
         return self
 
-    def _forget(self, X, y, sample_weight):
+    def _remove_samples(self, X, y, sample_weight):
         parts = self._parts()
-        self._check_learning(parts)
-        learning, sums_of = self._incremental_state, _Summing(self, parts.units)
-        if self.forgetting_factor < 1 or learning.stream.memory < 0:
+        self._check_incremental_state(parts)
+        state, evaluate = self._incremental_state, _Evaluator(self, parts.units)
+        if self.forgetting_factor < 1 or state.statistics.log_decay < 0:
             raise ValueError(
-                f"forgetting_factor={self.forgetting_factor!r}: rows fade, and what is left of "
-                "them depends on when they came; forget takes them out only with "
+                f"forgetting_factor={self.forgetting_factor!r}: the weights of samples decay, and "
+                "depend on when they were added; forget removes samples only with "
                 "forgetting_factor=1."
             )
         _, samples = self._validate_batch(parts, X, y, sample_weight)
         try:
-            learning = learning.forget(_with_weight(samples), sums_of)
+            state = state.remove(_without_zero_weights(samples), evaluate)
         except ImpossibleSums as error:
             which = "" if error.output is None else f" of {parts.task.name_of(error.output)}"
             raise ValueError(
-                f"Not all of these rows{which} can have been learnt: {error}. Give rows, y and "
+                f"Not all of these samples{which} can have been added: {error}. Give X, y and "
                 "sample_weight as partial_fit had them."
             ) from None
-        self._store_state(parts, learning, sums_of)
+        self._store_state(parts, state, evaluate)
 
     def merge(self, models):
-        """Add what other models with the same hidden layer have learnt.
+        """Add the samples of other models with the same hidden layer.
 
         Parameters
         ----------
         models : sequence of estimators
-            Of this class, taught by `partial_fit` in the same layer and of the same classes; the
-            first of them may have chosen the layer, and the others had it as
-            ``layer=FrozenEstimator(first)``. They are left as they are.
+            Estimators of this class, trained by `partial_fit` with the same layer and the same
+            classes. The first of them may have chosen the layer, which the others use as
+            ``layer=FrozenEstimator(first)``. They are not changed.
 
         Returns
         -------
@@ -400,8 +446,8 @@ class Online:
         Raises
         ------
         ValueError
-            For a model of another layer, of other classes, or of a y in other units; the
-            estimator is left as it was.
+            For a model with another layer, other classes, or another scaling of y; the estimator
+            is not changed.
 
         Examples
         --------
@@ -419,45 +465,49 @@ class Online:
         >>> bool(merged.score(X, y) == model.fit(X, y).score(X, y))
         True
         """
-        atomic_update(self, lambda model: model._merge(models))
+        atomic_update(self, lambda copied: copied._merge(models))
         return self
 
     def _merge(self, models):
         parts = self._parts()
-        self._check_learning(parts)
-        sums_of = _Summing(self, parts.units)
-        others = (self._mergeable(parts, each, f"models[{i}]") for i, each in enumerate(models))
-        self._store_state(parts, self._incremental_state.merge(others, sums_of), sums_of)
+        self._check_incremental_state(parts)
+        evaluate = _Evaluator(self, parts.units)
+        # A generator: only one of the models is copied at a time.
+        others = (
+            self._state_to_merge(parts, model, f"models[{i}]") for i, model in enumerate(models)
+        )
+        self._store_state(parts, self._incremental_state.merge(others, evaluate), evaluate)
 
-    def _mergeable(self, parts, model, name):
-        """What another model has learnt, if it may be merged with this one."""
-        other = copy_of(model)  # whatever it learns meanwhile
+    def _state_to_merge(self, parts: Parts, model: Any, name: str) -> IncrementalState:
+        """Return the state of another model; raise if it cannot be merged with this one."""
+        other = copy(model)  # another thread may change the model meanwhile
         if type(other) is not type(self):
             raise TypeError(f"{name}={other!r} must be a {type(self).__name__}, as this is.")
-        their = other._parts()
-        other._check_learning(their, name)
-        if _digest(their.units.layer) != _digest(parts.units.layer):
+        other_parts = other._parts()
+        other._check_incremental_state(other_parts, name)
+        if _layer_hash(other_parts.units.layer) != _layer_hash(parts.units.layer):
             raise ValueError(
                 f"{name} has another hidden layer. Give all models the same one: "
                 "layer=FrozenEstimator(fitted), of sklearn.frozen."
             )
-        learning, is_judged = other._incremental_state, bool(self._incremental_state.stream.n_parts)
-        if is_word(self.alpha, "auto") and is_judged != bool(learning.stream.n_parts):
+        state = other._incremental_state
+        holds_out = bool(self._incremental_state.statistics.n_parts)
+        if is_word(self.alpha, "auto") and holds_out != bool(state.statistics.n_parts):
             raise ValueError(
-                f'alpha="auto" is judged by rows that are held out, and {name} or this model held '
-                'out none, for it began with a number. Begin with alpha="auto" in all models, or '
-                "give this one a number by set_params(alpha=...)."
+                f'alpha="auto" minimises the error on held-out samples, and {name} or this model '
+                'held out none, because it began with a number. Begin with alpha="auto" in all '
+                "models, or give this one a number by set_params(alpha=...)."
             )
-        parts.task.check_same(their.task, name)
-        return learning
+        parts.task.check_same(other_parts.task, name)
+        return state
 
     def solve(self):
-        """Solve the readout for the rows that came and went.
+        """Solve the readout for the samples that were added and removed.
 
-        `predict` and other methods that need it do so by themselves. Fitted attributes of the
-        readout, such as `readout_coef_` and `alpha_`, are there afterwards, until rows come or
-        go, and no row waits: a model that is saved then holds sums, and of a classifier the 512
-        rows by which its probabilities are calibrated. After `fit` there is nothing to solve.
+        `predict` and the other methods that need the readout call it. Afterwards there are the
+        fitted attributes of the readout, such as `readout_coef_` and `alpha_`, until samples are
+        added or removed, and the buffer is empty: a saved model contains sums, and for a classifier
+        the 512 samples on which its probabilities are calibrated. After `fit` it does nothing.
 
         Returns
         -------
@@ -466,7 +516,7 @@ class Online:
         Raises
         ------
         NotFittedError
-            If nothing was learnt, or all of it was forgotten.
+            If no sample was added, or all of them were removed.
 
         Examples
         --------
@@ -484,55 +534,64 @@ class Online:
         return self
 
     def _snapshot(self):
-        """A copy whose readout is solved, as this model's is then, too."""
-        model = copy_of(self)
-        if "_incremental_state" in vars(model) and not model._is_solved:
-            del model  # in two steps, and nobody holds the sums that were before
-            atomic_update(self, Online._flush)
-            model = atomic_update(self, Online._solve_if_stale)
-        return model
+        """Return a copy with its readout solved; then that of this estimator is solved, too.
+
+        Samples that other threads add meanwhile are not lost: each update below blocks these
+        threads, and starts from the state that they have left.
+        """
+        snapshot = copy(self)
+        if "_incremental_state" in vars(snapshot) and not snapshot._is_solved:
+            # Two updates, so that the sums before the flush are freed before the solve allocates
+            # its copy: both are as large as H'H. This is also why the copy is deleted.
+            del snapshot
+            atomic_update(self, Online._flush_buffer)
+            snapshot = atomic_update(self, Online._solve_if_outdated)
+        return snapshot
 
     @property
-    def _is_solved(self):
+    def _is_solved(self) -> bool:
         return self._incremental_state.solved_for == self._penalty(self._parts())
 
-    def _penalty(self, parts):
-        return self._incremental_state.penalty(self.alpha, parts.why_no_sums())
+    def _penalty(self, parts: Parts) -> Any:
+        return self._incremental_state.resolve_penalty(self.alpha, parts.why_no_sums())
 
-    def _flush(self):
-        """Sum the rows that wait."""
-        parts, learning = self._parts(), self._incremental_state
-        sums_of = _Summing(self, parts.units)
-        self._store_state(parts, replace(learning, stream=learning.stream.flush(sums_of)), sums_of)
+    def _flush_buffer(self):
+        """Add the buffered samples to the sums."""
+        parts, state = self._parts(), self._incremental_state
+        evaluate = _Evaluator(self, parts.units)
+        state = replace(state, statistics=state.statistics.flush(evaluate))
+        self._store_state(parts, state, evaluate)
 
-    def _solve_if_stale(self):
-        """Solve the readout, if rows have come or gone, or the penalty is another one."""
-        if self._is_solved:
+    def _solve_if_outdated(self):
+        """Solve the readout if samples were added or removed, or the penalty was changed."""
+        if self._is_solved:  # by another thread, since `_snapshot` looked
             return
-        if self._incremental_state.stream.is_empty:
+        if self._incremental_state.statistics.is_empty:
             raise NotFittedError(
-                f"This {type(self).__name__} has forgotten all rows; give it others by partial_fit."
+                f"All samples of this {type(self).__name__} were removed; add others by "
+                "partial_fit."
             )
-        self._flush()
-        parts, learning, table = self._parts(), self._incremental_state, None
-        alpha, layer = self._penalty(parts), parts.units.layer
-        learning = replace(learning, solved_for=alpha)
-        if alpha == "auto":
-            learning, table = learning.judged(layer, self.forgetting_factor)
-            alpha = learning.best_alpha
-        sums_of = _Summing(self, parts.units)
-        solution, found = sums_of.solved(learning, parts, alpha)
-        readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **found)
-        self._store_state(replace(parts, readout=readout), learning, sums_of, table)
+        self._flush_buffer()  # another thread may have added samples since the first flush
+        parts, state = self._parts(), self._incremental_state
+        penalty, layer, search_results = self._penalty(parts), parts.units.layer, None
+        alpha = penalty
+        if penalty == "auto":
+            state, search_results = state.search_penalty(layer, self.forgetting_factor)
+            alpha = state.best_alpha
+        evaluate = _Evaluator(self, parts.units)
+        solution, fitted = evaluate.solve(state, parts, alpha)
+        readout = parts.readout.solved(HOST, solution, parts.task, layer.hidden_dtype, **fitted)
+        parts, state = replace(parts, readout=readout), replace(state, solved_for=penalty)
+        self._store_state(parts, state, evaluate, search_results)
         warn_of(solution.problem)
 
 
-def _digest(layer):
-    """What tells layers apart."""
+def _layer_hash(layer: Any) -> str:
+    """Return a hash of the formula and all arrays of a layer."""
     return joblib.hash([getattr(layer, field.name) for field in fields(layer)])
 
 
-def _with_weight(samples):
+def _without_zero_weights(samples: Samples) -> Samples:
     rows = samples.present
     if len(rows) == len(samples):
         return samples

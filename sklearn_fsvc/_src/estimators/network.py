@@ -1,13 +1,16 @@
-"""What an estimator of this package does: how it is fitted, and how it answers. Each once."""
+"""The base class of all networks: fits the parts of an estimator, and predicts with them."""
 
 from abc import ABCMeta, abstractmethod
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _check_y, check_is_fitted
@@ -21,72 +24,99 @@ from ..data.sources.base import as_taken
 from ..data.streaming import Consumer, cast_layer, n_synapses, stream, write
 from ..data.validation import check_rows, is_elsewhere, to_host, validated
 from ..engines import get_engine
-from ..parts import Parts, ReadoutTraining
+from ..parts import Parts, ReadoutTraining, TargetSpec, Units
 from ..readouts.cross_validation import SearchHistory
 from ..readouts.linear import score_uncovered
 from ..targets.validation import class_targets
 from ..utils.callbacks import Observable, on_compile, with_callbacks
 from ..utils.parameters import check_level
-from .state import Documented, Versioned, atomic_update, copy_of
-
-# Set by scikit-learn as it looks at X.
-_OF_INPUT = {"n_features_in_", "feature_names_in_"}
+from .state import Documented, Versioned, atomic_update
 
 
 class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMeta):
-    """One hidden layer that is not trained, and, but for transformers, a readout of it."""
+    """A hidden layer that is not trained and, except for transformers, a linear readout of it.
+
+    A public estimator is a subclass with hyperparameters, a docstring and `_parts`.
+    """
+
+    # Parameters of all estimators.
+    device: str
+    max_memory: int | str | None
+    verbose: int
+    # Fitted attributes of all estimators. The others are fields of the parts.
+    device_: str
+    search_results_: dict[str, npt.NDArray[Any]]
 
     @abstractmethod
-    def _parts(self):
-        """The `Parts` that its parameters name, with what they have found."""
+    def _parts(self) -> Parts:
+        """Return the `Parts` with the hyperparameters and fitted attributes of this estimator."""
 
-    def _fit(self, X, y=None, sample_weight=None):
-        atomic_update(self, lambda model: model._fit_with_callbacks(X, y, sample_weight))
+    def _fit(self, X, y=None, sample_weight=None, adapt_parts=None):
+        """Fit; ``adapt_parts(parts)``, if given, returns the `Parts` with more fields set."""
+        atomic_update(
+            self, lambda copied: copied._fit_with_callbacks(X, y, sample_weight, adapt_parts)
+        )
         return self
 
-    @with_callbacks  # `atomic_update` would drop the callback context
-    def _fit_with_callbacks(self, X, y, sample_weight):
+    @with_callbacks  # inside of `atomic_update`, which would drop the callback context
+    def _fit_with_callbacks(self, X, y, sample_weight, adapt_parts=None):
         parts = self._checked_parts()
-        task = self._begin_fit(X, y, sample_weight)
-        rows = open_all(X, self.device, self.max_memory, y, sample_weight)
-        work = n_synapses(rows[0], parts.units.width)
-        with _saying(self), get_engine(self.device, work) as engine:
-            self._train(parts, replace(self._job(engine, "fit"), task=task), *rows)
-        self._end_fit(task, X, y, sample_weight)
+        parts = parts if adapt_parts is None else adapt_parts(parts)
+        fit_task = self._begin_fit(X, y, sample_weight)
+        # Dask collections and functions that return chunks become sources; arrays stay arrays.
+        data = open_all(X, self.device, self.max_memory, y, sample_weight)
+        work = n_synapses(data[0], parts.units.n_activations)
+        with _notify_of_compilation(self), get_engine(self.device, work) as engine:
+            self._train(parts, replace(self._job(engine, "fit"), task=fit_task), *data)
+        self._end_fit(fit_task, X, y, sample_weight)
 
     def _train(self, parts, job, X, y, sample_weight):
-        """Choose units for the rows, and train a readout of them."""
-        parts, samples = self._read(parts, job.engine, X, y, sample_weight)
-        task = parts.task
+        """Choose the hidden layer for the samples, and train the readout."""
+        parts, samples = self._validate_training_data(parts, job.engine, X, y, sample_weight)
+        task, readout = parts.task, None
+        # A transformer whose layer is drawn at random reads its data once at most.
         if task is not None or parts.units.needs_multiple_passes:
             samples, job = samples.on_device(job)
         job = job.reserve_host(samples.target_bytes)
         history = SearchHistory(parts.units.first_alpha)
-        units, readout = parts.units.fit(job, samples, history), None
+        units = parts.units.fit(job, samples, history)
         if task is not None:
             units = with_rows(units, task, samples)
             readout = parts.readout.train(ReadoutTraining(job, samples, units, task, history))
-        self._keep(
-            Parts(units, task, readout), search_results_=history.table, device_=job.engine.name
-        )
+        self._set_fitted(Parts(units, task, readout), job.engine.name, history.table)
 
-    def _keep(self, parts, **more):
-        """Have what parts have found, and more that is not None; nobody else sets attributes."""
-        keep(self, parts.found | {name: value for name, value in more.items() if value is not None})
+    def _set_fitted(
+        self,
+        parts: Parts,
+        device: str,
+        search_results: dict[str, Any] | None = None,
+        incremental_state: Any = None,
+    ) -> None:
+        """Replace all fitted attributes; no other method sets any.
+
+        It is called on a copy of the estimator, see `atomic_update`.
+        """
+        keep(self, parts.fitted)
+        self.device_ = device
+        if search_results is not None:
+            self.search_results_ = search_results
+        if incremental_state is not None:
+            self._incremental_state = incremental_state
 
     def _checked_parts(self):
-        """The parts, of parameters that can be used."""
+        """Return the parts; raise for an invalid hyperparameter."""
         parts = self._parts()
         parts.check()
         check_level("verbose", self.verbose)
         return parts
 
-    def _read(self, parts, engine, X, y, sample_weight):
-        """The parts, whose task knows y, and clean `Samples` as they are presented."""
+    def _validate_training_data(self, parts, engine, X, y, sample_weight):
+        """Return the parts with a fitted target specification, and the `Samples` in their order."""
         if parts.task is None:
             X, y = check_rows(self, engine, X, reset=True), to_host(y)
-            why = parts.units.labels_required_by()
-            samples = Samples(X, class_targets(y, len(X), *why) if why else None)
+            required_by = parts.units.labels_required_by()
+            targets = class_targets(y, len(X), *required_by) if required_by else None
+            samples = Samples(X, targets)
         else:
             X, y = clean(self, engine, X, y)
             task, samples = parts.task.read(X, y, sample_weight)
@@ -95,179 +125,188 @@ class Network(Documented, Versioned, Observable, BaseEstimator, metaclass=ABCMet
         return parts, parts.units.present(samples)
 
     def _snapshot(self):
-        """Return this estimator at this moment, whatever other threads make of it."""
-        return copy_of(self)
+        """Return a copy of the estimator, which no other thread changes."""
+        return copy(self)
 
     @contextmanager
-    def _open_prediction(self, X, phase):
-        """The `PredictionRun` that rows are, with its engine entered."""
+    def _open_prediction(self, X: Any, phase: str) -> Iterator["PredictionRun"]:
+        """Context with the `PredictionRun` of samples, in which its engine is entered."""
         if "device_" not in vars(self):
-            check_is_fitted(self)  # which takes long
+            check_is_fitted(self)  # takes 20 times as long as the line above
         parts, (X, *_) = self._parts(), open_all(X, self.device, self.max_memory)
         layer = parts.units.layer
         with get_engine(self.device, n_synapses(X, layer.n_units)) as engine:
             X = check_rows(self, engine, X, reset=False)
             yield PredictionRun(parts, self._job(engine, phase), cast_layer(layer, X), X)
 
-    def _answer(self, X, method, out=None):
-        """What a method says of rows."""
-        with self._open_prediction(X, "predict") as question:
-            return question.answers(method, out)
+    def _compute_output(self, X, method, out=None):
+        """Return the output of `predict` or another method for samples."""
+        with self._open_prediction(X, "predict") as run:
+            return run.output(method, out)
 
-    def _empty_output(self, method, dtype, **options):
-        """What a method says of no rows of a dtype, for Dask."""
+    def _empty_output(self, method: str, dtype: Any, **options: Any) -> Any:
+        """Return the output of a method for no samples: its shape and dtype, for Dask."""
         parts = self._parts()
         layer = cast_layer(parts.units.layer, np.empty((0, 0), as_taken(dtype, "X")))
-        return PredictionRun(parts, None, layer).empty_output(method)
+        return _empty_output(parts, layer, method)
 
     def _score(self, X, y, sample_weight):
         return score_of(self, self._parts().task, X, y, sample_weight)
 
     def _job(self, engine, phase):
-        what = f"{type(self).__name__} {phase}"
-        return Job(engine, self.max_memory, self.verbose, what)
+        return Job(engine, self.max_memory, self.verbose, f"{type(self).__name__} {phase}")
 
 
-def clean(model, engine, X, y):
-    """X and y as scikit-learn leaves them, X on the engine's device if it is there."""
+def clean(model: BaseEstimator, engine: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X and y as validated by scikit-learn; X stays on the device of the engine."""
     if not (is_elsewhere(X) or isinstance(X, Source)):
         return validated(model, to_host(X), to_host(y), multi_output=True)
     X = check_rows(model, engine, X, reset=True)
     if y is None:
         raise ValueError(
             f"This {type(model).__name__} estimator requires y to be passed, but the target y "
-            "is None; pass y of all rows, or give chunks (X, y)."
+            "is None; pass y of all samples, or give chunks (X, y)."
         )
     y = _check_y(to_host(y), multi_output=True, estimator=model)
     check_consistent_length(range(len(X)), y)
     return X, y
 
 
-def score_of(model, task, X, y, sample_weight):
-    """`score` of rows, which may be a source, and may hold their own y."""
+def score_of(model: Any, task: TargetSpec, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return the score of the predictions for X, which may be a source that contains y."""
     if is_dask(X):
-        answers = model.predict(X).compute()
+        predictions = model.predict(X).compute()
         _, y, sample_weight = open_all(None, model.device, model.max_memory, y, sample_weight)
     else:
         X, y, sample_weight = open_all(X, model.device, model.max_memory, y, sample_weight)
-        answers = model.predict(X)
-    return task.score(answers, to_host(y), to_host(sample_weight))
+        predictions = model.predict(X)
+    return task.score(predictions, to_host(y), to_host(sample_weight))
 
 
-def _saying(model):
-    """Context in which a fit prints that loops are compiled, if `verbose` asks for it."""
-    what = "compiling loops for this processor, once: it takes seconds"
-    say = partial(print, f"[{type(model).__name__} fit] {what}")
-    return on_compile(say) if model.verbose else nullcontext()
+def _notify_of_compilation(model: Network) -> AbstractContextManager[Any]:
+    """Context in which a notice is printed before loops are compiled, if `verbose`."""
+    text = "compiling loops for this processor, once: it takes seconds"
+    notify = partial(print, f"[{type(model).__name__} fit] {text}")
+    return on_compile(notify) if model.verbose else nullcontext()
 
 
-def with_rows(units, task, samples):
-    """The units with the y of the rows that they stand on, where they do."""
+def with_rows(units: Units, task: TargetSpec, samples: Samples) -> Units:
+    """Return the units with the y of their centres, if these are training samples."""
     return units if units.rows is None else units.update_fitted(**task.of_rows(samples, units.rows))
 
 
-def keep(model, found):
-    """Have fitted attributes; what an earlier fit has left, and this one has not found, goes."""
-    for name in fitted_attributes(model) - found.keys() - _OF_INPUT:
-        delattr(model, name)
-    vars(model).update(found)
+# Fitted attributes that scikit-learn sets in the validation of X.
+_SET_BY_VALIDATION = {"n_features_in_", "feature_names_in_"}
 
 
-def fitted_attributes(model):
-    """The names of what an estimator has found, sums of rows among it."""
-    is_found = {name for name in vars(model) if name.endswith("_") and name[0] != "_"}
-    return is_found | ({"_incremental_state"} & vars(model).keys())
+def keep(model: BaseEstimator, fitted: dict[str, Any]) -> None:
+    """Set fitted attributes, and delete all that an earlier fit has left."""
+    for name in [name for name in vars(model) if _is_fitted_name(name)]:
+        if name not in _SET_BY_VALIDATION:
+            delattr(model, name)
+    for name, value in fitted.items():
+        setattr(model, name, value)
 
 
-# Rows that are answered: tiles of H to scores, and scores to what a method says.
+def _is_fitted_name(name: str) -> bool:
+    return (name.endswith("_") and not name.startswith("_")) or name == "_incremental_state"
 
-_NOTHING = Consumer(None)
+
+def _empty_output(parts: Parts, layer: Any, method: str) -> Any:
+    readout = parts.readout
+    dtype = np.result_type(readout.readout_intercept_.dtype, layer.hidden_dtype)
+    scores = np.empty((0, len(readout.readout_coef_)), dtype)
+    return parts.task.format_output(method, scores, readout)
 
 
 @dataclass(frozen=True, eq=False)
 class PredictionRun:
-    """Clean rows that are to be answered, and what answers them."""
+    """One call of `predict` or another method: validated samples, and the fitted parts."""
 
-    parts: Parts  # of a fitted estimator
-    job: Job | None
-    layer: Any  # as it meets the rows
-    X: Any = None
+    parts: Parts
+    job: Job
+    layer: Any  # in the dtype in which it processes the samples
+    X: Any
 
-    def empty_output(self, method):
-        """What a method says of no rows: the dtypes and shapes of its answers."""
-        readout = self.parts.readout
-        dtype = np.result_type(readout.intercept.dtype, self.layer.hidden_dtype)
-        return self.parts.task.format_output(
-            method, np.empty((0, len(readout.coef)), dtype), readout
-        )
-
-    def answers(self, method, out=None, also=None):
-        """What a method says, in new arrays or in `out`; for `also` see `scores`."""
-        task, readout, answers = self.parts.task, self.parts.readout, Answers(len(self.X), out)
+    def output(
+        self, method: str, out: Any = None, make_consumer: Callable[[Job], Consumer] | None = None
+    ) -> Any:
+        """Return the output of a method, in new arrays or in `out`; see `scores`."""
+        task, readout, output = self.parts.task, self.parts.readout, Answers(len(self.X), out)
         if out is not None:
-            task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
-        self.scores(
-            lambda part, own: answers.take(part, task.format_output(method, own, readout)), also
-        )
-        return answers.all
+            empty = _empty_output(self.parts, self.layer, method)
+            task.check_out(out, (len(self.X), *empty.shape[1:]))
 
-    def scores(self, consume, also=None):
-        """``consume(rows, scores)`` until all rows have their scores (rows, n_scores).
+        def write_output(rows, scores):
+            output.take(rows, task.format_output(method, scores, readout))
 
-        `also` makes a `Consumer` for a job, which meets each tile of H in the end.
+        self.scores(write_output, make_consumer)
+        return output.result
+
+    def scores(
+        self,
+        consume: Callable[[Any, npt.NDArray[Any]], None],
+        make_consumer: Callable[[Job], Consumer] | None = None,
+    ) -> None:
+        """Call ``consume(rows, scores)`` for all samples, with scores (n_rows, n_scores).
+
+        ``make_consumer(job)`` returns a `Consumer` that processes each tile of H after that.
         """
-        lock, X = Lock(), self.X
-
-        def answer(job, share):
-            return share.start + self._share(job, part_of(X, share), share, lock, consume, also)
-
-        found = run_parallel(self.job, shares_of(self.job.engine.team, len(X)), answer)
-        uncovered = np.concatenate(found)
-        if len(uncovered):
-            nearest = self.parts.nearest_scores
-            score_uncovered(self.job, self.layer, X, uncovered, nearest, consume)
-
-    def _share(self, job, X, share, lock, consume, also):
-        """`scores` of a share of the rows; those of them that no unit covers, if they matter."""
+        lock, X, layer = Lock(), self.X, self.layer
         finds_uncovered = self.parts.uses_nearest_unit
-        readout = self.parts.readout.make_predictor(
-            job.engine, self.layer.hidden_dtype, finds_uncovered
+
+        def score_share(job, share):
+            """Score the samples of one engine; return the rows that no unit covers."""
+            readout = self.parts.readout.make_predictor(
+                job.engine, layer.hidden_dtype, finds_uncovered
+            )
+            other = None if make_consumer is None else make_consumer(job)
+            fixed_bytes, row_bytes = 0, readout.row_bytes
+            if other is not None:
+                fixed_bytes, row_bytes = other.fixed_bytes, row_bytes + other.row_bytes
+
+            def take(part, H):
+                scores = readout.scores(part, H)
+                rows = slice(share.start + part.start, share.start + part.stop)
+                with lock:  # files are written by one thread at a time
+                    consume(rows, scores)
+                if other is not None:
+                    other.take(rows, H)
+
+            stream(job, layer, part_of(X, share), Consumer(take, fixed_bytes, row_bytes))
+            return share.start + readout.uncovered
+
+        job = self.job
+        uncovered = np.concatenate(
+            run_parallel(job, shares_of(job.engine.team, len(X)), score_share)
         )
-        others = _NOTHING if also is None else also(job)
-
-        def take(part, H):
-            scores = readout.scores(part, H)
-            rows = slice(share.start + part.start, share.start + part.stop)
-            with lock:  # a file takes from one thread at a time
-                consume(rows, scores)
-            if also is not None:
-                others.take(rows, H)
-
-        row_bytes = readout.row_bytes + others.row_bytes
-        stream(job, self.layer, X, Consumer(take, others.fixed_bytes, row_bytes))
-        return readout.uncovered
+        if len(uncovered):
+            score_uncovered(job, layer, X, uncovered, self.parts.nearest_scores, consume)
 
 
 class Answers:
-    """Answers to all rows, as those to some of them come: in `out`, or in new arrays."""
+    """The output for all samples, written part by part into `out` or into new arrays.
 
-    def __init__(self, n_rows, out=None):
-        self._n_rows, self._places, self._is_list = n_rows, None if out is None else [out], False
+    It is one array, or a list of arrays for the probabilities or scores of several outputs.
+    """
 
-    def take(self, part, answers):
-        """Write the answers to a slice of the rows; the first say what arrays there are to be."""
-        found, self._is_list = as_list(answers), isinstance(answers, list)
-        if self._places is None:
-            self._places = [np.empty((self._n_rows, *own.shape[1:]), own.dtype) for own in found]
-        for place, own in zip(self._places, found, strict=True):
-            write(place, part, own)
+    def __init__(self, n_rows: int, out: Any = None):
+        self._n_rows, self._is_list = n_rows, False
+        self._arrays: list[Any] = [] if out is None else [out]
+
+    def take(self, rows: Any, output: Any) -> None:
+        """Write the output for some rows; the first call decides on shapes and dtypes."""
+        parts, self._is_list = as_list(output), isinstance(output, list)
+        if not self._arrays:
+            self._arrays = [np.empty((self._n_rows, *each.shape[1:]), each.dtype) for each in parts]
+        for array, part in zip(self._arrays, parts, strict=True):
+            write(array, rows, part)
 
     @property
-    def all(self):
-        """An array, or of several outputs a list of them."""
-        return self._places if self._is_list else self._places[0]
+    def result(self) -> Any:
+        return self._arrays if self._is_list else self._arrays[0]
 
 
-def as_list(answers):
-    """Return a list of the answers; of several outputs there is one already."""
-    return answers if isinstance(answers, list) else [answers]
+def as_list(output: Any) -> list[Any]:
+    """Return the arrays of an output; of several columns of y it is a list already."""
+    return output if isinstance(output, list) else [output]

@@ -1,205 +1,209 @@
-"""RBFClassifier: parameters, fitted attributes, and what is special."""
+"""Estimators with RBF units, centred at selected training samples."""
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..hidden_layers.defaults import N_COMPONENTS
 from ..hidden_layers.rbf import RBF
 from ..parts import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
+from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
 from .explanation import Explaining
 from .incremental import Solved
 from .readouts import Ridge, readout_of
 from .regressor import NetworkRegressor
+from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 
+_RBF = read_entries(
+    """
+    n_hidden : int or None, default=None
+        Number of hidden units. The selection radius is searched at which slightly more samples than
+        that are novel; the first of them become the centres. If too few samples differ, there are
+        fewer units, and a warning. With a number for `selection_radius`, it is the maximum
+        number of units. None is about three quarters of the samples, at most 4000; with a number
+        for `radius` or `selection_radius`, all samples that are novel at that radius.
 
+    selection_radius : float or None, default=None
+        Radius that is used for the selection only. None is `radius` if that is a number and the
+        number of units is None; otherwise the radius that was searched for the number of units.
+        With a number, centres are selected in the same order for every number of units, so the
+        units of a smaller network are the first ones of a larger network.
+
+    overlap : float, default=1.0
+        Novelty threshold, p in Dogaru & Dogaru (2017): a sample is novel if its activations over
+        the centres selected so far sum to less. The higher, the more centres.
+
+    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
+        Distance between samples and centres. Manhattan distances of uint8 samples are exact: they
+        are computed in integers.
+
+    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
+        An existing hidden layer: that of a fitted RBF estimator, with its kernel, radius and
+        feature weights, or an array of centres, for which kernel, radius and feature weights are
+        determined. No centres are selected then. `metric` must be that of the estimator. To keep
+        the estimator fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+
+    shuffle : bool, default=True
+        Whether to present the samples in random order to the selection. Otherwise their order is
+        that of X.
+
+    random_state : int, RandomState or None, default=None
+        Seed of the order of presentation, and of the searches for parameters that are "auto".
+
+    centers_ : ndarray of shape (n_units, n_features)
+        The centres: training samples without feature weights, in the order of presentation.
+
+    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
+        Classes of the centres. Like `support_`, it does not exist with `layer`.
+
+    center_targets_ : ndarray of shape (n_units,) or (n_units, n_outputs)
+        Targets of the centres. Like `support_`, it does not exist with `layer`.
+
+    support_ : ndarray of shape (n_units,)
+        Indices of the centres in the training data.
+
+    radius_, selection_radius_ : float
+        The radii of the units and of the selection; `selection_radius_` is None for random centres.
+
+    kernel_ : str or Kernel
+        The kernel of the units.
+
+    feature_weights_ : ndarray of shape (n_features,) or None
+        Weights of the features; None if features are not weighted, or if there is a linear map.
+
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
+        eigenvalues are the most important combinations of features. A learned map is square.
+    """
+)
+
+
+@fill_docstring(SHARED, CLASSIFICATION, _RBF)
 class RBFClassifier(Explaining, NetworkClassifier):
-    """Classifier with a hidden layer of RBF units on selected training rows.
+    """Classifier with a hidden layer of RBF units, centred at selected training samples.
 
-    The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular
+    The layer is ``H[i, j] = phi(d(x_i, c_j))`` with the triangular kernel
     ``phi(d) = max(0, 1 - d / (2.5066 radius))``, the Gaussian
     ``phi(d) = exp(-d^2 / (2 radius^2))``, the Laplacian ``phi(d) = exp(-d / radius)`` or
     the powered exponential ``phi(d) = exp(-(d / radius)^0.7)``.
-    Centres ``c_j`` are training rows chosen for their novelty: in the order of
-    presentation, a row becomes a centre if the activations it raises in the centres so far
-    sum to less than `overlap` [1]_. Nothing in the layer is trained; the readout is linear.
+    The centres ``c_j`` are training samples, selected for their novelty: in the order of
+    presentation, a sample becomes a centre if its activations over the centres selected so far
+    sum to less than `overlap` [1]_. The layer is not trained; the readout is linear.
 
     Parameters
     ----------
-    n_hidden : int or None, default=None
-        Number of hidden units. A selection radius is found at which few more rows than that
-        are novel; the first of them become the centres. Where too few rows differ there are
-        fewer units, with a warning. With a number for `selection_radius` it is the largest
-        number of units. None is about three quarters of the rows, at most 4000; with a number
-        for `radius` or `selection_radius`, all rows that are novel at it.
+    %(n_hidden)s
     radius : float or "auto", default="auto"
-        Width of the units, in units of the distance. "auto" takes the one with the least
-        held-out error: it tries a few around the median distance between rows, then narrower or
-        wider ones as long as they are better (see Notes). With the readouts "lms" and
-        "none" it is the selection radius instead, and with ``n_hidden=None`` the one at
-        which a quarter of the rows are novel.
-    selection_radius : float or None, default=None
-        Radius used for selection only. None means `radius` if that is a number and
-        `n_hidden` is None, and otherwise the one that is found for the number of units.
-        With a number, centres are found in the same order whatever `n_hidden`, so smaller
-        networks are prefixes of larger.
-    overlap : float, default=1.0
-        Threshold of the sum of activations, p in [1]_: the higher, the more centres.
+        Width of the units, in units of the distance. "auto" minimises the validation error: a few
+        multiples of the median distance between samples are tried, then narrower or wider
+        units as long as the error falls (see Notes). With the readouts "lms" and "none" it is
+        the selection radius instead, and with ``n_hidden=None`` the radius at which a quarter of
+        the samples are novel.
+    %(selection_radius)s
+    %(overlap)s
     selection : {"per_class", "global", "random"}, default="per_class"
-        Novelty within each class, over all rows, or `n_hidden` rows at random. With several
-        columns of y there is no one class, and "per_class" is "global".
-    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
-        uint8 rows are compared exactly, in integers, by the Manhattan distance.
+        Novelty selection within each class, novelty selection over all samples, or `n_hidden`
+        random samples. With several outputs, "per_class" is "global".
+    %(metric)s
     kernel : {"auto", "triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
 default="auto"
-        The formulas above, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes the
-        Laplacian or the triangle, whichever has the least held-out error, and the triangle
-        with the readouts "lms" and "none". Centres are selected by triangles then.
+        One of the formulas above, or a custom `sklearn_fsvc.kernels.Kernel`. "auto" is the
+        Laplacian or the triangular kernel, whichever has the lower validation error, and the
+        triangular kernel with the readouts "lms" and "none"; centres are then selected with
+        the triangular kernel.
     feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
-        Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" finds them: the roots of the mean squared gradients of a small network with
-        respect to each feature, in three rounds [2]_, the largest of them 1. They, or weights
-        that give all features the same spread, are used if that lowers the held-out error.
-        "auto" learns them for floats, and leaves bytes as they are; it is None with the
-        readouts "lms" and "none".
-        "map" learns a linear map, of at most 500 features: the root of the average gradient
-        outer product [2]_, whose diagonal the squares of weights are. It is used if it lowers the
-        held-out error, and suits combinations of features, best with ``metric="euclidean"``. A
-        matrix of shape (n_features, n_inputs) is a map: rows x become ``x A``.
-    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
-        A hidden layer that exists already: that of a fitted RBF estimator, with its kernel,
-        radius and feature weights, or an array of centres, for which those are found. No
-        centres are selected then. `metric` must be that of the estimator. To keep the fitted
-        estimator in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+        Samples are multiplied by the weights, feature by feature, before distances are computed.
+        "learned" weights are the root mean squared gradients of a small network with respect to
+        each feature, iterated three times [2]_ and scaled to a maximum of 1. They, or weights that
+        give all features the same standard deviation, are used if that lowers the validation error.
+        "auto" learns weights for floating-point data and leaves uint8 data unweighted; it is None
+        with the readouts "lms" and "none".
+        "map" learns a linear map, of at most 500 features: the square root of the average gradient
+        outer product [2]_, whose diagonal has the squares of the learned weights. It is used if
+        it lowers the validation error, and suits targets that depend on linear combinations of
+        features, best with ``metric="euclidean"``. A matrix of shape (n_features, n_inputs) is a
+        map: samples x become ``x A``.
+    %(layer)s
     readout : {"ridge", "softmax", "lms", "none"}, default="ridge"
         "ridge" minimises ``sum w |y - W h - b|^2 + alpha |W|^2`` over 0/1 targets.
         "softmax" minimises ``sum w log-loss + alpha / 2 |W|^2``: multinomial logistic regression,
-        with a log-loss for each of several outputs or labels. Decision values are logits. It passes
-        over the rows about 10 times where "ridge" does so once.
-        "lms" starts from the untrained readout and corrects it row by row,
-        ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" adds up
-        the activations of the centres of each class.
-    alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
-        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
-        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
-        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
-        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
-        downhill from a first guess.
-        With "softmax" it is a number above 0, or "auto", which minimises the log-loss of rows
-        that are held out, and draws W to the ridge's solution, calibrated, instead of to 0: the
-        penalty is ``alpha / 2 |W - W_ridge|^2``.
-    forgetting_factor : float, default=1.0
-        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
-        weights of all earlier rows by it. 1 forgets nothing.
+        with a log-loss for each of several outputs or labels. Its decision values are logits. It
+        takes about 10 passes over the data, where "ridge" takes one.
+        "lms" (least mean squares) starts from the untrained readout and updates it sample by
+        sample, ``W += learning_rate * (y - W h) h'``, in the order of presentation. "none" is the
+        untrained readout: the score of a class is the sum of the activations of its centres.
+    %(alpha)s
+    %(forgetting_factor)s
     learning_rate : float or "auto", default="auto"
-        Step of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training rows where
-        that is smaller; steps above twice the latter may diverge.
+        Learning rate of "lms". "auto" is 1/16, or ``1 / max w |h|^2`` over the training samples if
+        that is smaller; learning rates above twice the latter may diverge.
     max_iter : int, default=10
-        Passes of "lms" over the rows, all of which are made.
+        Number of passes of "lms" over the samples; there is no early stopping.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the readout, as in scikit-learn: they multiply
         `sample_weight`, and in the untrained readout the activations of their centres.
-    shuffle : bool, default=True
-        Present the rows in random order. False presents them as they come.
-    precision : {"auto", "float", 8, 15}, default="auto"
-        Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
-        predict alike, and sums of their products over rows without weights are exact. They have the
-        same bits in whatever order rows come, but for sparse rows and a linear map, with the
-        Manhattan metric on every `device`, and with the Euclidean one on "jit"; elsewhere a few
-        activations may be a step off. "float" keeps the activations as they are. "auto"
-        takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
-        Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
-        the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of presentation, and of the random choices behind what is "auto".
-    device : str, default="auto"
-        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
-        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
-        it is "cpu".
-    max_memory : int, str or None, default=None
-        How much memory fit and predict may allocate where the layer is computed: bytes, or
-        a string such as "2GiB". None takes up to half of the free memory.
-    verbose : int, default=0
-        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
-        where its time goes, too.
+    %(shuffle)s
+    %(precision)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,), or list of ndarray
-        Of several outputs, those of each; of an indicator y, the numbers of its columns.
-    multilabel_ : bool
-        Whether y was 0 and 1 for each of several labels.
-    centers_ : ndarray of shape (n_units, n_features)
-        Training rows, as they came, in the order of presentation.
-    center_labels_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-    support_ : ndarray of shape (n_units,)
-        Row numbers of the centres in the training data. Like `center_labels_`, it does not
-        exist where `layer` was given.
+    %(classes_)s
+    %(multilabel_)s
+    %(centers_)s
+    %(center_labels_)s
+    %(support_)s
     n_support_ : ndarray of shape (n_classes,)
-        Centres of each class; only of one output.
-    radius_, selection_radius_ : float
-        The radii that were used; `selection_radius_` is None for random centres.
-    kernel_ : str or Kernel
-        The kernel that was used.
-    feature_weights_ : ndarray of shape (n_features,) or None
-        None where rows are compared as they are, and where there is a map.
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
-        eigenvalues are the combinations of features that count most. A learned map is square.
-    search_results_ : dict of str to ndarray of shape (n_trials,)
-        What was tried for "auto", a row for each readout: ``kernel``, ``radius``,
-        ``weighted`` (by feature weights), ``n_units``, ``alpha`` and the held-out
-        ``error``, the mean over rows of ``|y - score|^2``. Only where something was;
-        ``pandas.DataFrame(search_results_)`` is a table of them.
-    readout_coef_ : ndarray of shape (n_classes, n_units) or (1, n_units)
-    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
-        One row for two classes; the rows of several outputs follow one another.
+        Number of centres of each class; only for a single output.
+    %(radius_)s
+    %(kernel_)s
+    %(feature_weights_)s
+    %(feature_map_)s
+    %(search_results_)s
+    %(readout_coef_)s
+    %(readout_intercept_)s
     alpha_ : float
-        The penalty that was used; only with the readouts "ridge" and "softmax".
-    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-        The penalties and their leave-one-out errors, the mean over rows of
-        ``|y - score|^2``; only where they were needed.
+        The penalty of the readout; only with the readouts "ridge" and "softmax".
+    %(alphas_)s
     temperature_ : float or ndarray of shape (n_outputs,)
-        Probabilities are a softmax of decision values divided by it; 1 with the readout
-        "softmax", and not there with "lms" and "none".
+        Probabilities are the softmax of the decision values divided by the temperature; 1 with
+        ``readout="softmax"``, and missing with "lms" and "none".
     n_iter_ : int
-        Passes of "lms" over the rows, steps of "softmax"; 1 with the other readouts.
-    precision_ : {8, 15} or None
-        Bits of an activation; None for floats.
-    device_ : str
-        The engine that was used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+        Passes of "lms" over the data, or iterations of "softmax"; 1 with the other readouts.
+    %(precision_)s
+    %(device_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    RBFRegressor : The same units, for numbers.
-    RBFProjector : The hidden layer alone.
+    RBFRegressor : The regression version.
+    RBFProjector : The hidden layer as a transformer.
     TanhClassifier : Random weights instead of centres.
-    HiddenSizeSearchCV : Finds the number of units.
+    HiddenSizeSearchCV : Search for the number of units.
 
     Notes
     -----
-    A triangle covers samples up to 2.5066 radii from its centre. A sample that no triangle covers
-    has no activation; its class is that of the nearest centre. With the readouts "lms" and
-    "none" the score of that class is 1 and that of others 0 (of two classes, the one score is
-    1 or -1), also where another kernel is rounded to 0. With "ridge" and "softmax" such targets
-    t are shrunk to the intercept b by `alpha_`, ``b + (t - b) / (1 + alpha)``, as a ridge does
-    with the target of a sample that alone activates a unit; probabilities are calibrated with
-    them. The classes of the centres of a given `layer` are not known; then the scores of such a
-    sample are the intercepts, and so they are where a kernel without an edge is rounded to 0.
+    A triangular unit covers samples up to 2.5066 radii from its centre. A sample that no unit
+    covers has no activation, and gets the class of the nearest centre. With the readouts "lms" and
+    "none" the score of that class is 1 and that of others 0 (the single score of two classes is
+    1 or -1); this includes samples at which another kernel underflows to 0. With "ridge" and
+    "softmax" such targets t are shrunk to the intercept b by `alpha_`,
+    ``b + (t - b) / (1 + alpha)``, as a ridge shrinks the target of a sample that alone activates
+    a unit; probabilities are calibrated with these scores. The classes of the centres of `layer`
+    are unknown; the scores of an uncovered sample are the intercepts then, as they are if a kernel
+    without compact support underflows to 0.
 
-    What is "auto" is found with small networks, of 450 units up to 4000 rows and of 800 at most,
-    on 6000 rows at most, a sixth of which is held out: first the feature weights, then kernel and
-    radius together, each with its best penalty. Networks that choose the kernel and the radius
-    never have more units than `n_hidden`. Last comes the penalty of the network itself, judged
-    with half of its units: it is trained on all rows but those that are held out.
+    The parameters that are "auto" are selected with small networks (450 units up to 4000 samples,
+    800 at most) on at most 6000 samples, a sixth of which is held out: first the feature weights,
+    then kernel and radius jointly, each with its best penalty. The networks that select the kernel
+    and the radius never have more units than `n_hidden`. The penalty of the network itself comes
+    last, and is validated with half of its units: it is trained on all samples that are not held
+    out.
 
     The programs of the authors of [1]_ are ``readout="lms"`` (FSVC, with
     ``selection="global"``), ``readout="none", selection="global"`` (FSVC-NT) and
@@ -225,13 +229,13 @@ default="auto"
     >>> bool(clf.score(X_test, y_test) > 0.97)
     True
 
-    What was tried:
+    The trials of the search are an attribute:
 
     >>> tuple(clf.search_results_)
     ('kernel', 'radius', 'weighted', 'n_units', 'alpha', 'error')
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
@@ -264,8 +268,8 @@ default="auto"
 
     def _parts(self):
         readout = readout_of(self)
-        units = RBF.of(self, has_readout=True, allow_search=readout.fits_units)
-        return Parts(units, ClassTarget.of(self), readout)
+        units = RBF.from_estimator(self, has_readout=True, allow_search=readout.fits_units)
+        return Parts(units, ClassTarget.from_estimator(self), readout)
 
     n_iter_ = Solved()
 
@@ -278,150 +282,90 @@ default="auto"
         return parts.task.targets_of(self.center_labels_).counts
 
 
-# RBFRegressor: parameters, fitted attributes, and what is special.
-
-
+@fill_docstring(SHARED, REGRESSION, _RBF)
 class RBFRegressor(Explaining, NetworkRegressor):
-    """Regressor with a hidden layer of RBF units on selected training rows.
+    """Regressor with a hidden layer of RBF units, centred at selected training samples.
 
-    The layer is that of `RBFClassifier`, on rows that are chosen without a look at y. The
-    readout minimises ``sum w |y - W h - b|^2 + alpha |W|^2``, all outputs at once, where
+    The layer is that of `RBFClassifier`; y is not used for the selection of its centres. The
+    readout minimises ``sum w |y - W h - b|^2 + alpha |W|^2``, for all outputs at once, where
     each output is divided by its standard deviation.
 
     Parameters
     ----------
-    n_hidden : int or None, default=None
-        Number of hidden units. A selection radius is found at which few more rows than that
-        are novel; the first of them become the centres. Where too few rows differ there are
-        fewer units, with a warning. With a number for `selection_radius` it is the largest
-        number of units. None is about three quarters of the rows, at most 4000; with a number
-        for `radius` or `selection_radius`, all rows that are novel at it.
+    %(n_hidden)s
     radius : float or "auto", default="auto"
-        Width of the units, in units of the distance. "auto" takes the one with the least
-        held-out error: it tries a few around the median distance between rows, then narrower or
-        wider ones as long as they are better.
-    selection_radius : float or None, default=None
-        Radius used for selection only. None means `radius` if that is a number and
-        `n_hidden` is None, and otherwise the one that is found for the number of units.
-    overlap : float, default=1.0
-        Threshold of the sum of activations below which a row is novel: the higher, the more
-        centres.
+        Width of the units, in units of the distance. "auto" minimises the validation error: a few
+        multiples of the median distance between samples are tried, then narrower or wider
+        units as long as the error falls.
+    %(selection_radius)s
+    %(overlap)s
     selection : {"global", "random"}, default="global"
-        Novelty over all rows, or `n_hidden` rows at random.
-    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
-        Distance between rows and centres; uint8 rows are compared exactly, in integers, by
-        the Manhattan distance.
+        Novelty selection over all samples, or `n_hidden` random samples.
+    %(metric)s
     kernel : {"auto", "triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
 default="auto"
-        Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own. "auto" takes
-        the Laplacian or the triangle, whichever has the least held-out error.
+        Kernel of the units (`RBFClassifier` has the formulas), or a custom
+        `sklearn_fsvc.kernels.Kernel`. "auto" is the Laplacian or the triangular kernel,
+        whichever has the lower validation error.
     feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
-        Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" finds them as `RBFClassifier` does, and uses them if they lower the held-out
-        error. "auto" learns them for floats, and leaves bytes as they are. "map" learns a linear
-        map in the same way, of at most 500 features. A matrix of shape (n_features, n_inputs)
-        is a map: rows x become ``x A``.
-    layer : estimator, FrozenEstimator or array-like of shape (n_units, n_features), default=None
-        A hidden layer that exists already: that of a fitted RBF estimator, with its kernel,
-        radius and feature weights, or an array of centres, for which those are found. No
-        centres are selected then. `metric` must be that of the estimator. To keep the fitted
-        estimator in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
-    alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
-        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
-        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
-        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
-        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
-        downhill from a first guess.
-    forgetting_factor : float, default=1.0
-        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
-        weights of all earlier rows by it. 1 forgets nothing.
-    uncertainty : bool, default=False
-        Whether ``predict(X, return_std=True)`` is available. The fit takes one more pass over
-        the rows, two with ``alpha="auto"`` and none with "loo", and the model keeps one more
-        matrix, of n_units x n_units.
-    shuffle : bool, default=True
-        Present the rows in random order. False presents them as they come.
-    precision : {"auto", "float", 8, 15}, default="auto"
-        Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
-        predict alike, and sums of their products over rows without weights are exact. They have the
-        same bits in whatever order rows come, but for sparse rows and a linear map, with the
-        Manhattan metric on every `device`, and with the Euclidean one on "jit"; elsewhere a few
-        activations may be a step off. "float" keeps the activations as they are. "auto"
-        takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
-        Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
-        the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of presentation, and of the random choices behind what is "auto".
-    device : str, default="auto"
-        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
-        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
-        it is "cpu".
-    max_memory : int, str or None, default=None
-        How much memory fit and predict may allocate where the layer is computed: bytes, or
-        a string such as "2GiB". None takes up to half of the free memory.
-    verbose : int, default=0
-        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
-        where its time goes, too.
+        Samples are multiplied by the weights, feature by feature, before distances are computed.
+        "learned" weights are learned from the gradients of small networks, as in `RBFClassifier`,
+        and used if they lower the validation error. "auto" learns weights for floating-point
+        data and leaves uint8 data unweighted. "map" learns a linear map in the same way, of at
+        most 500 features. A matrix of shape (n_features, n_inputs) is a map: samples x
+        become ``x A``.
+    %(layer)s
+    %(alpha)s
+    %(forgetting_factor)s
+    %(uncertainty)s
+    %(shuffle)s
+    %(precision)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
-    centers_ : ndarray of shape (n_units, n_features)
-        Training rows, as they came, in the order of presentation.
-    center_targets_ : ndarray of shape (n_units,) or (n_units, n_outputs)
-    support_ : ndarray of shape (n_units,)
-        Row numbers of the centres in the training data.
-    radius_, selection_radius_ : float
-        The radii that were used; `selection_radius_` is None for random centres.
-    kernel_ : str or Kernel
-    feature_weights_ : ndarray of shape (n_features,) or None
-        None where rows are compared as they are, and where there is a map.
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The eigenvectors of ``A @ A.T`` with the largest
-        eigenvalues are the combinations of features that count most. A learned map is square.
-    readout_coef_ : ndarray of shape (n_outputs, n_units), float64
-    readout_intercept_ : ndarray of shape (n_outputs,), float64
-    target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
-        Mean and standard deviation of y, with the weights of the rows; 1 is the standard
-        deviation that stands for a constant y.
-    alpha_ : float
-        The ridge penalty that was used, for y divided by `target_scale_`.
-    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-        The penalties and their leave-one-out errors, the mean over rows of
-        ``|(y - prediction) / target_scale_|^2``; only where they were needed.
-    search_results_ : dict of str to ndarray of shape (n_trials,)
-        As for `RBFClassifier`; the error is that of y divided by `target_scale_`.
-    posterior_ : tuple (root, mean, n, noise)
-        Of the readout, see Notes; only with ``uncertainty=True``. Of shapes (n_units,
-        n_units), (n_units,), () and (n_outputs,).
-    precision_ : {8, 15} or None
-        Bits of an activation; None for floats.
-    device_ : str
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    %(centers_)s
+    %(center_targets_)s
+    %(support_)s
+    %(radius_)s
+    %(kernel_)s
+    %(feature_weights_)s
+    %(feature_map_)s
+    %(readout_coef_)s
+    %(readout_intercept_)s
+    %(target_mean_)s
+    %(alpha_)s
+    %(alphas_)s
+    %(search_results_)s
+    %(posterior_)s
+    %(precision_)s
+    %(device_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    RBFClassifier : The same units, for classes.
-    RBFProjector : The hidden layer alone.
+    RBFClassifier : The classification version.
+    RBFProjector : The hidden layer as a transformer.
     TanhRegressor : Random weights instead of centres.
-    HiddenSizeSearchCV : Finds the number of units.
+    HiddenSizeSearchCV : Search for the number of units.
 
     Notes
     -----
-    The prediction for a sample that no unit covers is the intercept. A triangle covers samples up
-    to 2.5066 radii from its centre. Units of other kernels fade: the activations of very distant
-    samples are rounded to 0.
+    The prediction for a sample that no unit covers is the intercept. A triangular unit covers
+    samples up to 2.5066 radii from its centre. Other kernels decay: the activations of very distant
+    samples underflow to 0.
 
     The standard deviation of a prediction is that of a Bayesian linear model of the hidden
     layer [1]_, ``noise sqrt(1 + 1 / n + |(h - mean) root|^2)``, where ``root root'`` is the
     inverse of the matrix of the ridge equations. ``noise^2`` is the sum over samples of
     ``w (1 - s) e^2``, divided by that of ``w (1 - s)^2``, for residuals e and leverages s. So
     leave-one-out residuals ``e / (1 - s)`` are as large as predicted, on average over samples
-    that count for ``(1 - s)^2``: least those that alone decide their own predictions.
+    with the weights ``(1 - s)^2``, which are small for samples that determine their own
+    predictions.
 
     References
     ----------
@@ -442,7 +386,7 @@ default="auto"
     (3,)
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
         self, n_hidden=None, *, radius="auto", selection_radius=None, overlap=1.0,
@@ -470,96 +414,71 @@ default="auto"
         self.verbose = verbose
 
     def _parts(self):
-        units = RBF.of(self, has_readout=True, allow_search=True, selections=("global", "random"))
-        return Parts(units, NumericTarget.of(self), Ridge.of(self))
+        units = RBF.from_estimator(
+            self, has_readout=True, allow_search=True, selections=("global", "random")
+        )
+        return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 
-# RBFProjector: parameters and fitted attributes.
-
-
+@fill_docstring(SHARED, TRANSFORM, _RBF)
 class RBFProjector(NetworkTransformer):
     """Compute the hidden layer of `RBFClassifier`, as a transformer.
 
-    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units on novel rows of the
-    training data.
+    ``H[i, j] = phi(d(x_i, c_j))`` with triangular, Gaussian or Laplacian units, centred at novel
+    samples of the training data.
 
     Parameters
     ----------
     n_components : int or None, default=100
-        Number of units, as `n_hidden` of `RBFClassifier`. None keeps every row that is novel
-        at the selection radius; where no radius is given, these are about a quarter of the
-        rows, or three quarters with learned feature weights, and at most 4000.
+        Number of units, as `n_hidden` of `RBFClassifier`. None selects every sample that is novel
+        at the selection radius; if no radius is given, about a quarter of the samples, or three
+        quarters with learned feature weights, and at most 4000.
     radius : float or "auto", default="auto"
-        Width of the units. "auto" follows the median distance d between rows: for Laplacian units
-        ``0.7 d``, for Gaussian units ``d / 2.5066``, and for triangles a quarter of the way from
-        the selection radius to ``d / 2.5066``, at which a triangle ends at d. With random
-        centres it is 0.85 of ``0.7 d`` or ``d / 2.5066``. With ``n_components=None`` it is the
-        selection radius. With learned feature weights it is the one of a few with the least
-        held-out error.
+        Width of the units. "auto" follows the median distance d between samples: for Laplacian
+        units ``0.7 d``, for Gaussian units ``d / 2.5066``, and for triangular units a quarter of
+        the way from the selection radius to ``d / 2.5066``, at which a triangle ends at d. With
+        random centres it is 0.85 of ``0.7 d`` or ``d / 2.5066``. With ``n_components=None`` it
+        is the selection radius. With learned feature weights it minimises the validation error.
+    %(selection_radius)s
+    %(overlap)s
+    selection : {"global", "per_class", "random"}, default="global"
+        Novelty selection over all samples, novelty selection within each class, which requires
+        `y` in fit, or `n_components` random samples.
+    %(metric)s
     kernel : {"triangular", "gaussian", "laplacian", "powered_exponential"} or Kernel, \
 default="triangular"
-        Formula of the units, or a `sklearn_fsvc.kernels.Kernel` of your own; the formulas are
-        in `RBFClassifier`.
+        Kernel of the units (`RBFClassifier` has the formulas), or a custom
+        `sklearn_fsvc.kernels.Kernel`.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None
-        Rows are multiplied by them, feature by feature, before distances are measured.
-        "learned" and "map" find weights or a linear map as `RBFClassifier` does, and use them if
-        they lower the held-out error; they need the classes as `y` in fit. A matrix of shape
-        (n_features, n_inputs) is a map: rows x become ``x A``.
-    selection_radius : float or None, default=None
-        Radius used for selection only. None means `radius` if that is a number and
-        `n_components` is None, and otherwise the one that is found for the number of units.
-    overlap : float, default=1.0
-        Threshold of the sum of activations below which a row is novel: the higher, the more
-        centres.
-    metric : {"manhattan", "euclidean", "sqeuclidean"}, default="manhattan"
-        Distance between rows and centres; uint8 rows are compared exactly, in integers, by
-        the Manhattan distance.
-    selection : {"global", "per_class", "random"}, default="global"
-        Novelty over all rows, within each class, which needs `y` in fit, or `n_components`
-        rows at random.
-    shuffle : bool, default=True
-        Present the rows in random order. False presents them as they come.
-    precision : {"float", 8, 15}, default="float"
-        Bits of an activation: with 8 or 15 it is rounded to steps of a power of two.
-    random_state : int, RandomState or None, default=None
-        Seed of the order of presentation, and of the random choices behind what is "auto".
-    device : str, default="auto"
-        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
-        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
-        it is "cpu".
-    max_memory : int, str or None, default=None
-        How much memory fit and transform may allocate where the layer is computed: bytes, or
-        a string such as "2GiB". None takes up to half of the free memory.
-    verbose : int, default=0
-        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
-        where its time goes, too.
+        Samples are multiplied by the weights, feature by feature, before distances are computed.
+        "learned" and "map" learn weights or a linear map as in `RBFClassifier`, and use them if
+        they lower the validation error; they require class labels as `y` in fit. A matrix of shape
+        (n_features, n_inputs) is a map: samples x become ``x A``.
+    %(shuffle)s
+    %(precision)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
-    centers_ : ndarray of shape (n_units, n_features)
-    support_ : ndarray of shape (n_units,)
-        Row numbers of the centres in the training data.
-    radius_, selection_radius_ : float
-    kernel_ : str or Kernel
-    feature_weights_ : ndarray of shape (n_features,) or None
-        None where rows are compared as they are, and where there is a map.
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one.
-    search_results_ : dict of str to ndarray of shape (n_trials,)
-        As of `RBFClassifier`.
-    precision_ : {8, 15} or None
-        Bits of an activation; None for floats.
-    device_ : str
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    %(centers_)s
+    %(support_)s
+    %(radius_)s
+    %(kernel_)s
+    %(feature_weights_)s
+    %(feature_map_)s
+    %(search_results_)s
+    %(precision_)s
+    %(device_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    RBFClassifier : The same layer with a readout for classes.
-    RBFRegressor : The same layer with a readout for numbers.
+    RBFClassifier : The same layer with a readout for classification.
+    RBFRegressor : The same layer with a readout for regression.
     TanhProjector : Random weights instead of centres.
 
     Examples
@@ -571,10 +490,10 @@ default="triangular"
     1797
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
-        self, n_components=N_COMPONENTS, *, radius="auto", selection_radius=None, overlap=1.0,
+        self, n_components=100, *, radius="auto", selection_radius=None, overlap=1.0,
         selection="global", metric="manhattan", kernel="triangular", feature_weights=None,
         shuffle=True, precision="float", random_state=None, device="auto", max_memory=None,
         verbose=0,
@@ -595,4 +514,4 @@ default="triangular"
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(RBF.of(self))
+        return Parts(RBF.from_estimator(self))

@@ -1,59 +1,60 @@
-"""The readouts: ridge, softmax, and those of FSVC, LMS and one that is not trained."""
+"""The readouts: ridge, softmax, and those of FSVC: LMS and untrained."""
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.sources import Source
-from ..parts import Readout, generator
+from ..parts import UNSET, Readout, ReadoutTraining, TargetSpec, Units, generator
 from ..readouts.cross_validation import scouted_alpha, train_held_out
 from ..readouts.dual import gather_rows, search_few, suits
-from ..readouts.leave_one_out import SampledLOO, search_loo_penalty
+from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.linear import Solution, shrink_to_intercept, warn_of
 from ..readouts.lms import LmsTrainer, untrained
-from ..readouts.press import choose_penalty
+from ..readouts.loo_penalty import choose_penalty, search_loo_penalty
 from ..readouts.ridge import gather
 from ..readouts.sample import draw, rows_in
 from ..readouts.softmax import train_softmax
 from ..readouts.softmax_penalty import search_softmax_penalty
 from ..readouts.statistics import RidgeStatistics
 from ..utils.parameters import (
-    AUTO,
     check_choice,
     check_count,
     check_positive,
     check_positive_or_auto,
     is_word,
-    penalties,
+    parse_penalty,
 )
 
-# How many times the noise of rounding a penalty is where rounding makes no difference. Two of eight
-# tables of smooth regression found 6 times the noise, and lost 0.5 points.
-_FAR = 10
-# Rows up to which leave-one-out errors tell more than rows that are held out, which are few then.
-# At 12,000 rows of eight tables they chose no better, and took a fifth of a ensemble's time.
-_MOST_LEFT_OUT = 6000
-# Multiplications of H with itself from which bytes gain more than it takes to try them.
-_LARGE = 2**36
+# Quantisation of H makes no difference if the penalty is this many times its noise. On two of eight
+# smooth regression datasets the penalty was 6 times the noise, and the score lost 0.5 points.
+_NOISE_FACTOR = 10
+# Samples up to which leave-one-out errors choose a better penalty than held-out samples, which are
+# few then. For 12,000 samples of eight datasets they were no better, and took a fifth of the time
+# of an ensemble.
+_MAX_LOO_ROWS = 6000
+# Multiplications of H'H from which 8-bit products save more time than it takes to try them.
+_MIN_QUANTISED_WORK = 2**36
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Linear(Readout):
-    """What readouts share: their parameters, and how W and b become fitted attributes.
+    """A linear readout: its parameters, and how W and b become fitted attributes.
 
     Attributes
     ----------
     alpha, forgetting_factor, readout, learning_rate, max_iter, shuffle, random_state
-        Parameters of `RBFClassifier`. Others may have some of them.
+        Parameters of `RBFClassifier`. Other estimators may have some of them.
     choices : tuple of str
-        What `readout` may be; none where it is no parameter.
+        Valid values of `readout`; empty if that is not a parameter.
     sample : Sample or None
-        Rows that are given to calibrate by. Their leave-one-out scores, a `LeftOut`, are
-        ``left_out_`` then: an ensemble wants them.
+        The rows that calibrate, if they are given by a stacked ensemble. It reads their
+        leave-one-out scores, `LOOScores`, from ``left_out_``.
     folds : ndarray of int or None
-        The fold of each row of that sample, for `LeftOut.fold_scores`.
+        The fold of each row of that sample, for `LOOScores.fold_scores`.
     """
 
     alpha: Any
@@ -66,13 +67,15 @@ class Linear(Readout):
     choices: tuple[str, ...] = ()
     sample: Any = None
     folds: Any = None
+    precision_: Any = UNSET
+    left_out_: Any = UNSET
 
-    def check(self, units, task):
-        penalties(self.alpha)
+    def check(self, units: Units, task: TargetSpec) -> None:
+        parse_penalty(self.alpha)
         if check_positive("forgetting_factor", self.forgetting_factor) > 1:
             raise ValueError(
-                f"forgetting_factor={self.forgetting_factor!r} must be at most 1, with which "
-                "no row fades."
+                f"forgetting_factor={self.forgetting_factor!r} must be at most 1, which weights "
+                "all samples alike."
             )
         if self.choices:
             check_choice("readout", self.readout, self.choices)
@@ -80,119 +83,142 @@ class Linear(Readout):
         check_positive_or_auto("learning_rate", self.learning_rate)
 
     @property
-    def n_iter(self):
-        """Passes over the rows."""
+    def n_iter(self) -> int:
+        """Passes over the samples."""
         return 1
 
-    def solved(self, engine, solution, task, dtype, **found):
-        """The readout with a `Solution` for the task and a layer whose H has that dtype."""
+    def solved(
+        self, engine: Any, solution: Solution, task: TargetSpec, dtype: Any, **fitted: Any
+    ) -> Self:
+        """Return the readout with a `Solution`, and other fitted attributes.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of H.
+
+        Raises
+        ------
+        ValueError
+            If the solution is not finite.
+        """
         W, b = engine.to_host(solution.W), engine.to_host(solution.b)
         if not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError(self._diverged())
-        found["readout_coef_"], found["readout_intercept_"] = task.outputs(W, b, dtype)
+        fitted["readout_coef_"], fitted["readout_intercept_"] = task.outputs(W, b, dtype)
         if "lms" in self.choices:
-            found.setdefault("n_iter_", self.n_iter)
-        return self.with_fitted(**found)
+            fitted.setdefault("n_iter_", self.n_iter)
+        return self.with_fitted(**fitted)
 
-    def uses_nearest_unit(self, units, task):
+    def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
         return _uses_nearest_unit(units, task)
 
-    def nearest_scores(self, units, task):
+    def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
         if not self.uses_nearest_unit(units, task):
             return None
         scores = task.labels.scores_of(task.center_outputs(units))
-        return shrink_to_intercept(scores, self.intercept, self.found["alpha_"])
+        return shrink_to_intercept(scores, self.readout_intercept_, self.alpha_)
 
-    def _solved(self, training, solution, **found):
+    def with_solution(self, training: ReadoutTraining, solution: Solution, **fitted: Any) -> Self:
+        """Return the trained readout, and warn of a problem of the solution."""
         warn_of(solution.problem)
         engine, dtype = training.job.engine, training.layer.hidden_dtype
-        return self.solved(engine, solution, training.task, dtype, **found)
+        return self.solved(engine, solution, training.task, dtype, **fitted)
 
-    def _diverged(self):
+    def _diverged(self) -> str:
         return f"The readout of {self.owner} is not finite; scale the features of X."
 
 
 class Ridge(Linear):
-    """Squared errors, with a penalty on W that is given or found."""
+    """Squared errors with an L2 penalty on W, which is given or chosen."""
 
     is_ridge = fits_units = has_probabilities = True
 
-    def train(self, training):
+    def train(self, training: ReadoutTraining) -> Self:
         if is_word(training.units.precision, "auto"):
-            for bits in bits_that_gain(training):
-                readout = self._rounded(training, bits)
+            for bits in _faster_precisions(training):
+                readout = self._train_quantised(training, bits)
                 if readout is not None:
                     return readout
-        return self._trained(training)
+        return self._train(training)
 
-    def _rounded(self, training, bits):
-        """The readout of activations of so many bits; None where that would make a difference."""
-        alphas, is_chosen = penalties(self.alpha)
+    def _train_quantised(self, training, bits):
+        """Return the readout of activations of this precision; None if it would be different."""
+        penalty = parse_penalty(self.alpha)
+        is_given = isinstance(penalty, float)
         rounded, n_rows = training.rounded(bits), len(training.samples)
-        alpha = training.history.best_alpha(training.layer) if is_chosen else alphas[0]
-        is_sure = tolerates(rounded.layer, alpha, n_rows)
-        if not (is_sure or (is_chosen and self._may_tolerate(rounded, alpha))):
+        alpha = penalty if is_given else training.history.best_alpha(training.layer)
+        is_safe = tolerates(rounded.layer, alpha, n_rows)
+        if not is_safe and (is_given or not self._may_tolerate(rounded, alpha)):
             return None
-        readout = self._trained(rounded)
-        if not tolerates(rounded.layer, readout.found["alpha_"], n_rows):
+        readout = self._train(rounded)
+        if not tolerates(rounded.layer, readout.alpha_, n_rows):
             return None
         training.history.rows = rounded.history.rows
         return readout.update_fitted(precision_=bits)
 
     def _may_tolerate(self, rounded, alpha):
-        """Whether all rows may want more penalty than small networks did, which saw few of them.
+        """Return whether all samples may need a larger penalty than `alpha`.
 
-        A quarter of the units tells, of rows of bytes: others lost 0.1 points by it.
+        That is the best one of small networks, which were trained on few samples. A quarter of the
+        units predicts the penalty of all, for 8-bit features: others lost 0.1 points.
         """
         history, n_rows = rounded.history, len(rounded.samples)
         if rounded.samples.X.dtype != np.uint8 or history.n_rows is None:
             return False
         if not tolerates(rounded.layer, alpha, history.n_rows):
             return False
-        seen = rounded.job, rounded.layer, rounded.samples
-        first = history.first_alpha(rounded.layer)
-        alpha = scouted_alpha(*seen, generator(self.random_state), first)
+        alpha = scouted_alpha(
+            rounded.job, rounded.layer, rounded.samples, generator(self.random_state),
+            history.first_alpha(rounded.layer),
+        )  # fmt: skip
         return tolerates(rounded.layer, alpha, n_rows)
 
-    def _trained(self, training):
+    def _train(self, training):
+        """Return the trained readout: by leave-one-out, by the dual, or by the statistics."""
         job, layer, samples, task = training.job, training.layer, training.samples, training.task
-        alphas, is_chosen = penalties(self.alpha)
-        is_left_out = task.wants_posterior
-        if not ((is_chosen and alphas != AUTO) or is_left_out) and suits(job, layer, samples):
-            readout = self._trained_on_few(training, alphas)
+        penalty = parse_penalty(self.alpha)
+        if self.leaves_one_out(task):
+            if penalty == "auto":
+                penalty = self._search_penalty(training)[0]  # the statistics are released
+            alphas = penalty if isinstance(penalty, tuple) else (penalty,)
+            return self._train_by_loo(training, alphas)
+        if suits(job, layer, samples):
+            readout = self._train_by_dual(training, penalty)
             if readout is not None:
                 return readout
-        if alphas == AUTO:
-            random = generator(self.random_state)
-            found, statistics = train_held_out(job, layer, samples, random, training.history)
-            alpha = found.alpha
-            if self.sample and len(samples.present) <= _MOST_LEFT_OUT:
-                alpha = search_loo_penalty(job, layer, self.sample, statistics, alpha)
-            alphas, is_chosen = (alpha,), False
-        elif not (is_chosen or is_left_out):
-            (statistics,) = gather(job, [layer], samples)
-        if is_chosen or is_left_out:
-            statistics = None  # which take memory
-            return self._left_out(training, alphas)
+        if penalty == "auto":
+            alpha, statistics = self._search_penalty(training)
+        else:
+            alpha, (statistics,) = penalty, gather(job, [layer], samples)
         if not (task.wants_scores or self.sample):
-            solution = statistics.solve(alphas[0], is_last=True)
-            return self._solved(training, solution, alpha_=alphas[0])
+            solution = statistics.solve(alpha, is_last=True)
+            return self.with_solution(training, solution, alpha_=alpha)
         sample = self.sample or draw(job, samples)
         loo = SampledLOO(job, layer, sample, statistics, self.folds)
-        solution = statistics.solve(alphas[0], is_last=True, also=loo.take)
-        found = self._calibrated(training, loo, solution, alphas[0])
-        return self._solved(training, solution, alpha_=alphas[0], **found)
+        solution, scores = loo.solve(alpha, is_last=True)
+        fitted = self._calibrate(training, loo, scores, solution, alpha)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
-    def _trained_on_few(self, training, alphas):
-        """The readout by the dual equations; None where they are ill-conditioned."""
+    def _search_penalty(self, training):
+        """Return the penalty that alpha="auto" chooses, and the statistics of all samples."""
+        job, layer, samples = training.job, training.layer, training.samples
+        random = generator(self.random_state)
+        found, statistics = train_held_out(job, layer, samples, random, training.history)
+        if self.sample and len(samples.present) <= _MAX_LOO_ROWS:
+            alpha = search_loo_penalty(job, layer, self.sample, statistics, found.alpha)
+            return alpha, statistics
+        return found.alpha, statistics
+
+    def _train_by_dual(self, training, penalty):
+        """Return the readout by the dual equations; None if they are ill-conditioned."""
         few = gather_rows(training.job, training.layer, training.samples)
-        found, calibrated = None, {}
-        if alphas == AUTO:
-            found = search_few(
-                few, generator(self.random_state), training.history.first_alpha(training.layer)
-            )
-        alpha = alphas[0] if found is None else found.alpha
-        solution, dual = few.solve_well(alpha)
+        alpha, found, fitted = penalty, None, {}
+        if penalty == "auto":
+            start = training.history.first_alpha(training.layer)
+            found = search_few(few, generator(self.random_state), start)
+            alpha = found.alpha
+        solution, dual = few.try_solve(alpha)
         if solution is None:
             return None
         if found is not None:
@@ -201,20 +227,23 @@ class Ridge(Linear):
             job = training.job.reserving(2 * few.H.nbytes)
             sample = self.sample or draw(job, training.samples)
             loo = SampledLOO(job, training.layer, sample, folds=self.folds)
-            loo.of_dual(dual, *rows_in(job, training.samples, sample))
-            calibrated = self._calibrated(training, loo, solution, alpha)
-        return self._solved(training, solution, alpha_=alpha, **calibrated)
+            scores = loo.score_dual(dual, *rows_in(job, training.samples, sample))
+            fitted = self._calibrate(training, loo, scores, solution, alpha)
+        return self.with_solution(training, solution, alpha_=alpha, **fitted)
 
-    def _calibrated(self, training, loo, solution, alpha):
-        """Fitted attributes made of leave-one-out scores."""
+    def _calibrate(
+        self, training: ReadoutTraining, loo: SampledLOO, scores: LOOScores, solution: Solution,
+        alpha: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return the fitted attributes that are computed from leave-one-out scores."""
         engine, units, task = training.job.engine, training.units, training.task
         nearest = nearest_outputs(units, task, engine.to_host(solution.b), alpha)
-        left_out = loo.left_out(nearest)
-        found = task.calibrated(left_out, loo.sample)
-        return found | ({"left_out_": left_out} if self.sample else {})
+        scores = loo.fill_uncovered(scores, nearest)
+        fitted = task.calibrated(scores, loo.sample)
+        return fitted | ({"left_out_": scores} if self.sample else {})
 
-    def _left_out(self, training, alphas):
-        """The readout with the penalty of the least leave-one-out error."""
+    def _train_by_loo(self, training, alphas):
+        """Return the readout with the penalty of the least leave-one-out error."""
         task, samples, random_state = training.task, training.samples, self.random_state
         rows, start = task.scored_rows(samples, random_state), None
         if is_word(self.alpha, "loo"):
@@ -223,79 +252,82 @@ class Ridge(Linear):
             training.job, training.layer, samples, alphas, task.wants_scores, task.wants_posterior,
             rows, start, partial(nearest_outputs, training.units, task),
         )  # fmt: skip
-        return self._solved(
+        return self.with_solution(
             training, chosen.solution, alpha_=chosen.alpha, alphas_=np.array(chosen.alphas),
             loo_errors_=chosen.errors, **task.left_out(training, chosen, rows),
         )  # fmt: skip
 
-    def leaves_one_out(self, task):
-        """Whether it is trained by leave-one-out: then it is more than one solution of sums."""
-        alphas, is_chosen = penalties(self.alpha)
-        return task.wants_posterior or (is_chosen and alphas != AUTO)
+    def leaves_one_out(self, task: TargetSpec) -> bool:
+        """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
+        return task.wants_posterior or isinstance(parse_penalty(self.alpha), tuple)
 
-    def why_no_sums(self):
+    def why_no_sums(self) -> str | None:
         is_searched = np.iterable(self.alpha) and not isinstance(self.alpha, str)
         if is_searched or is_word(self.alpha, "loo"):
             return (
-                f"alpha={self.alpha!r} is chosen by leave-one-out, which meets all rows again; "
-                'with partial_fit give a number, or "auto".'
+                f"alpha={self.alpha!r} is chosen by leave-one-out, which needs another pass over "
+                'all samples; with partial_fit give a number, or "auto".'
             )
         return None
 
 
 class Softmax(Linear):
-    """The log-loss, with a penalty on W that is given or found."""
+    """The log-loss (multinomial logistic regression), with an L2 penalty on W."""
 
     has_probabilities = fits_units = True
 
-    def check(self, units, task):
+    def check(self, units: Units, task: TargetSpec) -> None:
         super().check(units, task)
         if not is_word(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
             raise ValueError(
                 f'alpha={self.alpha!r} and readout="softmax" do not go together; give a number '
-                'above 0, or "auto", which minimises the log-loss of rows that are held out.'
+                'above 0, or "auto", which minimises the log-loss of held-out samples.'
             )
 
-    def train(self, training):
+    def train(self, training: ReadoutTraining) -> Self:
         job, layer, samples, alpha = training.job, training.layer, training.samples, self.alpha
         statistics = ridge_alpha = start = None
         if is_word(alpha, "auto"):
             random = generator(self.random_state)
             of_ridge, statistics = train_held_out(job, layer, samples, random, training.history)
             ridge_alpha = of_ridge.alpha
-            beside = job.reserving(RidgeStatistics.nbytes(layer.n_units))
-            of_softmax, start = search_softmax_penalty(beside, layer, samples, random, ridge_alpha)
+            search_job = job.reserving(RidgeStatistics.nbytes(layer.n_units))
+            of_softmax, start = search_softmax_penalty(
+                search_job, layer, samples, random, ridge_alpha
+            )
             alpha = of_softmax.alpha
-        found = train_softmax(
+        result = train_softmax(
             job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start
         )
         n_columns = training.task.n_columns
         is_single = training.task.labels.is_single
-        return self._solved(
-            training, found.solution, alpha_=alpha, n_iter_=found.n_iter,
+        return self.with_solution(
+            training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
             temperature_=1.0 if is_single else np.ones(n_columns),
         )  # fmt: skip
 
-    def why_no_sums(self):
-        return 'readout="softmax" meets all rows again; with partial_fit use "ridge".'
+    def why_no_sums(self) -> str | None:
+        return 'readout="softmax" needs several passes over all samples; with partial_fit use ' + (
+            '"ridge".'
+        )
 
 
 class Untrained(Linear):
-    """Each unit answers as the row that it stands on."""
+    """The output weights of each unit are the target of its centre (FSVC)."""
 
-    def uses_nearest_unit(self, units, task):
+    def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
         return True
 
-    def nearest_scores(self, units, task):
-        """Return the targets of each unit's own sample: FSVC's rule, for units of any kernel."""
+    def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
+        """Return the targets of each unit's centre: FSVC's rule, for units of any kernel."""
         return task.labels.scores_of(task.center_outputs(units))
 
-    def check(self, units, task):
+    def check(self, units: Units, task: TargetSpec) -> None:
         super().check(units, task)
-        way = units.feature_weights
-        if is_word(way, "learned") or is_word(way, "map"):
+        value = units.feature_weights
+        if is_word(value, "learned") or is_word(value, "map"):
             raise ValueError(
-                f'feature_weights="{way}" is judged by the ridge readout; with '
+                f'feature_weights="{value}" is validated by the ridge readout; with '
                 f"readout={self.readout!r} use None or an array."
             )
         if units.given is not None:
@@ -303,52 +335,54 @@ class Untrained(Linear):
                 f'readout={self.readout!r} needs labels of the centres; with layer use "ridge".'
             )
 
-    def train(self, training):
+    def train(self, training: ReadoutTraining) -> Self:
         W = untrained(training.samples.targets, training.units.rows)
         weights = training.task.class_weights(training.samples.targets.all_codes)
         if weights is not None:
             W *= weights[training.units.rows] / weights.max()
-        W = self._corrected(W, training)
-        return self._solved(training, Solution(W, np.zeros(len(W))))
+        W = self._correct(W, training)
+        return self.with_solution(training, Solution(W, np.zeros(len(W))))
 
-    def _corrected(self, W, training):
+    def _correct(self, W: npt.NDArray, training: ReadoutTraining) -> Any:
         return W
 
-    def why_no_sums(self):
-        return f'readout={self.readout!r} keeps no sums; with partial_fit use "ridge".'
+    def why_no_sums(self) -> str | None:
+        return f'readout={self.readout!r} has no statistics; with partial_fit use "ridge".'
 
 
 class Lms(Untrained):
-    """The untrained readout, corrected row by row."""
+    """The untrained readout, corrected sample by sample by the LMS rule."""
 
     @property
-    def n_iter(self):
+    def n_iter(self) -> int:
         return self.max_iter
 
-    def check_samples(self, samples):
+    def check_samples(self, samples: Any) -> None:
         if self.shuffle and isinstance(samples.X, Source) and not samples.X.is_in_memory:
             raise ValueError(
-                'readout="lms" with shuffle=True meets rows in random order, and X is read in '
-                'its own; use readout="ridge", shuffle=False, or a numpy.memmap.'
+                'readout="lms" with shuffle=True reads samples in random order, but X can only be '
+                'read in order; use readout="ridge", shuffle=False, or a numpy.memmap.'
             )
 
-    def _corrected(self, W, training):
+    def _correct(self, W: npt.NDArray, training: ReadoutTraining) -> Any:
         W = training.job.engine.to_device(W)
         trainer = LmsTrainer(training.job, training.layer, training.samples)
         trainer.train(W, self.learning_rate, self.max_iter)
         return W
 
-    def _diverged(self):
+    def _diverged(self) -> str:
         return (
             f"learning_rate={self.learning_rate!r} makes the LMS readout diverge; lower it, "
             'or use learning_rate="auto".'
         )
 
 
-def nearest_outputs(units, task, intercept, alpha):
-    """Outputs (n_units, n_outputs) of a ridge for samples that no unit covers, by the nearest unit.
+def nearest_outputs(
+    units: Units, task: TargetSpec, intercept: npt.NDArray, alpha: float
+) -> npt.NDArray | None:
+    """Return ridge outputs (n_units, n_outputs) for uncovered samples, by their nearest unit.
 
-    None where these get the intercept: in regression, and of units that reach everywhere.
+    None if such samples get the intercept: in regression, and if units cover everything.
     """
     if not _uses_nearest_unit(units, task):
         return None
@@ -359,38 +393,40 @@ def _uses_nearest_unit(units, task):
     return task.has_center_outputs and units.rows is not None and units.layer.has_edge
 
 
-def bits_that_gain(training):
-    """With how many bits of an activation a fit is faster: a large one, where bytes multiply."""
+def _faster_precisions(training):
+    """Return the numbers of bits of an activation that make a fit faster: 8 for large fits."""
     layer, job, n_rows = training.layer, training.job, len(training.samples)
-    is_worth = (
-        training.units.pretrained is None  # whose layer stays what it is
-        and n_rows * layer.n_units**2 >= _LARGE
+    is_worthwhile = (
+        training.units.pretrained is None  # a pretrained layer is not changed
+        and n_rows * layer.n_units**2 >= _MIN_QUANTISED_WORK
         and training.samples.weight is None
     )
-    return job.engine.algebra.fast_bits() if is_worth else ()
+    return job.engine.algebra.fast_bits() if is_worthwhile else ()
 
 
-def tolerates(layer, alpha, n_rows):
-    """Whether rounding is too little, beside a penalty found of so many rows, for a difference.
+def tolerates(layer: Any, alpha: float, n_rows: int) -> bool:
+    """Return whether the penalty exceeds the noise of quantised activations by far.
 
-    What is rounded to steps of s has noise of a variance of s^2 / 12, which acts as a penalty of
-    n s^2 / 12 for n rows. A penalty that is found among rounded activations is at least of that
-    size, where smooth functions want a smaller one: so it has to be far above it.
+    Quantisation by steps of s adds noise of variance s^2 / 12, which acts as a penalty of
+    ``n s^2 / 12`` for n samples (Widrow's model of quantisation noise; noise on inputs of least
+    squares is a ridge penalty: C. M. Bishop 1995). A penalty that is chosen for quantised
+    activations is at least of that size, even if smooth functions need a smaller one: so it has
+    to be far above.
     """
-    return alpha >= _FAR * n_rows / (12 * layer.steps.scale**2)
+    return alpha >= _NOISE_FACTOR * n_rows / (12 * layer.steps.scale**2)
 
 
-# What the parameter `readout` may be.
+# Valid values of the parameter `readout`.
 READOUTS = {"ridge": Ridge, "softmax": Softmax, "lms": Lms, "none": Untrained}
 # Those that need no centres.
 OF_ANY_UNITS = ("ridge", "softmax")
 
 
-def readout_of(model, choices=tuple(READOUTS)):
-    """The readout that an estimator's parameter of that name asks for.
+def readout_of(model: Any, choices: tuple[str, ...] = tuple(READOUTS)) -> Linear:
+    """Return the readout of an estimator with the parameter `readout`.
 
-    A word that is not known is refused by `check`.
+    An invalid value gives a `Ridge`, whose `check` raises.
     """
-    is_known = isinstance(model.readout, str) and model.readout in choices
-    kind = READOUTS[model.readout] if is_known else Ridge
-    return kind.of(model, choices=choices)
+    is_valid = isinstance(model.readout, str) and model.readout in choices
+    kind = READOUTS[model.readout] if is_valid else Ridge
+    return kind.from_estimator(model, choices=choices)

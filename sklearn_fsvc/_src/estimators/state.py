@@ -1,10 +1,13 @@
-"""What a saved estimator says of the version that saved it, and what another one makes of it."""
+"""The state of an estimator: saved versions, copies, updates that other threads see as a whole."""
 
 import copyreg
 import os
+from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from inspect import Parameter, signature
 from threading import Lock, RLock
+from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,162 +17,177 @@ from sklearn import exceptions
 from ..utils.user_warnings import warn
 from ..version import __version__
 
-_KEY = "_sklearn_fsvc_version"
-# Of packages whose objects are part of what is saved: their older versions may not know them.
-_PACKAGES = (("scikit-learn", sklearn.__version__), ("numpy", np.__version__))
+_VERSION_KEY = "_sklearn_fsvc_version"
+# The packages whose objects are saved as part of an estimator: older versions may lack a class.
+_PACKAGES = (
+    ("scikit-learn", sklearn.__version__),  # type: ignore[attr-defined]
+    ("numpy", np.__version__),
+)
 
 
 class InconsistentVersionWarning(exceptions.InconsistentVersionWarning):
-    """A model was saved by another minor version. Filters for scikit-learn's see it, too."""
+    """An estimator was saved by another minor version.
 
-    def __init__(self, message):
+    It is a subclass of scikit-learn's warning, so that filters for that one apply.
+    """
+
+    def __init__(self, message: str):
         Warning.__init__(self, message)
 
     __str__ = Warning.__str__
 
 
 class Versioned:
-    """A mixin: the state that is saved holds the version of this package.
+    """Mixin: a saved estimator contains the versions that saved it, a loaded one is checked.
 
-    scikit-learn does the same for its own estimators alone.
+    scikit-learn does this for the estimators of its own package only.
     """
 
+    def __copy__(self) -> Self:
+        """Return a shallow copy.
+
+        The copy of the dictionary is one step for other threads, and attributes that are set later
+        on one of the two do not change the other. Without this method, `copy.copy` would run the
+        checks of a pickled estimator.
+        """
+        copied = type(self).__new__(type(self))
+        copied.__dict__ = self.__dict__.copy()
+        return copied
+
     def __reduce_ex__(self, protocol):
-        make, args, *state = super().__reduce_ex__(protocol)
-        if make is copyreg.__newobj__:
-            make, args = _begun, (*args, _PACKAGES)
+        reduced: Any = super().__reduce_ex__(protocol)
+        make, args, *state = reduced
+        if make is copyreg.__newobj__:  # type: ignore[attr-defined]
+            make, args = _new_object, (*args, _PACKAGES)
         return make, args, *state
 
     def __getstate__(self):
-        return super().__getstate__() | {_KEY: __version__}
+        state: Any = super().__getstate__()
+        return state | {_VERSION_KEY: __version__}
 
     def __setstate__(self, state):
-        """Take in a state, and parameters that its version did not have, at their defaults.
+        """Restore a state; parameters that its version did not have get their defaults.
 
-        It warns where the first two numbers of the versions differ.
+        Warn if the major or minor version differs.
         """
         state = dict(state)
-        saved = state.pop(_KEY, None)
+        saved = state.pop(_VERSION_KEY, None)
         if saved is None or _minor(saved) != _minor(__version__):
-            _warn(type(self).__name__, saved)
-        super().__setstate__(_defaults(type(self)) | state)
+            _warn_of_version(type(self).__name__, saved)
+        super().__setstate__(_default_parameters(type(self)) | state)  # type: ignore[misc]
 
 
-def _begun(cls, packages):
-    """Make an object without its state, which is read next, and may fail: so it warns now.
+def _new_object(cls, packages):
+    """Return an object without state; warn if it was saved with a newer minor version of a package.
 
-    That is, where a package is older, by its first two numbers, than the one that was there.
+    The state is loaded afterwards, and may fail then: the warning has to come first.
     """
-    for (name, saved), (_, here) in zip(packages, _PACKAGES, strict=False):
-        if [int(part) for part in _minor(here)] < [int(part) for part in _minor(saved)]:
+    for (name, saved), (_, installed) in zip(packages, _PACKAGES, strict=False):
+        if [int(part) for part in _minor(installed)] < [int(part) for part in _minor(saved)]:
             warn(
                 f"This {cls.__name__} was saved with {name} {saved} and is loaded with {name} "
-                f"{here}, which may not know all that it is made of. Install {name}>={saved}, or "
-                "have it saved in a file of skops.",
+                f"{installed}, which may not be able to load it. Install {name}>={saved}, or have "
+                "it saved as a file of skops.",
                 InconsistentVersionWarning,
             )
     return cls.__new__(cls)
 
 
-def _minor(version):
+def _minor(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-def _defaults(cls):
-    parameters = signature(cls.__init__).parameters.values()
+def _default_parameters(cls: type) -> dict[str, Any]:
+    parameters = signature(cls).parameters.values()
     return {p.name: p.default for p in parameters if p.default is not Parameter.empty}
 
 
-def _warn(name, saved):
-    version, other = ("a version that is not known", "the version that saved it")
+def _warn_of_version(name: str, saved: str | None) -> None:
+    version, other = "an unknown version", "the version that saved it"
     if saved is not None:
         version, other = f"version {saved}", f"sklearn-fsvc=={saved}"
     warn(
-        f"This {name} was saved by {version} of sklearn_fsvc and is loaded by {__version__}, which "
-        f"may answer otherwise, or not at all. Fit it again, or install {other}.",
+        f"This {name} was saved by {version} of sklearn_fsvc and is loaded by {__version__}: "
+        f"predictions may differ or fail. Fit it again, or install {other}.",
         InconsistentVersionWarning,
     )
 
 
-# One model in several threads: who changes it waits for a turn, who asks has it as it stood.
-#
-# All that a model has learnt lies in its attributes. Whatever changes it works on a copy, and the
-# attributes of the copied take the place of its own in one step. So there is no moment at which
-# a model is half of one thing and half of another: not for another thread, not for a copy, and
-# not for a child process that is forked meanwhile.
+# Thread safety. The whole state of an estimator is in its `__dict__`. A method that changes the
+# state works on a copy of the estimator, and the dictionary of the copy then replaces that of the
+# estimator by one assignment. So other threads, copies and forked children see the state before
+# the change or after it, never a mixture of both; and if the method raises, nothing has changed.
 
+Estimator = TypeVar("Estimator")
 _MISSING = object()
 
 
-class _Turns:
-    """A lock for each model, kept outside of it: there is nothing to be copied or saved."""
+class _Locks:
+    """One re-entrant lock for each estimator.
 
-    def __init__(self):
+    Locks are no attributes of the estimators, which are copied and pickled.
+    """
+
+    def __init__(self) -> None:
         self.reset()
 
-    def reset(self):
-        """Free for all: in a forked child nobody is left who would end a turn."""
-        self._locks, self._guard = WeakKeyDictionary(), Lock()
+    def reset(self) -> None:
+        """Discard all locks: in a forked child, the threads that hold them do not exist."""
+        self._locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._guard = Lock()
 
-    def of(self, model):
+    def of(self, model: Any) -> Any:
         with self._guard:
             return self._locks.setdefault(model, RLock())
 
 
-_TURNS = _Turns()
+_LOCKS = _Locks()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_TURNS.reset)
+    os.register_at_fork(after_in_child=_LOCKS.reset)
 
 
-def copy_of(model):
-    """Another model with the same attributes, whatever becomes of those of the first."""
-    copied = object.__new__(type(model))
-    copied.__dict__ = vars(model).copy()
-    return copied
+def atomic_update(model: Estimator, update: Callable[[Estimator], Any]) -> Estimator:
+    """Call ``update(copy)``; if it does not raise, move the state of the copy to the model.
 
-
-def atomic_update(model, work):
-    """Have work done on a copy; if nothing is raised, the model then has the copy's attributes.
-
-    Others who would change the model wait. A parameter that is set meanwhile stays set. Returns
-    the copy: what the model became, whatever becomes of it later.
+    Other threads that update the model are blocked meanwhile. A parameter that another thread sets
+    meanwhile keeps its new value. Return the copy, which no other thread changes.
     """
-    # No context manager of ours: one that is interrupted as it begins would keep the lock.
-    with _TURNS.of(model):
-        start, before, copied = vars(model), dict(vars(model)), copy_of(model)
-        work(copied)
-        if vars(model) is not start:
+    # The lock itself is the context manager: `contextmanager` would leave it locked if
+    # KeyboardInterrupt is raised on entry.
+    with _LOCKS.of(model):
+        state = model.__dict__
+        before, copied = state.copy(), copy(model)
+        update(copied)
+        if model.__dict__ is not state:
             raise RuntimeError(
-                f"This {type(model).__name__} was changed by the thread in which it is learning, "
-                "from within a callback or while its rows were read. One of the two would be "
-                "lost; learn first, and change it afterwards."
+                f"This {type(model).__name__} was changed by the thread in which it is being "
+                "fitted, by a callback or while its data was read. One of the two changes would "
+                "be lost; fit it first, and change it afterwards."
             )
-        since = {k: v for k, v in start.items() if before.get(k, _MISSING) is not v}
-        model.__dict__ = vars(copied) | since
+        # `set_params` changes the dictionary in place, without a lock.
+        set_meanwhile = {k: v for k, v in state.items() if before.get(k, _MISSING) is not v}
+        model.__dict__ = copied.__dict__ | set_meanwhile
     return copied
 
 
-def on_snapshot(method):
-    """A method that answers as the model stands when it is called, with its readout solved."""
+def on_snapshot(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method to run on a copy of the estimator, with its readout solved."""
 
     @wraps(method)
-    def answer(self, *args, **options):
+    def run(self, *args, **options):
         return method(self._snapshot(), *args, **options)
 
-    return answer
+    return run
 
-
-# Where the documentation of an estimator is, for the links in its picture in a notebook.
 
 URL = "https://sklearn-fsvc.github.io/sklearn-fsvc"
 
 
 class Documented:
-    """A mixin: scikit-learn's HTML view of an estimator links to its page in the docs.
+    """Mixin: scikit-learn's HTML view of an estimator links to its page of the documentation.
 
-    The two attributes are those that scikit-learn names for packages like this one. Each class
-    has a page of its own, in which the link finds the parameter by its text.
+    The two attributes are scikit-learn's names for that.
     """
 
-    _doc_link_module = "sklearn_fsvc"
-    _doc_link_template = URL + "/classes/{estimator_name}.html"
+    _doc_link_module: ClassVar[str] = "sklearn_fsvc"
+    _doc_link_template: ClassVar[str] = URL + "/classes/{estimator_name}.html"

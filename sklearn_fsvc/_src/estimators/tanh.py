@@ -1,18 +1,82 @@
-"""TanhClassifier: parameters and fitted attributes."""
+"""Estimators with tanh units that have random weights."""
 
-from ..hidden_layers.defaults import N_COMPONENTS, N_HIDDEN
-from ..hidden_layers.tanh import FROM_CHANCE, Tanh
+from ..hidden_layers.tanh import RANDOM_WEIGHTS, Tanh
 from ..parts import Parts
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
+from ..utils.docstrings import fill_docstring, read_entries
 from .classifier import NetworkClassifier
 from .readouts import OF_ANY_UNITS, Ridge, readout_of
 from .regressor import NetworkRegressor
+from .shared_docs import CLASSIFICATION, REGRESSION, SHARED, TRANSFORM
 from .transformer import NetworkTransformer
 
+_TANH = read_entries(
+    """
+    n_hidden : int, default=1000
+        Number of hidden units. With the same `random_state`, the units of a smaller network are the
+        first ones of a larger network.
 
+    scale : float or "auto", default="auto"
+        Length of the weight vector of each unit; of normally distributed weights, the expected
+        length. "auto" follows the number of samples and the number of directions in which they
+        vary; `TanhProjector` has the formula.
+
+    image_shape : (rows, columns) or (rows, columns, channels), default=None
+        Shape of the images that the rows of X are, channels last. Each unit then has a random
+        rectangle as its receptive field: the weights of other pixels are 0. None if the features
+        are not pixels.
+
+    patch_size : (low, high), default=None
+        Minimum and maximum side of the receptive fields; height, width and position are uniformly
+        distributed. None is from a fifth to three fifths of the shorter side of the image.
+
+    bias : bool, default=True
+        Whether units have random biases, from the uniform distribution that `TanhProjector`
+        describes. Without them, the inflection point of a unit is at the mean of the samples, or
+        at 0 if `scale` is a number.
+
+    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
+        Relevance of each feature: the layer is that of samples that are multiplied by the weights,
+        and `components_` contain them. "learned" weights are learned as in `RBFClassifier`, by
+        small networks of Laplacian units, and used if they lower the validation error of these.
+        "auto" learns them for floating-point data of at most 500 features and at least 50 samples.
+        It leaves features unweighted for uint8 data, with `image_shape`, and with `weights` that
+        are computed from samples.
+        "map" learns a linear map, of at most 500 features: the square root of the average gradient
+        outer product (Radhakrishnan et al., 2024) of small networks of Laplacian units with the
+        Euclidean distance, iterated as long as that lowers the validation error. An array of shape
+        (n_features,) contains weights, a matrix of shape (n_features, n_inputs) is a map: samples
+        x become ``x A``.
+
+    layer : estimator or FrozenEstimator, default=None
+        A fitted tanh estimator, whose hidden layer is used; the parameters of the layer have no
+        effect then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
+
+    random_state : int, RandomState or None, default=None
+        Seed of the weights; the same seed gives the same model on every device.
+
+    components_ : ndarray of shape (n_hidden, n_features)
+        Weights of the hidden units.
+
+    hidden_intercept_ : ndarray of shape (n_hidden,)
+        Biases of the hidden units.
+
+    feature_weights_ : ndarray of shape (n_features,) or None
+        Weights of the features, each in the inverse of the unit of its feature. None if features
+        are not weighted, or if there is a linear map.
+
+    feature_map_ : ndarray of shape (n_features, n_inputs) or None
+        The linear map A, if there is one. The diagonal of ``A @ A.T`` is the importance of each
+        feature (the square of a learned weight); the eigenvectors of its largest eigenvalues are
+        the most important combinations of features. A learned map is square.
+    """
+)
+
+
+@fill_docstring(SHARED, CLASSIFICATION, _TANH)
 class TanhClassifier(NetworkClassifier):
-    """Classifier with a hidden layer of random tanh units and a ridge readout.
+    """Classifier with a hidden layer of random tanh units and a linear readout.
 
     The layer is ``H[i, j] = tanh(x_i . w_j + b_j)`` with random weights that are not
     trained, known as an extreme learning machine [1]_ or a random-feature network. The
@@ -20,122 +84,61 @@ class TanhClassifier(NetworkClassifier):
 
     Parameters
     ----------
-    n_hidden : int, default=1000
-        Hidden units. With the same `random_state`, fewer are a prefix of more.
-    scale : float or "auto", default="auto"
-        Length of each unit's weights; of weights that are drawn from a normal distribution,
-        their length on average. "auto" follows the number of rows and the number of directions
-        in which they vary; the formula is in `TanhProjector`.
+    %(n_hidden)s
+    %(scale)s
     weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
-        Where the weights come from: normal numbers, the same with orthogonal directions,
-        sums of the rows of a class, or differences of two rows of different classes;
-        `TanhProjector` describes them. The last two need one class for each row.
-    image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that rows of X are, channels last. Each unit then sees a random
-        rectangle, its receptive field. None for features that are no images.
-    patch_size : (low, high), default=None
-        Smallest and largest side of the rectangles. None is from a fifth to three fifths of
-        the image's shorter side.
-    bias : bool, default=True
-        Biases are uniform, over the range that is in `TanhProjector`; without them, units
-        bend at the mean row, or, where `scale` is a number, at 0.
-    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
-        How much each feature counts: the layer is made for rows that are multiplied by them,
-        and `components_` contain them. "learned" finds them as `RBFClassifier` does, by small
-        networks of Laplacian units, and uses them if they lower the held-out error there.
-        "auto" learns them for floats of at most 500 features, from 50 rows or more. It leaves the
-        features as they are for bytes, with `image_shape`, and with `weights` that are made of
-        rows.
-        "map" learns a linear map, of at most 500 features: the root of the average gradient
-        outer product [2]_ of small networks of Laplacian units of Euclidean distances, round
-        by round as long as that lowers the held-out error. An array of shape (n_features,) is
-        weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
-    layer : estimator or FrozenEstimator, default=None
-        A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
-        used then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
-    readout : {"ridge", "softmax"}, default="ridge"
-        "softmax" is multinomial logistic regression: see `RBFClassifier`.
-    alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
-        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
-        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
-        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
-        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
-        downhill from a first guess.
-    forgetting_factor : float, default=1.0
-        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
-        weights of all earlier rows by it. 1 forgets nothing.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes in the readout, as in scikit-learn: they multiply
-        `sample_weight`.
-    precision : {"auto", "float", 8, 15}, default="auto"
-        Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
-        predict alike, and sums of their products over rows without weights are exact. They have the
-        same bits in whatever order rows come on the `device` "jit", but for sparse rows; elsewhere
-        a few activations may be a step off. "float" keeps the activations as they are. "auto"
-        takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
-        Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
-        the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.
-    random_state : int, RandomState or None, default=None
-        Seed of the weights; the same seed gives the same model on every device.
-    device : str, default="auto"
-        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
-        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
-        it is "cpu".
-    max_memory : int, str or None, default=None
-        How much memory fit and predict may allocate where the layer is computed: bytes, or
-        a string such as "2GiB". None takes up to half of the free memory.
-    verbose : int, default=0
-        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
-        where its time goes, too.
+        Distribution of the weights: normal, normal with orthogonal directions, sums of the
+        samples of a class, or differences of two samples of different classes; `TanhProjector`
+        describes them. The last two require one class per sample.
+    %(image_shape)s
+    %(patch_size)s
+    %(bias)s
+    %(feature_weights)s
+    %(layer)s
+    %(readout)s
+    %(alpha)s
+    %(forgetting_factor)s
+    %(class_weight)s
+    %(precision)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,), or list of ndarray
-    multilabel_ : bool
-        As of `RBFClassifier`.
-    components_ : ndarray of shape (n_hidden, n_features)
-        Weights of the hidden units.
-    hidden_intercept_ : ndarray of shape (n_hidden,)
-        Biases of the hidden units.
-    feature_weights_ : ndarray of shape (n_features,) or None
-        Weights of the features, each in one over the unit of its feature. None where the
-        features count as they are, and where there is a map.
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
-        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
-        combinations of features that count most. A learned map is square.
-    readout_coef_ : ndarray of shape (n_classes, n_hidden) or (1, n_hidden)
-    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
-    n_iter_ : int
-        Steps of the softmax readout.
-    alpha_ : float
-    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    temperature_ : float or ndarray of shape (n_outputs,)
-    search_results_ : dict of str to ndarray of shape (n_trials,)
-        As for `RBFClassifier`.
-    precision_ : {8, 15} or None
-        Bits of an activation; None for floats.
-    device_ : str
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    %(classes_)s
+    %(multilabel_)s
+    %(components_)s
+    %(hidden_intercept_)s
+    %(feature_weights_)s
+    %(feature_map_)s
+    %(readout_coef_)s
+    %(readout_intercept_)s
+    %(n_iter_)s
+    %(alpha_)s
+    %(alphas_)s
+    %(temperature_)s
+    %(search_results_)s
+    %(precision_)s
+    %(device_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    TanhRegressor : The same units, for numbers.
-    TanhProjector : The hidden layer alone.
-    RBFClassifier : Units on training rows, which can be named.
-    HiddenSizeSearchCV : Finds the number of units.
+    TanhRegressor : The regression version.
+    TanhProjector : The hidden layer as a transformer.
+    RBFClassifier : Units centred at training samples, which explain predictions.
+    HiddenSizeSearchCV : Search for the number of units.
 
     References
     ----------
     .. [1] G.-B. Huang, Q.-Y. Zhu, C.-K. Siew, "Extreme learning machine: theory and
        applications", Neurocomputing 70 (2006).
-    .. [2] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
-       backpropagation-free machine learning models", Science 383, 2024.
+
+    A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models", Science 383, 2024.
 
     Examples
     --------
@@ -148,7 +151,7 @@ class TanhClassifier(NetworkClassifier):
     >>> bool(clf.score(X_test, y_test) > 0.97)
     True
 
-    Sparse rows, as words give them, stay sparse:
+    Sparse data, such as bag-of-words features, stays sparse:
 
     >>> from sklearn.feature_extraction.text import TfidfVectorizer
     >>> from sklearn.pipeline import make_pipeline
@@ -161,10 +164,10 @@ class TanhClassifier(NetworkClassifier):
     animal machine
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
-        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, readout="ridge",
         alpha="auto", forgetting_factor=1.0, class_weight=None, precision="auto",
         random_state=None, device="auto", max_memory=None, verbose=0,
@@ -189,128 +192,69 @@ class TanhClassifier(NetworkClassifier):
 
     def _parts(self):
         readout = readout_of(self, OF_ANY_UNITS)
-        return Parts(Tanh.of(self, has_readout=True), ClassTarget.of(self), readout)
+        return Parts(
+            Tanh.from_estimator(self, has_readout=True), ClassTarget.from_estimator(self), readout
+        )
 
 
-# TanhRegressor: parameters and fitted attributes.
-
-
+@fill_docstring(SHARED, REGRESSION, _TANH)
 class TanhRegressor(NetworkRegressor):
     """Regressor with a hidden layer of random tanh units and a ridge readout.
 
     The layer is that of `TanhClassifier`. The readout minimises
-    ``sum w |y - W h - b|^2 + alpha |W|^2``, all outputs at once, where each output is divided
+    ``sum w |y - W h - b|^2 + alpha |W|^2``, for all outputs at once, where each output is divided
     by its standard deviation.
 
     Parameters
     ----------
-    n_hidden : int, default=1000
-        Hidden units. With the same `random_state`, fewer are a prefix of more.
-    scale : float or "auto", default="auto"
-        Length of each unit's weights; of weights that are drawn from a normal distribution,
-        their length on average. "auto" follows the number of rows and the number of directions
-        in which they vary; the formula is in `TanhProjector`.
+    %(n_hidden)s
+    %(scale)s
     weights : {"gaussian", "orthogonal"}, default="gaussian"
-        Normal numbers, or the same with orthogonal directions within each group of
-        n_features units.
-    image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that rows of X are, channels last. Each unit then sees a random
-        rectangle, its receptive field. None for features that are no images.
-    patch_size : (low, high), default=None
-        Smallest and largest side of the rectangles. None is from a fifth to three fifths of
-        the image's shorter side.
-    bias : bool, default=True
-        Biases are uniform, over the range that is in `TanhProjector`; without them, units
-        bend at the mean row, or, where `scale` is a number, at 0.
-    feature_weights : {"auto", "learned", "map"}, array-like of float or None, default="auto"
-        How much each feature counts: the layer is made for rows that are multiplied by them,
-        and `components_` contain them. "learned" finds them as `RBFRegressor` does, by small
-        networks of Laplacian units, and uses them if they lower the held-out error there.
-        "auto" learns them for floats of at most 500 features, from 50 rows or more. It leaves the
-        features as they are for bytes, and with `image_shape`.
-        "map" learns a linear map, of at most 500 features: the root of the average gradient
-        outer product [1]_ of small networks of Laplacian units of Euclidean distances, round
-        by round as long as that lowers the held-out error. An array of shape (n_features,) is
-        weights, a matrix of shape (n_features, n_inputs) a map: rows x become ``x A``.
-    layer : estimator or FrozenEstimator, default=None
-        A fitted tanh estimator, whose hidden layer is taken; parameters of the layer are not
-        used then. To keep it fitted in clones, wrap it in a `sklearn.frozen.FrozenEstimator`.
-    alpha : float, "auto", "loo" or array-like of float, default="auto"
-        Ridge penalty; the intercept is not penalised. "auto" finds the one with the least
-        held-out error: a sixth of the rows, at most 5000, are held out, and the final readout is
-        trained on all rows. Up to 1000 rows and 1000 units, each sixth is held out in turn. Of
-        several numbers, the one with the least leave-one-out error is taken. "loo" chooses
-        from 17 numbers from 1e-5 to 1e3; with more than 2000 units it tries only those that lie
-        downhill from a first guess.
-    forgetting_factor : float, default=1.0
-        Forgetting factor of `partial_fit`, above 0 and at most 1: each new row multiplies the
-        weights of all earlier rows by it. 1 forgets nothing.
-    uncertainty : bool, default=False
-        Whether ``predict(X, return_std=True)`` is available. The fit takes one more pass over
-        the rows, two with ``alpha="auto"`` and none with "loo", and the model keeps one more
-        matrix, of n_hidden x n_hidden.
-    precision : {"auto", "float", 8, 15}, default="auto"
-        Bits of an activation. With 8 or 15 it is rounded to steps of a power of two, in fit and
-        predict alike, and sums of their products over rows without weights are exact. They have the
-        same bits in whatever order rows come on the `device` "jit", but for sparse rows; elsewhere
-        a few activations may be a step off. "float" keeps the activations as they are. "auto"
-        takes 8 bits in large fits on GPUs and on processors that multiply bytes (VNNI, or `udot` of
-        Arm), where the penalty is so large that rounding makes no difference; H'H takes a third of
-        the time then (VNNI), on a GPU a twentieth. On a GPU it takes 15 bits else, with a sixth.
-    random_state : int, RandomState or None, default=None
-        Seed of the weights; the same seed gives the same model on every device.
-    device : str, default="auto"
-        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
-        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
-        it is "cpu".
-    max_memory : int, str or None, default=None
-        How much memory fit and predict may allocate where the layer is computed: bytes, or
-        a string such as "2GiB". None takes up to half of the free memory.
-    verbose : int, default=0
-        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
-        where its time goes, too.
+        Distribution of the weights: normal, or normal with orthogonal directions within each group
+        of n_features units.
+    %(image_shape)s
+    %(patch_size)s
+    %(bias)s
+    %(feature_weights)s
+    %(layer)s
+    %(alpha)s
+    %(forgetting_factor)s
+    %(uncertainty)s
+    %(precision)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_hidden, n_features)
-        Weights of the hidden units.
-    hidden_intercept_ : ndarray of shape (n_hidden,)
-        Biases of the hidden units.
-    feature_weights_ : ndarray of shape (n_features,) or None
-        Weights of the features, each in one over the unit of its feature. None where the
-        features count as they are, and where there is a map.
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
-        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
-        combinations of features that count most. A learned map is square.
-    readout_coef_ : ndarray of shape (n_outputs, n_hidden), float64
-    readout_intercept_ : ndarray of shape (n_outputs,), float64
-    target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
-    alpha_ : float
-    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
-    search_results_ : dict of str to ndarray of shape (n_trials,)
-    posterior_ : tuple (root, mean, n, noise)
-        As of `RBFRegressor`.
-    precision_ : {8, 15} or None
-        Bits of an activation; None for floats.
-    device_ : str
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    %(components_)s
+    %(hidden_intercept_)s
+    %(feature_weights_)s
+    %(feature_map_)s
+    %(readout_coef_)s
+    %(readout_intercept_)s
+    %(target_mean_)s
+    %(alpha_)s
+    %(alphas_)s
+    %(search_results_)s
+    %(posterior_)s
+    %(precision_)s
+    %(device_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    TanhClassifier : The same units, for classes.
-    TanhProjector : The hidden layer alone.
-    RBFRegressor : Units on training rows, which can be named.
-    HiddenSizeSearchCV : Finds the number of units.
+    TanhClassifier : The classification version.
+    TanhProjector : The hidden layer as a transformer.
+    RBFRegressor : Units centred at training samples, which explain predictions.
+    HiddenSizeSearchCV : Search for the number of units.
 
     References
     ----------
-    .. [1] A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
-       backpropagation-free machine learning models", Science 383, 2024.
+    A. Radhakrishnan et al., "Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models", Science 383, 2024.
 
     Examples
     --------
@@ -324,7 +268,7 @@ class TanhRegressor(NetworkRegressor):
     >>> bool(model.score(X[400:], Y[400:]) > 0.99)
     True
 
-    What counts may be a combination of features, and a learned map finds it:
+    A learned map finds a linear combination of features that determines the target:
 
     >>> X = np.random.default_rng(0).normal(size=(500, 10))
     >>> y = np.tanh(X @ np.r_[1, 2, -2, np.zeros(7)])
@@ -335,10 +279,10 @@ class TanhRegressor(NetworkRegressor):
     [ 1  2 -2  0  0  0  0  0  0  0]
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
-        self, n_hidden=N_HIDDEN, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_hidden=1000, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights="auto", layer=None, alpha="auto",
         forgetting_factor=1.0, uncertainty=False, precision="auto", random_state=None,
         device="auto", max_memory=None, verbose=0,
@@ -361,70 +305,51 @@ class TanhRegressor(NetworkRegressor):
         self.verbose = verbose
 
     def _parts(self):
-        units = Tanh.of(self, has_readout=True, ways=tuple(FROM_CHANCE))
-        return Parts(units, NumericTarget.of(self), Ridge.of(self))
+        units = Tanh.from_estimator(self, has_readout=True, ways=tuple(RANDOM_WEIGHTS))
+        return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 
-# TanhProjector: parameters and fitted attributes.
-
-
+@fill_docstring(SHARED, TRANSFORM, _TANH)
 class TanhProjector(NetworkTransformer):
     """Compute random tanh features, ``H = tanh(X W' + b)``, as a transformer.
 
     Parameters
     ----------
     n_components : int, default=100
-        Hidden units. With the same `random_state`, fewer are a prefix of more.
+        Number of hidden units. With the same `random_state`, the units of a smaller layer are the
+        first ones of a larger layer.
     scale : float or "auto", default="auto"
-        A number is the length of each unit's weights; of weights that are drawn from a normal
-        distribution, their length on average. It is the standard deviation of ``x . w`` for
-        independent features of unit variance. "auto" centres X by the biases, and chooses
-        the length such that ``x . w`` has a standard deviation of
-        ``0.39 N ** (1 / (d + 4))``, for N rows (the sum of their weights) that vary in d
-        directions (the participation ratio of their variances). That is Scott's rule for the
-        width of kernels [1]_; neither the unit of X nor its offset matters. It is measured on
-        at most 1000 rows; those that are 30 times as far from the median row as is usual do
-        not count.
+        A number is the length of the weight vector of each unit; of normally distributed weights,
+        the expected length. It is the standard deviation of ``x . w`` for independent features of
+        unit variance. "auto" centres X by the biases, and selects the length such that ``x . w``
+        has a standard deviation of ``0.39 N ** (1 / (d + 4))``, for N samples (the sum of their
+        weights) that vary in d directions (the participation ratio of their variances). That is
+        Scott's rule for the bandwidth of kernels [1]_, and invariant to the unit and the offset of
+        X. It is estimated from at most 1000 samples, without outliers: those 30 times as far from
+        the median sample as the median distance.
     weights : {"gaussian", "orthogonal", "class_informed", "constrained"}, default="gaussian"
-        Orthogonal weights are Gaussian ones with orthogonal directions within each group
-        of n_features units [2]_. Class-informed weights are sums of all training rows of
-        one class, less the mean and with random signs, the classes in turn [3]_.
-        Constrained weights are differences of two random training rows of different
-        classes [4]_. The last two need `y` in fit.
-    image_shape : (rows, columns) or (rows, columns, channels), default=None
-        Shape of the images that rows of X are, channels last. Each unit then sees a random
-        rectangle, its receptive field: the weights of other pixels are 0. None for
-        features that are no images.
-    patch_size : (low, high), default=None
-        Smallest and largest side of the rectangles; height and width are drawn uniformly,
-        and so is the place. None is from a fifth to three fifths of the image's shorter
-        side.
+        Orthogonal weights are Gaussian weights with orthogonal directions within each group
+        of n_features units [2]_. Class-informed weights are sums of all training samples of
+        one class, minus the mean and with random signs; the units cycle through the
+        classes [3]_. Constrained weights are differences of two random training samples of
+        different classes [4]_. The last two require `y` in fit.
+    %(image_shape)s
+    %(patch_size)s
     bias : bool, default=True
-        Whether units have random biases: uniform in [-1, 1], and with ``scale="auto"`` over
-        2.5 of the standard deviations above to either side, where that is more, so that units
-        bend wherever rows lie. If False, biases are 0; with ``scale="auto"`` they then only
-        centre X.
+        Whether units have random biases: uniform in [-1, 1], and with ``scale="auto"`` within
+        +-2.5 of the standard deviations above, if that is more, so that the inflection points
+        of the units cover the data. If False, biases are 0; with ``scale="auto"`` they centre X.
     feature_weights : {"learned", "map"}, array-like of float or None, default=None
-        How much each feature counts: the layer is made for rows that are multiplied by them,
-        and `components_` contain them. "learned" needs the classes of the rows, and finds
-        them as `RBFClassifier` does; so does "map", which finds a linear map as `TanhClassifier`
-        does. An array of shape (n_features,) is weights, a matrix (n_features, n_inputs) a map.
-    precision : {"float", 8, 15}, default="float"
-        Bits of an activation: with 8 or 15 it is rounded to steps of a power of two.
-    random_state : int, RandomState or None, default=None
-        Seed of the weights; the same seed gives the same weights on every device.
-    device : str, default="auto"
-        Where the layer is computed: "jit", "blas" or "mkl" on the host, "cuda" on an NVIDIA
-        GPU, "cuda:1" on the second one, "cuda:0,1" or "cuda:all" on several; "cpu" is the fastest
-        on the host. A device that is named is used, or refused with the reason. "auto" is a GPU
-        for large jobs and all GPUs for very large ones; for small jobs, or where no GPU works,
-        it is "cpu".
-    max_memory : int, str or None, default=None
-        How much memory fit and transform may allocate where the layer is computed: bytes, or
-        a string such as "2GiB". None takes up to half of the free memory.
-    verbose : int, default=0
-        1 prints the progress of long work, at most one line a second; 2 prints each pass, and
-        where its time goes, too.
+        Relevance of each feature: the layer is that of samples that are multiplied by the weights,
+        and `components_` contain them. "learned" weights and a "map" are learned as in
+        `TanhClassifier`, and require class labels as `y` in fit. An array of shape (n_features,)
+        contains weights, a matrix of shape (n_features, n_inputs) is a map: samples x become
+        ``x A``.
+    %(precision)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
@@ -432,25 +357,18 @@ class TanhProjector(NetworkTransformer):
         The weights W.
     hidden_intercept_ : ndarray of shape (n_components,)
         The biases b.
-    feature_weights_ : ndarray of shape (n_features,) or None
-        Weights of the features, each in one over the unit of its feature. None where the
-        features count as they are, and where there is a map.
-    feature_map_ : ndarray of shape (n_features, n_inputs) or None
-        The linear map A, if there is one. The diagonal of ``A @ A.T`` says how much each feature
-        counts (a learned weight is its root); the eigenvectors of its largest eigenvalues are the
-        combinations of features that count most. A learned map is square.
-    precision_ : {8, 15} or None
-        Bits of an activation; None for floats.
-    device_ : str
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    %(feature_weights_)s
+    %(feature_map_)s
+    %(precision_)s
+    %(device_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    TanhClassifier : The same layer with a readout for classes.
-    TanhRegressor : The same layer with a readout for numbers.
-    RBFProjector : Units on training rows.
+    TanhClassifier : The same layer with a readout for classification.
+    TanhRegressor : The same layer with a readout for regression.
+    RBFProjector : Units centred at training samples.
 
     References
     ----------
@@ -476,10 +394,10 @@ class TanhProjector(NetworkTransformer):
     True
     """
 
-    __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
+    __module__ = "sklearn_fsvc"  # the name in pickles
 
     def __init__(
-        self, n_components=N_COMPONENTS, *, scale="auto", weights="gaussian", image_shape=None,
+        self, n_components=100, *, scale="auto", weights="gaussian", image_shape=None,
         patch_size=None, bias=True, feature_weights=None, precision="float", random_state=None,
         device="auto", max_memory=None, verbose=0,
     ):  # fmt: skip
@@ -497,4 +415,4 @@ class TanhProjector(NetworkTransformer):
         self.verbose = verbose
 
     def _parts(self):
-        return Parts(Tanh.of(self))
+        return Parts(Tanh.from_estimator(self))

@@ -1,7 +1,8 @@
-"""A hidden layer as a transformer: rows of X to rows of H."""
+"""The public methods of transformers, which compute the activations of a hidden layer."""
 
 from functools import wraps
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -17,20 +18,20 @@ from .state import on_snapshot
 
 
 class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Network):
-    """A network of units alone, whose outputs are the answer."""
+    """Base of transformers: a network without a readout."""
 
     def fit(self, X, y=None):
         """Choose the hidden layer.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            float32, float64 and uint8 are taken as they are, other dtypes become float64.
-            Tanh units alone take sparse matrices. A source is, as for `RBFClassifier`, a
-            data set of h5py or zarr, or a function that returns a fresh iterable of chunks.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+            float32, float64 and uint8 are used as they are, other dtypes are converted to
+            float64. Only tanh units accept sparse matrices. A source is, as in `RBFClassifier`, a
+            dataset of h5py or zarr, or a function that returns a new iterable of chunks.
         y : array-like of shape (n_samples,), or str, optional
-            Class labels, where the choice of the layer uses them. None where the chunks of X
-            hold them; of tables, the name of a column, which is no feature.
+            Class labels, if the choice of the layer uses them. None if the chunks of X contain
+            them; for tables, the name of their column, which is not a feature.
 
         Returns
         -------
@@ -38,58 +39,54 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         """
         return self._fit(X, y)
 
-    def _empty_output(self, method, dtype):
+    def _empty_output(self, method, dtype, **options):
         layer = cast_layer(layer_of(self), np.empty((0, 0), as_taken(dtype, "X")))
         return np.empty((0, layer.n_units), layer.hidden_dtype)
 
     @on_snapshot
     @lazy_on_dask
     def transform(self, X, out=None):
-        """Compute the outputs of the hidden layer for each row.
+        """Compute the activations of the hidden layer.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            As of `fit`; y in chunks of a function is not looked at.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or source
+            As in `fit`; y in the chunks of a function is ignored.
         out : array-like of shape (n_samples, n_components), optional
-            Where H goes: an array, a ``numpy.memmap``, or a data set of h5py or zarr. It is
-            returned as it is, whatever ``set_output`` says. After an error it may hold
-            some of H.
+            Where H is written: an array, a ``numpy.memmap``, or a dataset of h5py or zarr. It is
+            returned without conversion, even if ``set_output`` asks for one. After an error it may
+            contain a part of H.
 
         Returns
         -------
         H : array of shape (n_samples, n_components), or `out`
-            float64 if X or the layer is, else float32. A CuPy array where X is on a GPU,
-            else a NumPy array. Beside H itself, `max_memory` bounds what is allocated
-            where H is computed.
+            float64 if X or the layer is, else float32. A CuPy array if X is on a GPU, else a
+            NumPy array. `max_memory` limits the temporary memory, excluding H.
         """
-        with self._open_prediction(X, "transform") as question:
-            job, layer, X = question.job, question.layer, question.X
+        with self._open_prediction(X, "transform") as run:
+            job, layer, X = run.job, run.layer, run.X
             shape, dtype = (len(X), layer.n_units), layer.hidden_dtype
             if out is None:
                 out = job.engine.algebra_of(X).xp.empty(shape, dtype)
             check_out(out, shape, dtype)
-            is_direct, lock = _is_written_to_directly(out, dtype), Lock()
+            is_direct, lock = _is_direct_output(out, dtype), Lock()
 
-            def transform(job, share):
+            def transform_share(job, share):
                 rows, to_host = part_of(X, share), job.engine.to_host
                 if is_direct:
                     return stream_into(job, layer, rows, out[share])
 
-                def put(part, H):
-                    with lock:  # a file takes from one thread at a time
-                        write(
-                            out,
-                            slice(share.start + part.start, share.start + part.stop),
-                            to_host(H),
-                        )
+                def copy_to_out(part, H):
+                    rows = slice(share.start + part.start, share.start + part.stop)
+                    with lock:  # files are written by one thread at a time
+                        write(out, rows, to_host(H))
 
-                stream(job, layer, rows, Consumer(put, keeps_hidden=True))
+                stream(job, layer, rows, Consumer(copy_to_out, keeps_hidden=True))
 
-            # Rows that lie on a device are met there.
-            is_on_one = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)
-            team = None if is_on_one else job.engine.team
-            run_parallel(job, shares_of(team, len(X)), transform)
+            # An array on a device is transformed by this device.
+            is_on_device = isinstance(X, job.engine.xp.ndarray) and not isinstance(X, np.ndarray)
+            team = None if is_on_device else job.engine.team
+            run_parallel(job, shares_of(team, len(X)), transform_share)
         return out
 
     @property
@@ -102,16 +99,16 @@ class NetworkTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Netw
         return self._parts().units.tagged(tags)
 
 
-def _is_written_to_directly(out, dtype):
-    """Whether an engine can leave H in `out`: a plain array, here or on its device."""
+def _is_direct_output(out: Any, dtype: Any) -> bool:
+    """Return whether an engine can write to `out`: a contiguous array of the right dtype."""
     if not hasattr(out, "flags"):
         return False
     is_aligned = not isinstance(out, np.ndarray) or out.flags.aligned
     return out.dtype == dtype and out.flags.c_contiguous and is_aligned
 
 
-def _bare_with_out(wrapped):
-    """`transform` in the container of ``set_output``; but what the user gives stays bare."""
+def _convert_unless_out(wrapped: Any) -> Any:
+    """Return `transform`, which converts to the container of ``set_output`` only new arrays."""
 
     @wraps(wrapped)
     def transform(self, X, out=None):
@@ -122,5 +119,8 @@ def _bare_with_out(wrapped):
     return transform
 
 
-# scikit-learn wraps methods as their class is made; it would read all of a file into a table.
-NetworkTransformer.transform = _bare_with_out(NetworkTransformer.transform)
+# scikit-learn wraps `transform` when the class is created. Its wrapper would read all of an output
+# file into a DataFrame.
+NetworkTransformer.transform = _convert_unless_out(  # type: ignore[method-assign]
+    NetworkTransformer.transform
+)

@@ -32,7 +32,7 @@ TRUSTED = (
     "sklearn_fsvc._src.readouts.packed_symmetric.PackedSymmetric",
     "sklearn_fsvc._src.readouts.linear.Posterior",
     "sklearn_fsvc._src.readouts.sample.Sample",
-    "sklearn_fsvc._src.readouts.sample._Rows",
+    "sklearn_fsvc._src.readouts.sample.SampledRows",
     "sklearn_fsvc._src.readouts.statistics.RidgeStatistics",
     "sklearn_fsvc._src.readouts.running_statistics._Values",
     "sklearn_fsvc._src.readouts.running_statistics.BufferedRows",

@@ -1,284 +1,332 @@
-"""The living set of rows in blocks elsewhere: what is fetched are proposals, no more."""
+"""Candidates for centres: samples that are not covered by the centres selected so far.
 
+`novelty` describes the algorithm. Here, samples are identified by their *rank* in the order of
+presentation; each candidate has its activity over the centres that it was compared with. There are
+three implementations of one protocol: in memory, distributed over several devices, and in remote
+blocks, as those of Dask.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.map_reduce import shares_of
-
-# The living set: rows that may still become centres.
-#
-# No unit answers less than 0, so the activity of a row only grows as centres are found. A row
-# that has reached the threshold is dead: no centre that is found later can make it novel, and
-# none needs to meet it.
+from ..engines.base import Engine
+from .ordered_rows import NoveltyRule, OrderedRows
 
 
-class _Centers:
-    """Centres found so far, prepared in chunks: a full chunk is prepared once."""
+class Candidates(Protocol):
+    """Samples that may still become centres."""
 
-    def __init__(self, engine, rule):
+    def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
+        """Return the ranks, samples and activities of the first candidates, at most `n`.
+
+        There are none only if no candidates are left.
+        """
+        ...
+
+    def add_centers(self, centers: Any, first_undecided: int) -> None:
+        """Add new centres. All samples of lower rank than `first_undecided` are decided."""
+        ...
+
+
+class _PreparedCenters:
+    """The centres selected so far, in chunks, so that full ones are prepared only once."""
+
+    def __init__(self, engine: Engine, rule: NoveltyRule):
         self._engine, self._rule = engine, rule
-        self._full, self._rest = [], None
+        self._full_chunks: list[Any] = []
+        self._incomplete: Any = None  # centres of the last chunk, not prepared
 
-    def add(self, units):
-        if self._rest is not None:
-            units = self._engine.xp.concatenate([self._rest, units])
+    def add(self, centers: Any) -> None:
+        if self._incomplete is not None:
+            centers = self._engine.xp.concatenate([self._incomplete, centers])
         size = self._engine.chunk_units
-        while len(units) >= size:
-            self._full.append(self.prepare(units[:size]))
-            units = units[size:]
-        self._rest = units
+        while len(centers) >= size:
+            self._full_chunks.append(self.prepare(centers[:size]))
+            centers = centers[size:]
+        self._incomplete = centers
 
-    def chunks(self):
-        yield from self._full
-        if self._rest is not None and len(self._rest):
-            yield self.prepare(self._rest)
+    def chunks(self) -> Iterator[Any]:
+        yield from self._full_chunks
+        if self._incomplete is not None and len(self._incomplete):
+            yield self.prepare(self._incomplete)
 
-    def prepare(self, units):
-        return self._engine.prepare(self._rule.layer(self._engine.xp.ascontiguousarray(units)))
+    def prepare(self, centers: Any) -> Any:
+        layer = self._rule.layer(self._engine.xp.ascontiguousarray(centers))
+        return self._engine.prepare(layer)
 
 
 class ActiveCandidates:
-    """The living rows of one worker, of these ranks in the order of presentation, ascending.
+    """Candidates among the samples of these ascending ranks, in the memory of one device.
 
-    A window holds the first of them: ranks, rows as they are compared, and activities in all
-    centres so far. Rows behind the window are not read before they are needed, `block_rows` in one
-    go; then they meet all centres so far, and only the living ones stay.
+    A window holds the first candidates: their ranks, the samples, and activities over all centres
+    so far. Samples beyond the window are read only when they are needed, `block_rows` at a time;
+    they are then compared with all centres so far, and those that are covered are dropped.
     """
 
-    def __init__(self, shown, rule, ranks, block_rows):
-        self._shown, self._rule, self._unread, self._block_rows = shown, rule, ranks, block_rows
-        self._engine, self._xp = shown.engine, shown.engine.xp
-        self._centers = _Centers(self._engine, rule)
-        self._window = self._next()
+    def __init__(
+        self, ordered: OrderedRows, rule: NoveltyRule, ranks: npt.NDArray, block_rows: int
+    ):
+        self._ordered, self._rule, self._block_rows = ordered, rule, block_rows
+        self._unread = ranks
+        self._engine, self._xp = ordered.engine, ordered.engine.xp
+        self._centers = _PreparedCenters(self._engine, rule)
+        self._window = self._read_block()
 
-    def next_candidates(self, n):
-        """Ranks, rows and activities of the first `n` living rows, fewer if there are no more."""
+    def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
         while len(self._window[0]) < n and len(self._unread):
-            pairs = zip(self._window, self._next(), strict=True)
+            pairs = zip(self._window, self._read_block(), strict=True)
             self._window = tuple(self._xp.concatenate(pair) for pair in pairs)
-        return tuple(part[:n] for part in self._window)
+        ranks, rows, activity = self._window
+        return ranks[:n], rows[:n], activity[:n]
 
-    def add_centers(self, centers, first_undecided):
-        """These rows are centres, and all ranks below the horizon are settled."""
+    def add_centers(self, centers: Any, first_undecided: int) -> None:
         self._centers.add(centers)
         ranks = self._window[0]  # ascending
-        n_settled = int(self._xp.searchsorted(ranks, self._xp.asarray([first_undecided]))[0])
-        rest = tuple(part[n_settled:] for part in self._window)
-        self._window = survivors(self._engine, self._rule, rest, [self._centers.prepare(centers)])
+        n_decided = int(self._xp.searchsorted(ranks, self._xp.asarray([first_undecided]))[0])
+        undecided = tuple(array[n_decided:] for array in self._window)
+        new = self._centers.prepare(centers)
+        self._window = drop_covered(self._engine, self._rule, undecided, [new])
 
-    def _next(self):
-        """The living ones of the next rows by rank."""
+    def _read_block(self):
+        """Read the next block, and return its candidates."""
         n = self._block_rows
         ranks, self._unread = self._unread[:n], self._unread[n:]
         activity = self._xp.zeros(len(ranks))
-        window = self._engine.to_device(ranks), self._shown.block(ranks), activity
-        return survivors(self._engine, self._rule, window, self._centers.chunks())
+        window = self._engine.to_device(ranks), self._ordered.block(ranks), activity
+        return drop_covered(self._engine, self._rule, window, self._centers.chunks())
 
 
-class LivingTeam:
-    """`ActiveCandidates` rows of which each engine has its share."""
+class ShardedCandidates:
+    """Candidates that are distributed over a group of devices, each with its share of X."""
 
-    def __init__(self, shown, rule, block_rows):
-        self._team, self._algebra = shown.engine.team, shown.engine.algebra
+    def __init__(self, ordered: OrderedRows, rule: NoveltyRule, block_rows: int):
+        self._team: Any = ordered.engine.team  # the device group
+        self._algebra = ordered.engine.algebra
 
-        def begin(member, share, stop):
-            X, order = shown.X.part(share), shown.order
-            own = replace(shown, engine=member, X=X, order=order - share.start)
+        def open_shard(device, share, stop):
+            X, order = ordered.X.part(share), ordered.order
+            shard = replace(ordered, engine=device, X=X, order=order - share.start)
             ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
-            return ActiveCandidates(own, rule, ranks, block_rows)
+            return ActiveCandidates(shard, rule, ranks, block_rows)
 
-        self._living = self._team.each(begin, shares_of(self._team, len(shown.X)))
+        self._shards = self._team.each(open_shard, shares_of(self._team, len(ordered.X)))
 
-    def next_candidates(self, n):
-        """Ranks, rows and activities of the first `n` living rows, fewer if there are no more."""
+    def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
+        """Return the first candidates of all devices, on the first device."""
         here, xp = self._algebra.here, self._algebra.xp
-        proposed = self._team.each(lambda _, living, stop: living.next_candidates(n), self._living)
-        parts = [xp.concatenate(list(map(here, some))) for some in zip(*proposed, strict=True)]
-        first = xp.argsort(parts[0])[:n]
-        return tuple(part[first] for part in parts)
+        found = self._team.each(lambda _, shard, stop: shard.next_candidates(n), self._shards)
+        ranks, rows, activity = (
+            xp.concatenate(list(map(here, arrays))) for arrays in zip(*found, strict=True)
+        )
+        first = xp.argsort(ranks)[:n]
+        return ranks[first], rows[first], activity[first]
 
-    def add_centers(self, centers, first_undecided):
-        """These rows are centres, and all ranks below the horizon are settled."""
+    def add_centers(self, centers: Any, first_undecided: int) -> None:
+        def add(device, shard, stop):
+            shard.add_centers(device.algebra.here(centers), first_undecided)
 
-        def tell(member, living, stop):
-            living.add_centers(member.algebra.here(centers), first_undecided)
-
-        self._team.each(tell, self._living)
+        self._team.each(add, self._shards)
 
 
-def survivors(engine, rule, window, chunks):
-    """Return what is left of some rows when they have met chunks of centres.
+def drop_covered(
+    engine: Engine, rule: NoveltyRule, window: tuple[Any, ...], chunks: Iterable[Any]
+) -> Any:
+    """Compare candidates with chunks of centres, and return those that are still not covered.
 
-    `window` holds whatever belongs to the rows, the rows, and their activities, which are changed;
-    `chunks` are centres as the engine prepares them.
+    Parameters
+    ----------
+    window : tuple of arrays
+        Anything that belongs to the candidates; last the samples and their activities, to which the
+        activations are added in place.
+    chunks : iterable
+        Centres, as the engine prepares them. Candidates that are covered by one chunk are not
+        compared with the next.
     """
     for chunk in chunks:
         *_, rows, activity = window
         if not len(rows):
             break
         activity += engine.activity(chunk, rows)
-        living = engine.xp.flatnonzero(activity < rule.overlap)
-        if len(living) < len(rows):
-            window = tuple(part[living] for part in window)
+        uncovered = engine.xp.flatnonzero(activity < rule.overlap)
+        if len(uncovered) < len(rows):
+            window = tuple(array[uncovered] for array in window)
     return window
 
 
-def living_bytes(engine, n_rows, n_features, itemsize):
-    """Bytes of so many rows of a window, as they are read, put in order and meet a chunk."""
+def candidate_bytes(engine: Engine, n_rows: int, n_features: int, itemsize: int) -> int:
+    """Return the bytes of `n_rows` of a window while they are read and compared with a chunk."""
     return n_rows * (4 * n_features * itemsize + (2 * engine.chunk_units + 6) * 8)
 
 
-# Rows by rank that are looked at first, for each row of a round, and how much farther each time
-# that too few of them live.
-_FIRST, _FARTHER = 8, 4
-# Living rows that should be known, and that are proposed, for each row of a round.
-_KNOWN, _PROPOSED = 2, 2
+# Remote blocks. A round trip is slow, so each one reads ahead and returns more candidates than the
+# next round needs. Ranks up to `_FIRST_READ` times the size of a round are read first, then
+# `_READ_GROWTH` times as many whenever too few candidates are known.
+_FIRST_READ, _READ_GROWTH = 8, 4
+# As multiples of the size of a round: the number of candidates that should be known, and that are
+# returned.
+_KNOWN_ROUNDS, _RETURNED_ROUNDS = 2, 2
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
-    """What is known of the rows of a block."""
+class _BlockState:
+    """The candidates and unread samples of a block; it stays where the block is."""
 
-    # Of those that live, or were not looked at: ranks, ascending, and numbers in the block.
+    # Of the candidates, then of the unread samples: ascending ranks, and row indices in the block.
     ranks: np.ndarray
     rows: np.ndarray
-    # (n_known,), float64: of the first of them, which were looked at.
+    # (n_candidates,), float64: activities of the candidates.
     activity: np.ndarray = field(default_factory=lambda: np.empty(0))
-    # How many live, how many were not looked at; ranks, rows and activities of those that are
-    # proposed.
-    told: tuple = ()
+    # What is sent to the host: the numbers of candidates and of unread samples, and the ranks, rows
+    # and activities of the first candidates.
+    summary: tuple = ()
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What is to be done in all blocks."""
+class _BlockStep:
+    """A step that is executed for all blocks."""
 
-    n_new: int  # the last centres, which rows that were looked at have not met
-    first_undecided: int  # ranks below are settled
-    # Rows of ranks below the first are looked at, living ones below the second proposed.
-    until: int
-    upto: int
-    n: int  # no block proposes more
+    n_new: int  # number of the last centres, with which candidates were not compared yet
+    first_undecided: int  # samples of lower rank are decided
+    read_until: int  # read the samples of lower rank
+    return_until: int  # return the candidates of lower rank
+    max_candidates: int  # that are returned per block
 
 
-class LivingBlocks:
-    """As `ActiveCandidates`: of all rows of a `OrderedRows` whose X has blocks elsewhere.
+class RemoteCandidates:
+    """Candidates among the samples of a source whose blocks are in other processes.
 
-    A step goes to all blocks with rows that may be proposed. There rows meet centres, and those
-    that live and come next by rank are proposed.
+    A step is sent to all blocks that may have candidates to return. There, samples are read and
+    compared with the centres, and the first candidates by rank are returned.
     """
 
-    def __init__(self, shown, rule):
-        self._shown, self._rule, self._X, self._engine = shown, rule, shown.X, shown.engine
-        self._states, self._counts = {}, {}
-        owner, rows = self._X.owners(shown.order)
+    def __init__(self, ordered: OrderedRows, rule: NoveltyRule):
+        self._ordered, self._rule, self._engine = ordered, rule, ordered.engine
+        self._X: Any = ordered.X
+        self._states: dict[int, Any] = {}
+        self._counts: dict[int, tuple[int, int]] = {}  # candidates and unread samples of each block
+        owner, rows = self._X.owners(ordered.order)
         small = np.int32 if len(owner) < 2**31 else np.int64
         for i in map(int, np.unique(owner)):
             ranks = np.flatnonzero(owner == i)
-            self._states[i] = _State(ranks.astype(small), rows[ranks].astype(small))
+            self._states[i] = _BlockState(ranks.astype(small), rows[ranks].astype(small))
             self._counts[i] = 0, len(ranks)
-        self._centers, self._n_new = [], 0
-        self._n_seen = self._horizon = self._n_living = 0
+        self._centers: list[npt.NDArray] = []
+        self._n_new = 0  # centres of the last call of `add_centers`
+        self._n_read = self._first_undecided = self._n_candidates = 0
 
-    def next_candidates(self, n):
-        """Ranks, rows and activities of living rows, `n` at most; none if none lives."""
-        proposed, n_rows = None, len(self._shown)
-        while proposed is None:
-            until = self._n_seen
-            if self._n_living < _KNOWN * n:
-                until = min(n_rows, max(_FIRST * n, _FARTHER * until))
-            proposed = self._look(n, until)
-            if proposed is None and self._n_living:
-                proposed = self._look(n, until, upto=until)
-            elif proposed is None and until == n_rows:
+    def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
+        n_rows, found = len(self._ordered), None
+        while found is None:
+            read_until = self._n_read
+            if self._n_candidates < _KNOWN_ROUNDS * n:
+                read_until = min(n_rows, max(_FIRST_READ * n, _READ_GROWTH * read_until))
+            found = self._step(n, read_until)
+            if found is None and self._n_candidates:
+                # The estimate of the ranks to return was too low: return all that were read.
+                found = self._step(n, read_until, return_until=read_until)
+            elif found is None and read_until == n_rows:  # no candidates are left
                 shape = 0, self._X.shape[1]
-                proposed = np.empty(0, int), np.empty(shape, self._X.dtype), np.empty(0)
-        self._n_living -= len(proposed[0])
-        return tuple(map(self._engine.to_device, proposed))
+                found = np.empty(0, int), np.empty(shape, self._X.dtype), np.empty(0)
+        self._n_candidates -= len(found[0])
+        ranks, rows, activity = map(self._engine.to_device, found)
+        return ranks, rows, activity
 
-    def add_centers(self, centers, first_undecided):
-        """These rows are centres, and all ranks below the horizon are settled."""
+    def add_centers(self, centers: Any, first_undecided: int) -> None:
         if len(centers):
             self._centers.append(self._engine.to_host(centers))
-        self._n_new, self._horizon = len(centers), first_undecided
+        self._n_new, self._first_undecided = len(centers), first_undecided
 
-    def _look(self, n, until, upto=None):
-        """Take a step; the first `n` by rank of the rows that are proposed, None if none is."""
-        if upto is None:
-            share = self._n_living / max(1, self._n_seen - self._horizon)
-            upto = self._horizon + int(_PROPOSED * n / (share or 1)) + 1
-        step = _Step(self._n_new, self._horizon, until, upto, n)
-        self._take(step, is_wider=until > self._n_seen)
-        self._n_seen, self._n_new = until, 0
-        self._n_living = sum(living for living, _ in self._counts.values())
-        proposals = [told for told in self._proposals if len(told[0])]
-        if not proposals:
+    def _step(self, n, read_until, return_until=None):
+        """Execute a step; return the first `n` of the returned candidates, or None if none was."""
+        if return_until is None:
+            # Extrapolate from the fraction of undecided samples that are candidates.
+            fraction = self._n_candidates / max(1, self._n_read - self._first_undecided)
+            n_ranks = int(_RETURNED_ROUNDS * n / (fraction or 1))
+            return_until = self._first_undecided + n_ranks + 1
+        step = _BlockStep(self._n_new, self._first_undecided, read_until, return_until, n)
+        returned = self._execute(step, reads=read_until > self._n_read)
+        self._n_read, self._n_new = read_until, 0
+        self._n_candidates = sum(n_candidates for n_candidates, _ in self._counts.values())
+        returned = [candidates for candidates in returned if len(candidates[0])]
+        if not returned:
             return None
-        parts = [np.concatenate(some) for some in zip(*proposals, strict=True)]
-        first = np.argsort(parts[0])[:n]
-        return tuple(part[first] for part in parts)
+        arrays = [np.concatenate(parts) for parts in zip(*returned, strict=True)]
+        first = np.argsort(arrays[0])[:n]
+        return tuple(array[first] for array in arrays)
 
-    def _take(self, step, is_wider):
-        """A step in all blocks that it concerns; sets `_counts` and `_proposals`."""
+    def _execute(self, step, reads):
+        """Execute a step for the blocks that it concerns; return the candidates of each."""
         states = {
             i: self._states[i]
-            for i, (living, unread) in self._counts.items()
-            if living or (unread and is_wider)
+            for i, (n_candidates, n_unread) in self._counts.items()
+            if n_candidates or (n_unread and reads)
         }
-        centers = self._centers if is_wider else self._centers[-1:] if step.n_new else []
+        # Unread samples need all centres, and candidates the new ones.
+        centers = self._centers if reads else self._centers[-1:] if step.n_new else []
         units = np.concatenate(centers) if centers else None
-        shown = replace(self._shown, engine=None, X=None, order=None)
-        found = self._X.each(take_step, self._n_units(), states, shown, self._rule, units, step)
-        self._states |= found
-        told = self._X.fetch(found, attrgetter("told"))
-        self._counts |= {i: counts for i, (counts, _) in told.items()}
-        self._proposals = [proposal for _, proposal in told.values()]
-
-    def _n_units(self):
-        return sum(map(len, self._centers))
+        ordered = replace(self._ordered, engine=None, X=None, order=None)  # to be sent
+        n_centers = sum(map(len, self._centers))
+        updated = self._X.each(_execute_step, n_centers, states, ordered, self._rule, units, step)
+        self._states |= updated
+        summaries = self._X.fetch(updated, attrgetter("summary"))
+        self._counts |= {i: counts for i, (counts, _) in summaries.items()}
+        return [candidates for _, candidates in summaries.values()]
 
 
-def take_step(job, block, state, shown, rule, units, step):
-    """A `_Step` in one block."""
-    engine, k = job.engine, len(state.activity)
-    shown = replace(shown, engine=engine, X=block)
-    known = np.flatnonzero(state.ranks[:k] >= step.first_undecided)
+def _execute_step(job, block, state, ordered, rule, units, step):
+    """Execute a `_BlockStep` for one block, where the block is; return the updated state."""
+    ordered = replace(ordered, engine=job.engine, X=block)
+    n_known = len(state.activity)
+    # Candidates that are undecided, compared with the new centres.
+    known = np.flatnonzero(state.ranks[:n_known] >= step.first_undecided)
     activity = state.activity[known]
     if step.n_new:
-        known, activity = _meet(shown, rule, state, known, activity, units[-step.n_new :])
-    stop = int(np.searchsorted(state.ranks, step.until))
-    new = np.arange(k, max(k, stop))
-    new, of_new = _meet(shown, rule, state, new, np.zeros(len(new)), units)
-    rest = np.arange(max(k, stop), len(state.ranks))
-    activity, living = np.concatenate([activity, of_new]), np.concatenate([known, new])
-    left = np.concatenate([living, rest])
-    ranks, rows = state.ranks[left], state.rows[left]
-    first = slice(min(step.n, int(np.searchsorted(ranks[: len(living)], step.upto))))
-    proposal = ranks[first], _rows(shown, rows[first]), activity[first]
-    return _State(ranks, rows, activity, ((len(living), len(rest)), proposal))
+        known, activity = _compare(ordered, rule, state, known, activity, units[-step.n_new :])
+    # Samples that are read now, compared with all centres.
+    stop = max(n_known, int(np.searchsorted(state.ranks, step.read_until)))
+    new = np.arange(n_known, stop)
+    new, new_activity = _compare(ordered, rule, state, new, np.zeros(len(new)), units)
+    unread = np.arange(stop, len(state.ranks))
+
+    candidates = np.concatenate([known, new])
+    activity = np.concatenate([activity, new_activity])
+    remaining = np.concatenate([candidates, unread])
+    ranks, rows = state.ranks[remaining], state.rows[remaining]
+    n_returnable = int(np.searchsorted(ranks[: len(candidates)], step.return_until))
+    first = slice(min(step.max_candidates, n_returnable))
+    returned = ranks[first], _load_rows(ordered, rows[first]), activity[first]
+    counts = len(candidates), len(unread)
+    return _BlockState(ranks, rows, activity, (counts, returned))
 
 
-def _rows(shown, rows):
-    """Rows of the block on the host, as they are compared."""
-    return shown.engine.to_host(replace(shown, order=rows).block(slice(None)))
+def _load_rows(ordered, rows):
+    """Return rows of the block on the host, as they are compared."""
+    return ordered.engine.to_host(replace(ordered, order=rows).block(slice(None)))
 
 
-def _meet(shown, rule, state, numbers, activity, units):
-    """Return which of some rows live on once they have met the units, and their activities."""
-    if units is None or not len(numbers):
-        return numbers, activity
-    engine, shown = shown.engine, replace(shown, order=state.rows[numbers])
+def _compare(ordered, rule, state, positions, activity, units):
+    """Compare samples with centres; return the positions and activities of the candidates."""
+    if units is None or not len(positions):
+        return positions, activity
+    engine, ordered = ordered.engine, replace(ordered, order=state.rows[positions])
     size, n = engine.chunk_units, engine.block_rows
     chunks = [
         engine.prepare(rule.layer(engine.to_device(units[i : i + size])))
         for i in range(0, len(units), size)
     ]
     found = []
-    for start in range(0, len(numbers), n):
+    for start in range(0, len(positions), n):
         part = slice(start, start + n)
-        own = engine.to_device(numbers[part]), shown.block(part), engine.to_device(activity[part])
-        living, _, left = survivors(engine, rule, own, chunks)
-        found.append((engine.to_host(living), engine.to_host(left)))
+        window = (
+            engine.to_device(positions[part]), ordered.block(part),
+            engine.to_device(activity[part]),
+        )  # fmt: skip
+        uncovered, _, uncovered_activity = drop_covered(engine, rule, window, chunks)
+        found.append((engine.to_host(uncovered), engine.to_host(uncovered_activity)))
     return tuple(map(np.concatenate, zip(*found, strict=True)))

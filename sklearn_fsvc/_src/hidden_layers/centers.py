@@ -1,4 +1,9 @@
-"""An RBF layer from data: which rows become centres, and how wide the units are."""
+"""Parameters of RBF units, and the selection of their centres.
+
+The centres are training samples: novel ones (see `novelty`), or random ones. If a number of units
+is given and no selection radius, the radius is searched at which about that many samples are
+novel (see `radius`).
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -6,12 +11,14 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from ..data.job import say
+from ..data.job import Job, say
+from ..data.samples import Samples
 from ..data.streaming import take_in_any_order
 from ..data.tiling import rows_per_tile
-from ..kernels import METRICS, Kernel, check_adds_up, kernel_of
+from ..kernels import LAPLACIAN, METRICS, TRIANGULAR, Kernel, check_non_negative, kernel_of
 from ..layers import RBFLayer, hidden_dtype
 from ..utils.parameters import (
     check_choice,
@@ -19,65 +26,132 @@ from ..utils.parameters import (
     check_flag,
     check_positive,
     check_positive_or_auto,
+    is_word,
 )
 from ..utils.user_warnings import warn
-from .defaults import (
-    MOST_CENTERS,
-    PART_OF_NATURAL_AT_RANDOM,
-    PART_OF_ROWS,
-    PART_OF_ROWS_OF_ONE_RADIUS,
+from .novelty import first_novel_rows, min_centers, novel_rows, selection_bytes
+from .ordered_rows import NoveltyRule, OrderedRows
+from .radius import (
+    GROUP_GROWTH,
+    GROWTH,
+    MIN_FRACTION,
+    check_squares,
+    search_radius,
+    typical_distance,
 )
-from .novelty import (
-    NoveltyRule,
-    OrderedRows,
-    first_novel_rows,
-    min_centers,
-    novel_rows,
-    selection_bytes,
-)
-from .radius import FILLED, GROWTH, GROWTH_BY_GROUP, check_squares, search_radius, typical_distance
-
-# What the user asks of an RBF layer: how many centres, which ones, and how wide the units are.
 
 SELECTIONS = ("per_class", "global", "random")
 
+# Without a number of units and a radius: this fraction of the samples, less if one radius serves
+# both the selection and the units, and no more than a readout of a few seconds can have.
+_SIZE_FRACTION, _SIZE_FRACTION_OF_ONE_RADIUS = 0.75, 0.25
+_MAX_AUTOMATIC_SIZE = 4000
 
-@dataclass(frozen=True)
-class RBFRequest:
-    """What the user asked of an RBF layer."""
+# radius="auto" without a search by validation error. Triangles must reach the neighbouring
+# centres: the best width is at this fraction of the way from the selection radius to the natural
+# radius (measured on four datasets with 1 % to 65 % of the samples as units). Random centres have
+# no selection radius; their width is a fraction of the natural radius.
+_NATURAL_FRACTION = 0.25
+_NATURAL_FRACTION_AT_RANDOM = 0.85
 
-    size_name: str  # name of the parameter that `n_units` is
-    n_units: int | None
-    # As of `RBFClassifier`.
-    radius: float | str
-    selection_radius: float | None
-    overlap: float
-    selection: str
-    metric: str
-    kernel: Kernel | str  # that of the rule of novelty
-    shuffle: bool
-    random_state: Any
-    # (n_features,) or (n_features, n_inputs): rows are compared multiplied by them, weights or a
-    # linear map.
-    weights: np.ndarray | None = None
-    is_searched: bool = False  # whether ``radius="auto"`` is found later, by held-out error
-    # How far it goes else from the selection radius to the natural radius.
-    part_of_natural: float = 0.0
-    # The part of `n_units` with which a search for a selection radius may end; None for all of
-    # them.
-    filled: float | None = None
+# The search for a selection radius starts at this multiple of the natural radius.
+_SEARCH_START = 0.9
+# Blocks of samples are not halved below this size to save memory.
+_MIN_BLOCK_ROWS = 64
 
-    def check(self, selects=True):
-        """Raise for what cannot be used, where centres are selected and not given."""
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RBFParameters:
+    """Parameters of RBF units, named as in `RBFClassifier`, and what they imply."""
+
+    size_name: str = "n_hidden"  # the parameter whose value is `n_units`
+    n_units: int | None = None
+    radius: float | str = "auto"
+    selection_radius: float | None = None
+    overlap: float = 1.0
+    selection: str = "global"
+    metric: str = "manhattan"
+    kernel: Kernel | str = "triangular"
+    feature_weights: Any = None
+    shuffle: bool = True
+    random_state: Any = None
+    # Whether there is a readout: kernel and feature weights may then be "auto".
+    has_readout: bool = False
+    # Whether the validation error of ridge readouts is a suitable criterion for that readout.
+    allow_search: bool = False
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether parameters that are "auto" are selected by validation error."""
+        return self.allow_search if self.has_readout else self.learned is not None
+
+    @property
+    def learned(self) -> str | None:
+        """The value "learned" or "map" of `feature_weights`; None for any other value."""
+        value = self.feature_weights
+        return value if is_word(value, "learned") or is_word(value, "map") else None
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The candidates for the kernel of the units; the last one selects the centres."""
+        if not is_word(self.kernel, "auto"):
+            return (kernel_of(self.kernel),)
+        return (LAPLACIAN, TRIANGULAR) if self.is_searched else (TRIANGULAR,)
+
+    @property
+    def selection_kernel(self) -> Kernel:
+        """The kernel of the novelty rule."""
+        return self.kernels[-1]
+
+    @property
+    def has_auto_radius(self) -> bool:
+        return isinstance(self.radius, str)
+
+    @property
+    def has_one_radius(self) -> bool:
+        """Whether one radius serves both the selection and the units."""
+        is_free = self.n_units is None and self.selection_radius is None
+        return is_free and not (self.has_auto_radius and self.is_searched)
+
+    @property
+    def has_automatic_size(self) -> bool:
+        """Whether neither a number of units nor a radius determines the number of centres."""
+        return self.n_units is None and self.selection_radius is None and self.has_auto_radius
+
+    @property
+    def given_selection_radius(self) -> Any:
+        """The selection radius, if it is given; None if it has to be searched."""
+        if self.has_one_radius:
+            return None if self.has_auto_radius else self.radius
+        return self.selection_radius
+
+    @property
+    def natural_fraction(self) -> float:
+        """Position of radius="auto" between the selection radius (0) and the natural one (1).
+
+        It matters only if the radius is not searched by validation error afterwards.
+        """
+        if self.has_readout or self.has_one_radius:
+            return 0.0
+        return _NATURAL_FRACTION if self.selection_kernel.has_edge else 1.0
+
+    def distance_dtype(self, X: Any, weights: npt.NDArray | None = None) -> np.dtype:
+        """Return the dtype in which the samples X are compared, multiplied by weights or not."""
+        is_exact = self.metric == "manhattan" and weights is None  # also in integers
+        return X.dtype if is_exact else hidden_dtype(X.dtype)
+
+    def check_selection(self, selects: bool = True) -> None:
+        """Raise for an invalid parameter; `selects` is False if the centres are given."""
         check_choice("selection", self.selection, SELECTIONS)
         is_random = selects and self.selection == "random"
         if not is_random:
-            check_adds_up(self.kernel)
+            check_non_negative(self.selection_kernel)
         if self.n_units is not None:
             check_count(self.size_name, self.n_units)
         elif is_random and not self.has_automatic_size:
             raise ValueError(
-                f'{self.size_name}=None needs novelty; with selection="random" give a number.'
+                f'{self.size_name}=None requires novelty selection; with selection="random" give '
+                "a number."
             )
         check_choice("metric", self.metric, METRICS)
         check_positive("overlap", self.overlap)
@@ -86,123 +160,104 @@ class RBFRequest:
         if self.selection_radius is not None:
             check_positive("selection_radius", self.selection_radius)
 
-    @property
-    def is_auto(self):
-        """Whether the radius is read off the data."""
-        return isinstance(self.radius, str)
 
-    @property
-    def has_one_radius(self):
-        """Whether the radius selects and shapes the units alike."""
-        is_free = self.n_units is None and self.selection_radius is None
-        return is_free and not (self.is_auto and self.is_searched)
-
-    @property
-    def has_automatic_size(self):
-        """Whether neither a number nor a radius says how many centres."""
-        return self.n_units is None and self.selection_radius is None and self.is_auto
-
-    @property
-    def given_selection_radius(self):
-        """The radius to select at; None where it has to be searched."""
-        if self.has_one_radius:
-            return None if self.is_auto else self.radius
-        return self.selection_radius
-
-    def dtype(self, X):
-        """dtype in which rows are compared."""
-        is_as_it_is = self.metric == "manhattan" and self.weights is None
-        return X.dtype if is_as_it_is else hidden_dtype(X.dtype)
-
-    def of_rows(self, n_rows):
-        """The request for so many rows: no more units than those."""
-        if self.n_units is None or self.n_units <= n_rows:
-            return self
-        warn(
-            f"{self.size_name}={self.n_units} is more than the {n_rows} rows that centres are "
-            f"chosen from; there will be {n_rows} units. A layer that was chosen stays, also where "
-            "more rows come by partial_fit: begin with as many rows as units, or give a layer."
-        )
-        return replace(self, n_units=n_rows)
-
-
-# Part of the natural radius at which the search for a selection radius begins.
-_START = 0.9
-# Rows of a block under which little memory is no reason to go.
-_LEAST_BLOCK = 64
-
-
-def presentation_order(samples, shuffle, random_state):
-    """Row numbers in the order of presentation; rows of weight 0 are left out."""
+def presentation_order(samples: Samples, shuffle: bool, random_state: Any) -> npt.NDArray:
+    """Return the row indices in the order of presentation, without rows of weight 0."""
     rows = samples.present
     return check_random_state(random_state).permutation(rows) if shuffle else rows
 
 
-def fit_layer(request, job, samples, groups=None):
-    """The RBF layer that was asked for.
+def fit_rbf_layer(
+    parameters: RBFParameters,
+    job: Job,
+    samples: Samples,
+    groups: npt.NDArray | None = None,
+    weights: npt.NDArray | None = None,
+    min_fraction: float | None = None,
+) -> tuple[RBFLayer, npt.NDArray, float | None]:
+    """Select centres among the samples, and the width of the units.
 
     Parameters
     ----------
+    parameters : RBFParameters
+    job : Job
     samples : Samples
-        With an order.
+        With an order of presentation.
     groups : ndarray of int of shape (n_rows,), optional
-        Codes of the groups in each of which rows are novel, of all rows.
+        Group of each row of X. Novelty is assessed within each group.
+    weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
+        Feature weights, or a linear map, by which samples are multiplied for the comparison.
+    min_fraction : float, optional
+        The search for a selection radius may end with this fraction of the units. By default it
+        ends with all of them.
 
     Returns
     -------
     layer : RBFLayer
-        Its units are the rows as they came, also where `request` has weights.
-    rows : ndarray of int
-        The rows of X that are its centres.
+        Its units are rows of X, without the weights.
+    rows : ndarray of int of shape (n_units,)
+        The row indices of the centres.
     selection_radius : float or None
         None for random centres.
     """
-    X, order = samples.X, samples.order
-    request, dtype = request.of_rows(len(order)), request.dtype(X)
-    ahead = X
-    if request.selection != "random":
-        ahead, job = job.prefetching(X, order, groups)
+    X: Any = samples.X
+    order: Any = samples.order
+    n_rows = len(order)
+    if parameters.n_units is not None and parameters.n_units > n_rows:
+        warn(
+            f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
+            f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
+            "to a layer: start with at least as many samples as units, or give a layer."
+        )
+        parameters = replace(parameters, n_units=n_rows)
+    dtype = parameters.distance_dtype(X, weights)
+    is_random = parameters.selection == "random"
+    source = X
+    if not is_random:  # novelty selection reads X several times, in the order of presentation
+        source, job = job.prefetching(X, order, groups)
     n_features = X.shape[1]
-    if request.weights is not None:
-        n_features = max(request.weights.shape[-1], n_features)
-    room = MemoryPlan.of(job, len(order), n_features, dtype.itemsize)
-    room.check(job, request.n_units, X.shape[1])
-    shown = OrderedRows(
-        job.engine, ahead, order, groups, dtype, room.block_rows, request.weights,
-        min(job.engine.group_bytes, job.memory_limit // 4),
+    if weights is not None:
+        n_features = max(weights.shape[-1], n_features)
+    plan = MemoryPlan.of(job, n_rows, n_features, dtype.itemsize)
+    plan.check(job, parameters.n_units, X.shape[1])
+    ordered = OrderedRows(
+        job.engine, source, order, groups, dtype, plan.block_rows, weights,
+        group_bytes=min(job.engine.group_bytes, job.memory_limit // 4),
     )  # fmt: skip
-    check_squares(shown, request.metric)
-    search = _Search(request, shown, room.most, job.verbose, job.what)
-    at_random = request.selection == "random"
-    rows, selection_radius = search.random_rows() if at_random else search.novel_rows()
-    units = job.engine.to_host(take_in_any_order(X, rows, replace(request, weights=None).dtype(X)))
-    layer = RBFLayer(units, search.radius(selection_radius), request.metric, request.kernel)
+    check_squares(ordered, parameters.metric)
+    search = _CenterSearch(
+        parameters, ordered, plan.max_centers, min_fraction, job.verbose, job.what
+    )
+    rows, selection_radius = search.random_rows() if is_random else search.novel_rows()
+    units = job.engine.to_host(take_in_any_order(X, rows, parameters.distance_dtype(X)))
+    radius = search.unit_radius(selection_radius)
+    layer = RBFLayer(units, radius, parameters.metric, parameters.selection_kernel)
     return layer, rows, selection_radius
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What there is memory for: rows that are read in one go, and centres."""
+    """How many samples can be read at a time, and how many centres fit in memory."""
 
     block_rows: int
-    most: int
+    max_centers: int
 
     @classmethod
-    def of(cls, job, n_rows, n_features, itemsize):
+    def of(cls, job: Job, n_rows: int, n_features: int, itemsize: int) -> "MemoryPlan":
         limit, block_rows = job.memory_limit, min(job.engine.block_rows, n_rows)
-        while block_rows > _LEAST_BLOCK and (
+        while block_rows > _MIN_BLOCK_ROWS and (
             selection_bytes(job.engine, block_rows, n_features, itemsize) > limit // 2
         ):
             block_rows //= 2
-        # A centre is kept as a row, loaded into the engine, and copied as the layer is made.
+        # Each centre exists three times: as a row, loaded into the engine, and as a unit.
         fixed = selection_bytes(job.engine, block_rows, n_features, itemsize)
         return cls(
             block_rows, rows_per_tile(n_rows, 3 * n_features * itemsize, fixed, limit, n_rows)
         )
 
-    def check(self, job, n_units, n_features):
-        """Raise if there is no memory for so many centres."""
-        if n_units is not None and n_units > self.most:
+    def check(self, job: Job, n_units: int | None, n_features: int) -> None:
+        """Raise ValueError if that many centres do not fit in memory."""
+        if n_units is not None and n_units > self.max_centers:
             raise ValueError(
                 f"max_memory={job.max_memory!r} is too small for {n_units} units of {n_features} "
                 "features. Raise max_memory, or ask for fewer units."
@@ -210,104 +265,111 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """The rows and radii that a request means for the rows that are presented."""
+class _CenterSearch:
+    """The selection of rows and radii for one set of samples."""
 
-    request: RBFRequest
-    shown: OrderedRows
-    most: int  # centres that there is memory for
-    verbose: int  # 1 prints how far a search for the selection radius is, 2 each of its passes
-    what: str  # who selects, for people to read
+    parameters: RBFParameters
+    ordered: OrderedRows
+    max_centers: int  # that fit in memory
+    min_fraction: float | None  # of the units with which the search may end, see `fit_rbf_layer`
+    verbose: int  # 1 prints the progress of the search, 2 each of its passes
+    what: str  # the caller, for progress messages
 
     @cached_property
-    def natural(self):
-        """The radius that goes with the distances between the rows."""
-        distance = typical_distance(self.shown, self.request.metric)
-        return kernel_of(self.request.kernel).natural_radius(distance)
+    def natural_radius(self) -> float:
+        """The radius that corresponds to the median distance between the samples."""
+        distance = typical_distance(self.ordered, self.parameters.metric)
+        return self.parameters.selection_kernel.natural_radius(distance)
 
     def rule(self, radius):
-        return NoveltyRule(self.request.metric, self.request.kernel, radius, self.request.overlap)
+        p = self.parameters
+        return NoveltyRule(p.metric, p.selection_kernel, radius, p.overlap)
 
-    def radius(self, selection_radius):
-        """The width of the units."""
-        if not self.request.is_auto:
-            return float(self.request.radius)
+    def unit_radius(self, selection_radius: float | None) -> float:
+        """Return the width of the units."""
+        if not self.parameters.has_auto_radius:
+            return float(self.parameters.radius)
         if selection_radius is None:
-            return float(PART_OF_NATURAL_AT_RANDOM * self.natural)
-        part = 0.0 if self.request.has_one_radius else self.request.part_of_natural
-        return float(part * self.natural + (1 - part) * selection_radius)
+            return float(_NATURAL_FRACTION_AT_RANDOM * self.natural_radius)
+        fraction = self.parameters.natural_fraction
+        return float(fraction * self.natural_radius + (1 - fraction) * selection_radius)
 
-    def random_rows(self):
-        """The rows, and no selection radius."""
-        order = self.shown.order
-        if not self.request.shuffle:  # else they come in random order already
-            order = check_random_state(self.request.random_state).permutation(order)
-        n = self.request.n_units
+    def random_rows(self) -> tuple[npt.NDArray, None]:
+        """Return random rows, and no selection radius."""
+        order = self.ordered.order
+        if not self.parameters.shuffle:  # otherwise the order is random already
+            order = check_random_state(self.parameters.random_state).permutation(order)
+        n = self.parameters.n_units
         return order[: self.automatic_size if n is None else n], None
 
-    def novel_rows(self):
-        """The rows in the order of presentation, and the selection radius."""
-        n, radius = self.request.n_units, self.request.given_selection_radius
+    def novel_rows(self) -> tuple[npt.NDArray, float]:
+        """Return novel rows in the order of presentation, and the selection radius."""
+        n, radius = self.parameters.n_units, self.parameters.given_selection_radius
         if radius is None:
-            return self.searched(self.automatic_size if n is None else n)
-        return (self.all_novel(radius) if n is None else self.first_novel(n, radius)), radius
+            return self._search(self.automatic_size if n is None else n)
+        return (self._all_novel(radius) if n is None else self._first_novel(n, radius)), radius
 
     @property
-    def automatic_size(self):
-        """How many centres neither a number nor a radius stands for."""
-        part = PART_OF_ROWS_OF_ONE_RADIUS if self.request.has_one_radius else PART_OF_ROWS
-        wanted = min(int(part * len(self.shown)), MOST_CENTERS)
-        return max(wanted, min_centers(self.shown, self.request.overlap))
+    def automatic_size(self) -> int:
+        """The number of centres if it is not determined by a parameter."""
+        has_one_radius = self.parameters.has_one_radius
+        fraction = _SIZE_FRACTION_OF_ONE_RADIUS if has_one_radius else _SIZE_FRACTION
+        size = min(int(fraction * len(self.ordered)), _MAX_AUTOMATIC_SIZE)
+        return max(size, min_centers(self.ordered, self.parameters.overlap))
 
-    def all_novel(self, radius):
-        found, _ = novel_rows(self.shown, self.rule(radius), self.most)
-        if len(found) > self.most:
+    def _all_novel(self, radius):
+        positions, _ = novel_rows(self.ordered, self.rule(radius), self.max_centers)
+        if len(positions) > self.max_centers:
             raise ValueError(
-                f"radius={radius:g} makes more than {self.most} rows novel, which is what "
-                "max_memory holds. Give a larger radius, a number of units, or more memory."
+                f"radius={radius:g} makes more than {self.max_centers} samples novel, which is the "
+                "maximum within max_memory. Give a larger radius, a number of units, or more "
+                "memory."
             )
-        return self.shown.order[found]
+        return self.ordered.order[positions]
 
-    def first_novel(self, n, radius):
-        return self.shown.order[first_novel_rows(self.shown, self.rule(radius), n)]
+    def _first_novel(self, n, radius):
+        return self.ordered.order[first_novel_rows(self.ordered, self.rule(radius), n)]
 
-    def searched(self, n):
-        """The first `n` novel rows at a radius that makes few more novel, and the radius."""
-        start, least = _START * self.natural, min_centers(self.shown, self.request.overlap)
+    def _search(self, n):
+        """Return the first `n` novel rows at a radius with few more of them, and the radius."""
+        ordered, overlap = self.ordered, self.parameters.overlap
+        start, least = _SEARCH_START * self.natural_radius, min_centers(ordered, overlap)
         if n < least:
-            # No radius ends a pass so early: the first n that are novel.
-            return self.first_novel(n, start), start
-        growth = GROWTH if self.shown.groups is None else GROWTH_BY_GROUP
-        most, enough = self.searched_sizes(n)
-        radius, found, beyond = search_radius(
-            lambda radius: self.count_at(radius, most), start, most, len(self.shown), growth,
+            # At every radius more than n samples are novel; use the first n.
+            return self._first_novel(n, start), start
+        growth = GROWTH if ordered.groups is None else GROUP_GROWTH
+        enough, most = self._search_bounds(n)
+        found = search_radius(
+            lambda radius: self._count_at(radius, most), start, most, len(ordered), growth,
             least, enough,
         )  # fmt: skip
-        if len(found) < enough:
-            if beyond is not None:  # the count jumps past `n`
-                return self.first_novel(n, beyond), beyond
-            self.warn_of(len(found))
-        return self.shown.order[found[:n]], float(radius)
+        if len(found.rows) < enough:
+            if found.next_radius is not None:  # the count jumps from fewer than n to more than n
+                return self._first_novel(n, found.next_radius), found.next_radius
+            self._warn_too_few(len(found.rows))
+        return ordered.order[found.rows[:n]], float(found.radius)
 
-    def searched_sizes(self, n):
-        """How many novel rows a search for `n` may end with: at most, and at least."""
-        # An automatic size is about that, and its radius makes no more rows novel.
-        part = FILLED if self.request.n_units is None else self.request.filled
-        return (ceil(n / FILLED), n) if part is None else (n, max(1, int(part * n)))
+    def _search_bounds(self, n):
+        """Return the minimum and maximum number of novel rows with which a search may end."""
+        # An automatic size is approximate, so there is no need for a surplus that is cut off.
+        fraction = MIN_FRACTION if self.parameters.n_units is None else self.min_fraction
+        if fraction is None:
+            return n, ceil(n / MIN_FRACTION)
+        return max(1, int(fraction * n)), n
 
-    def warn_of(self, n_found):
-        """Say that rows do not suffice for what was asked for."""
-        if self.request.n_units is not None and self.request.filled is None:
+    def _warn_too_few(self, n_found):
+        p = self.parameters
+        if p.n_units is not None and self.min_fraction is None:
             warn(
-                f"{self.request.size_name}={self.request.n_units}, and only {n_found} rows differ "
-                f"enough to be centres; there will be {n_found} units."
+                f"{p.size_name}={p.n_units}, but only {n_found} samples differ enough to be "
+                f"centres; there will be {n_found} units."
             )
 
-    def count_at(self, radius, n):
-        """What one pass of the search finds, and how many rows it saw."""
-        found, n_seen = novel_rows(self.shown, self.rule(radius), n)
+    def _count_at(self, radius, limit):
+        """Run one pass of the search; return what `novel_rows` returns, and print progress."""
+        positions, n_seen = novel_rows(self.ordered, self.rule(radius), limit)
         if self.verbose:
-            text = f"choosing hidden units: {len(found):,} found, about {n:,} wanted"
-            seen = f"; radius {radius:.6g}, {n_seen:,} of {len(self.shown):,} rows seen"
-            say(self.what, text, self.verbose, seen)
-        return found, n_seen
+            text = f"choosing hidden units: {len(positions):,} found, about {limit:,} wanted"
+            details = f"; radius {radius:.6g}, {n_seen:,} of {len(self.ordered):,} rows seen"
+            say(self.what, text, self.verbose, details)
+        return positions, n_seen

@@ -1,99 +1,121 @@
-"""Weights of the features, learned from targets: what the targets depend on counts for more.
+"""Feature weights learned from targets: relevant features get large weights.
 
-A ridge network on few rows is asked how much its outputs change with each feature; the
-features are weighted by that, and the next network is made of weighted rows. This is the
-recursive feature machine of Radhakrishnan et al. (Science 383, 2024) with a diagonal
-matrix, as in xRFM (Beaglehole et al., arXiv 2508.10053): the weights are the root of the
-diagonal of the average gradient outer product.
+This is the recursive feature machine of Radhakrishnan et al. (Science 383, 2024) with a diagonal
+matrix, as in xRFM (Beaglehole et al., arXiv:2508.10053). Each round
 
-It begins with features that spread alike, so that their units do not matter.
+1. trains a small RBF network with a ridge readout f on samples multiplied by the weights w,
+2. computes the mean squared gradient ``g_k = mean_i sum_o (d f_o(x_i) / d x_ik)^2``, the diagonal
+   of the average gradient outer product (AGOP), and
+3. sets ``w_k = sqrt(g_k)``, scaled to a maximum of 1.
+
+The initial weights give all features the same standard deviation, so that the units of the
+features do not matter.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from ..data.job import Job
+from ..data.samples import Samples
 from ..data.streaming import Consumer, preprocess_block, stream, take_rows
 from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..engines import base
+from ..engines.base import Engine
 from ..engines.threads import at_most
+from ..kernels import Kernel
 from ..layers import RBFLayer, hidden_dtype
 from ..readouts.ridge import gather_coarse
-from .novelty import OrderedRows
+from .ordered_rows import OrderedRows
 from .radius import typical_distance, typical_distance_bytes
 
-# Networks that are asked one after the other, their rows, and the most centres.
-_ROUNDS, _ROWS, _CENTERS = 3, 4000, 600
+# Number of rounds, and maximum numbers of samples and centres of the networks.
+_N_ROUNDS, _MAX_SAMPLES, _MAX_CENTERS = 3, 4000, 600
 _ALPHA = 0.1
-# Rows x units x features x outputs of which gradients are taken, about: fewer rows do for more.
-_GRADIENTS, _LEAST_ROWS = 2**28, 500
-# Numbers of the rows that are looked at in one go.
-_NUMBERS = 2**20
+# The gradients of samples x centres x features x outputs take longer than all else. Their number
+# is limited to about this, by using fewer samples; but no fewer than the second number.
+_MAX_GRADIENTS, _MIN_GRADIENT_SAMPLES = 2**28, 500
+# Maximum number of elements of a block of features.
+_BLOCK_ELEMENTS = 2**20
 
 
-def learn(job, samples, metric, kernel, random_state, rows=None):
-    """The weights of the features under which an RBF network answers with the targets.
+def learn_weights(
+    job: Job,
+    samples: Samples,
+    metric: str,
+    kernel: Kernel,
+    random_state: Any,
+    rows: npt.NDArray | None = None,
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Learn the weights with which an RBF network predicts the targets best.
 
     Parameters
     ----------
     job : Job
     samples : Samples
-        With targets. Rows of weight 0 are as good as absent.
+        With targets. Rows of weight 0 are ignored.
     metric : {"manhattan", "euclidean", "sqeuclidean"}
     kernel : Kernel
     random_state : int, RandomState instance or None
-        For the rows that are looked at.
+        Seed of the subset of samples that is used.
     rows : ndarray of int, optional
-        Those from which they are drawn; all by default.
+        The rows from which the subset is drawn; all by default.
 
     Returns
     -------
-    even, weights : ndarray of shape (n_features,), float64
-        Those that are begun with, of equal spread, and the learned ones: the same where no
-        feature changes an output. The largest is 1, none is negative.
+    equalising, learned : ndarray of shape (n_features,), float64
+        The initial weights, which give all features the same standard deviation, and the learned
+        ones; the same if no feature changes an output. The maximum is 1, none is negative.
     """
     limit = job.memory_limit
-    job, drawn = _draw(
+    job, subset = _draw_subset(
         job.single_device(), samples, random_state, samples.present if rows is None else rows
     )
-    needed = drawn.X.nbytes + typical_distance_bytes(drawn.X)
+    needed = subset.X.nbytes + typical_distance_bytes(subset.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
-    even = weights = of_equal_spread(drawn, job.engine)
-    for _ in range(_ROUNDS):
-        found = next_weights(job, drawn, weights, metric, kernel)
-        if found is None:
+    equalising = weights = equalising_weights(subset, job.engine)
+    for _ in range(_N_ROUNDS):
+        updated = update_weights(job, subset, weights, metric, kernel)
+        if updated is None:
             break
-        weights = found
-    return even, weights
+        weights = updated
+    return equalising, weights
 
 
-def next_weights(job, drawn, weights, metric, kernel):
-    """What a network on rows with these weights says; None where no feature changes an output.
+def update_weights(
+    job: Job, subset: Samples, weights: npt.NDArray, metric: str, kernel: Kernel
+) -> npt.NDArray | None:
+    """Return the weights after another round; None if no feature changes an output.
 
-    The first rows are its centres, and gradients are taken of the last ones.
+    The first samples are the centres, and gradients are computed at the last ones.
     """
-    layer = _layer(job.engine, drawn, weights, metric, kernel)
-    (statistics,) = gather_coarse(job, [layer], drawn)
+    layer = _layer(job.engine, subset, weights, metric, kernel)
+    (statistics,) = gather_coarse(job, [layer], subset)
     W = statistics.solve(_ALPHA).W
     del statistics
-    # In units of the radius, whose square may be no number; a power of two changes no digit.
+    # Gradients are proportional to 1 / radius, whose square may overflow or underflow. Multiply by
+    # a power of two near the radius: that is exact, and the common factor cancels below.
     W *= 2.0 ** math.frexp(layer.radius)[1]
-    asked = np.arange(len(drawn))[-rows_to_ask(drawn) :]
-    squares = weights**2 * mean_squared_gradients(job, layer, W, drawn, asked)
+    rows = np.arange(len(subset))[-n_gradient_samples(subset) :]
+    # The chain rule: f depends on w x, so its gradient with respect to x has a factor w.
+    squares = weights**2 * mean_squared_gradients(job, layer, W, subset, rows)
     return np.sqrt(squares / squares.max()) if squares.any() else None
 
 
-def rows_to_ask(drawn):
-    """Of how many rows gradients are taken, which take longer than all else."""
-    each = _CENTERS * drawn.X.shape[1] * drawn.targets.n_outputs
-    return min(len(drawn), max(_LEAST_ROWS, _GRADIENTS // each))
+def n_gradient_samples(subset: Samples) -> int:
+    """Return the number of samples at which gradients are computed."""
+    gradients_per_sample = _MAX_CENTERS * subset.X.shape[1] * subset.targets.n_outputs
+    return min(len(subset), max(_MIN_GRADIENT_SAMPLES, _MAX_GRADIENTS // gradients_per_sample))
 
 
 @at_most(1)
-def of_equal_spread(samples, engine):
-    """Weights under which all features have one standard deviation; 0 for constant ones.
+def equalising_weights(samples: Samples, engine: Engine) -> npt.NDArray:
+    """Return weights that give all features the same standard deviation; 0 for constant ones.
 
     Parameters
     ----------
@@ -104,82 +126,86 @@ def of_equal_spread(samples, engine):
     Returns
     -------
     ndarray of shape (n_features,), float64
-        The largest is 1. All are 1 where no feature varies.
+        The maximum is 1. All are 1 if all features are constant.
     """
     X = samples.X
     xp, n = engine.algebra_of(X).xp, len(X)
     weight = np.ones(n) if samples.weight is None else samples.weight
-    share, rounding = xp.asarray(weight / weight.sum()), 8 * np.finfo(hidden_dtype(X.dtype)).eps
-    spread, step = np.zeros(X.shape[1]), max(1, _NUMBERS // n)
+    share = xp.asarray(weight / weight.sum())
+    # Deviations up to this multiple of the values are rounding errors of a constant feature.
+    rounding = 8 * np.finfo(hidden_dtype(X.dtype)).eps
+    deviations, step = np.zeros(X.shape[1]), max(1, _BLOCK_ELEMENTS // n)
     for start in range(0, X.shape[1], step):
         block = X[:, start : start + step].astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
-            block -= block[0].copy()  # then what is constant is 0, and its mean has no rounding
+        with np.errstate(over="ignore", invalid="ignore"):  # _check_deviations refuses overflow
+            # Subtract the first row: constant features become exactly 0, and so does their mean.
+            block -= block[0].copy()
             mean = share @ block
             block -= mean
-            peak = xp.abs(block).max(axis=0)  # divided by it, squares of what is huge stay finite
+            # Divide by the maximum, so that squares of huge values are finite.
+            peak = xp.abs(block).max(axis=0)
             block /= xp.where(peak > 0, peak, 1)
-        found = peak * xp.sqrt(share @ xp.square(block, out=block))
-        found[found <= rounding * xp.abs(X[0, start : start + step].astype(np.float64) + mean)] = 0
-        spread[start : start + step] = to_host(found)
-    varies = ~(spread == 0)
+        deviation = peak * xp.sqrt(share @ xp.square(block, out=block))
+        magnitude = xp.abs(X[0, start : start + step].astype(np.float64) + mean)
+        deviation[deviation <= rounding * magnitude] = 0
+        deviations[start : start + step] = to_host(deviation)
+    varies = ~(deviations == 0)  # True also for NaN, which is refused
     if not varies.any():
-        return np.ones(len(spread))
-    _check_spreads(np.where(varies, spread, spread.max()), hidden_dtype(X.dtype))
-    return np.divide(spread[varies].min(), spread, out=np.zeros(len(spread)), where=varies)
+        return np.ones(len(deviations))
+    _check_deviations(np.where(varies, deviations, deviations.max()), hidden_dtype(X.dtype))
+    smallest = deviations[varies].min()
+    return np.divide(smallest, deviations, out=np.zeros(len(deviations)), where=varies)
 
 
-def _check_spreads(spread, dtype):
-    """Raise where one number of the dtype cannot be the weight of one feature and of another."""
-    least, most = int(spread.argmin()), int(spread.argmax())
-    if not spread[least] / spread[most] > 1e4 * float(np.finfo(dtype).tiny):
+def _check_deviations(deviations, dtype):
+    """Raise if the dtype cannot represent the ratio of two standard deviations."""
+    least, most = int(deviations.argmin()), int(deviations.argmax())
+    if not deviations[least] / deviations[most] > 1e4 * float(np.finfo(dtype).tiny):
         raise ValueError(
-            f"Feature {least} of X spreads by {spread[least]:.3g} and feature {most} by "
-            f"{spread[most]:.3g}: no weights of {dtype} make them alike. Scale the features of X "
-            "(StandardScaler), leave one of them out, or set feature_weights=None."
+            f"Feature {least} of X has a standard deviation of {deviations[least]:.3g} and feature "
+            f"{most} one of {deviations[most]:.3g}: no weights in {dtype} make them equal. Scale "
+            "the features of X (StandardScaler), remove one of them, or set feature_weights=None."
         )
 
 
-def _draw(job, samples, random_state, rows):
-    """Random rows in random order, copied to where the job computes, and the job that is left."""
-    rows = check_random_state(random_state).permutation(rows)[:_ROWS]
-    drawn = samples.taken(rows, hidden_dtype(samples.X.dtype))
-    if isinstance(drawn.X, job.engine.xp.ndarray):
-        job = job.reserving(drawn.X.nbytes)
-    drawn, job = drawn.on_device(job)
-    return job.reserve_host(drawn.target_bytes), drawn
+def _draw_subset(job, samples, random_state, rows):
+    """Copy random rows in random order to the device; return the remaining job and the rows."""
+    rows = check_random_state(random_state).permutation(rows)[:_MAX_SAMPLES]
+    subset = samples.taken(rows, hidden_dtype(samples.X.dtype))
+    if isinstance(subset.X, job.engine.xp.ndarray):
+        job = job.reserving(subset.X.nbytes)
+    subset, job = subset.on_device(job)
+    return job.reserve_host(subset.target_bytes), subset
 
 
-def _layer(engine, drawn, weights, metric, kernel):
-    """The first rows as centres, at the natural radius of weighted rows."""
-    weights = weights.astype(drawn.X.dtype)
-    shown = OrderedRows(engine, drawn.X, np.arange(len(drawn)), weights=weights)
-    radius = float(kernel.natural_radius(typical_distance(shown, metric)))
-    n_units = max(1, min(_CENTERS, len(drawn) // 2))
-    return RBFLayer(shown.block(slice(n_units)), radius, metric, kernel, weights)
+def _layer(engine, subset, weights, metric, kernel):
+    """Return a layer whose centres are the first samples, at the natural radius."""
+    weights = weights.astype(subset.X.dtype)
+    ordered = OrderedRows(engine, subset.X, np.arange(len(subset)), weights=weights)
+    radius = float(kernel.natural_radius(typical_distance(ordered, metric)))
+    n_units = max(1, min(_MAX_CENTERS, len(subset) // 2))
+    return RBFLayer(ordered.block(slice(n_units)), radius, metric, kernel, weights)
 
 
-# How much the answers of an RBF network change with the features, over many rows.
+def mean_squared_gradients(
+    job: Job, layer: RBFLayer, W: Any, samples: Samples, rows: npt.NDArray | None = None
+) -> npt.NDArray:
+    """Return the weighted mean of the squared gradients of ``W phi(d)``, summed over outputs.
 
-
-def mean_squared_gradients(job, layer, W, samples, rows=None):
-    """The mean over rows of the squared gradient of the outputs ``W phi(d)``.
-
-    With respect to rows as they meet the units: for a layer with weights ``w`` of the
-    features, ``w^2`` times as much is that with respect to the rows of the samples.
+    Gradients are those with respect to the input of the units. For a layer with feature weights w,
+    those with respect to the samples are ``w^2`` times as large.
 
     Parameters
     ----------
     W : array of shape (n_outputs, n_units), of the host or of ``engine.xp``
     samples : Samples
-        Their weights count; targets are not looked at.
+        Targets are ignored.
     rows : ndarray of int, optional
-        Row numbers; all by default.
+        Row indices; all by default.
 
     Returns
     -------
     ndarray of shape (n_features,), float64
-        Of the squares of all outputs together.
     """
     engine = job.engine
 
@@ -189,14 +215,20 @@ def mean_squared_gradients(job, layer, W, samples, rows=None):
 
     fixed_bytes = base.fixed_bytes(layer, len(W))
     row_bytes = base.row_bytes(layer, len(W))
-    return _mean(job, layer, samples, rows, squares, fixed_bytes, row_bytes)
+    return _mean_over_rows(job, layer, samples, rows, squares, fixed_bytes, row_bytes)
 
 
-def mean_outer_product(job, layer, W, samples, rows=None):
-    """Return the mean over rows of the outer product of the gradient with itself, over all outputs.
+def mean_outer_product(
+    job: Job, layer: RBFLayer, W: Any, samples: Samples, rows: npt.NDArray | None = None
+) -> npt.NDArray:
+    """Return the average gradient outer product (AGOP) of ``W phi(d)``, summed over outputs.
 
-    Its diagonal is what `mean_squared_gradients` finds; arguments are the same. The layer is of
-    Euclidean distances or their squares, and the mean row should be near 0.
+    Its diagonal is `mean_squared_gradients`; the parameters are the same. The metric of the layer
+    must be "euclidean" or "sqeuclidean", and the mean of the samples should be near 0.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features), float64
     """
     engine, dtype = job.engine, layer.hidden_dtype
     units, W = (engine.xp.ascontiguousarray(engine.to_device(A), dtype) for A in (layer.units, W))
@@ -208,13 +240,22 @@ def mean_outer_product(job, layer, W, samples, rows=None):
     n = layer.n_features
     fixed_bytes = base.fixed_bytes(layer, len(W)) + 24 * n * n
     row_bytes = base.row_bytes(layer, len(W)) + 40 * n
-    return _mean(job, layer, samples, rows, products, fixed_bytes, row_bytes)
+    return _mean_over_rows(job, layer, samples, rows, products, fixed_bytes, row_bytes)
 
 
-def _mean(job, layer, samples, rows, sums_of, fixed_bytes, row_bytes):
-    """The mean over rows of what ``sums_of(rows on the device, distances, weights)`` adds up.
+def _mean_over_rows(
+    job: Job,
+    layer: RBFLayer,
+    samples: Samples,
+    rows: npt.NDArray | None,
+    sum_block: Callable[[Any, Any, Any], Any],
+    fixed_bytes: int,
+    row_bytes: int,
+) -> npt.NDArray:
+    """Return the weighted mean over rows of a quantity that is computed block by block.
 
-    With the bytes that it takes, in all and for each row.
+    ``sum_block(block, D, weight)`` returns its weighted sum over a block of rows with the
+    distances D to the centres. It takes `fixed_bytes` and `row_bytes` per row.
     """
     engine, X = job.engine, samples.X
     rows = np.arange(len(samples)) if rows is None else rows
@@ -225,11 +266,11 @@ def _mean(job, layer, samples, rows, sums_of, fixed_bytes, row_bytes):
         block = preprocess_block(engine, layer, engine.to_device(take_rows(X, rows[part])))
         weight = samples.weight_of(rows[part])
         weight = None if weight is None else engine.to_device(weight)
-        total = total + sums_of(block, D, weight)
+        total = total + sum_block(block, D, weight)
 
-    # A row comes once more, in its own dtype and as it meets the units.
-    again = layer.n_features * (X.dtype.itemsize + layer.units.itemsize)
-    consumer = Consumer(add, fixed_bytes=fixed_bytes, row_bytes=row_bytes + again)
+    # `add` loads the rows once more: in their own dtype, and preprocessed.
+    loaded_bytes = layer.n_features * (X.dtype.itemsize + layer.units.itemsize)
+    consumer = Consumer(add, fixed_bytes=fixed_bytes, row_bytes=row_bytes + loaded_bytes)
     stream(job, layer.distances, X, consumer, rows)
     weight = samples.weight_of(rows)
     return engine.to_host(total) / (len(rows) if weight is None else weight.sum())

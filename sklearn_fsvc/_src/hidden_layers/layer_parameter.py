@@ -1,8 +1,9 @@
-"""What is given of a hidden layer: all of it, in the place of one that is chosen, or weights."""
+"""Hidden layers and feature weights that the user gives instead of having them determined."""
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_array
@@ -14,15 +15,15 @@ from ..utils.parameters import feature_weights, is_word
 
 
 def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
-    """The fitted estimator that lends its layer; None where `layer` is an array of centres.
+    """Return the fitted estimator whose layer is used; None if `layer` is an array of centres.
 
     Parameters
     ----------
     layer : estimator, FrozenEstimator or array-like
     kind : type
-        The `Units` that the estimator must have.
+        The class of `Units` that the estimator must have.
     names : str
-        The names of the estimators that have them, for people to read.
+        The estimators that have such units, for the error message.
     """
     if not isinstance(layer, FrozenEstimator) and not hasattr(layer, "fit"):
         return None
@@ -34,27 +35,27 @@ def pretrained_of(layer: Any, kind: type[Units], names: str) -> Any:
         )
     try:
         if "device_" not in vars(pretrained):
-            check_is_fitted(pretrained)  # which takes long
+            check_is_fitted(pretrained)  # slow, and this function is called in each prediction
     except NotFittedError as error:
         raise ValueError(
-            f"layer={pretrained!r} is not fitted, and has no hidden layer to give. Fit it first. "
-            "Where scikit-learn clones estimators, as in a search, the clone of a fitted one is "
+            f"layer={pretrained!r} is not fitted, so it has no hidden layer. Fit it first. "
+            "scikit-learn clones estimators, as in a search, and the clone of a fitted one is "
             f"not fitted: give layer=FrozenEstimator({type(pretrained).__name__}(...).fit(X)), of "
             "sklearn.frozen."
         ) from error
     return pretrained
 
 
-def centers_of(layer, X):
-    """The centres that an array gives, for rows like X: of its dtype where that is of floats."""
+def centers_of(layer: Any, X: Any) -> npt.NDArray:
+    """Return the centres that an array gives, in the dtype of X if that is floating-point."""
     if np.asarray(layer).dtype.kind not in "biuf":
         raise TypeError(f"layer={layer!r} must be a fitted estimator, or an array of centres.")
     centers = check_array(layer, dtype=list(DTYPES), input_name="layer", copy=True)
     return centers.astype(X.dtype, copy=False) if X.dtype.kind == "f" else centers
 
 
-def check_features(units, X):
-    """Raise where a given layer has other features than the rows."""
+def check_features(units: npt.NDArray, X: Any) -> None:
+    """Raise ValueError if a given layer and X have different numbers of features."""
     if units.shape[1] != X.shape[1]:
         raise ValueError(
             f"The units of layer have {units.shape[1]} features, and X has {X.shape[1]}; give a "
@@ -62,23 +63,24 @@ def check_features(units, X):
         )
 
 
-def given_weights(value, may_be_auto, n_features=None):
-    """The feature weights, or the linear map, that are given as numbers; else None."""
-    ways = ("learned", "map") + ("auto",) * may_be_auto
-    return feature_weights(value, ways, n_features)
+def given_weights(
+    value: Any, allows_auto: bool, n_features: int | None = None
+) -> npt.NDArray | None:
+    """Return the feature weights, or the linear map, of the parameter; None if it gives none."""
+    words = ("learned", "map") + ("auto",) * allows_auto
+    return feature_weights(value, words, n_features)
 
 
-def learns_weights(value, is_searched, dtype):
-    """Whether feature weights are learned from rows of a dtype.
-
-    `is_searched` says whether what is "auto" is found by held-out error.
-    """
-    is_auto = is_word(value, "auto") and is_searched and dtype.kind == "f"
+def learns_weights(value: Any, allows_auto: bool, dtype: np.dtype) -> bool:
+    """Return whether feature weights are learned from samples of a dtype."""
+    is_auto = is_word(value, "auto") and allows_auto and dtype.kind == "f"
     return is_auto or is_word(value, "learned")
 
 
-def apart(weights):
-    """What was found as the attributes `feature_weights_` and `feature_map_`."""
-    is_map = np.ndim(weights) == 2
-    of_each, of_all = (None, weights) if is_map else (weights, None)
-    return {"feature_weights_": of_each, "feature_map_": of_all}
+def weight_attributes(weights: npt.NDArray | None) -> dict[str, npt.NDArray | None]:
+    """Return the attributes `feature_weights_` and `feature_map_` for weights or a map."""
+    is_map = np.ndim(weights) == 2 if weights is not None else False
+    return {
+        "feature_weights_": None if is_map else weights,
+        "feature_map_": weights if is_map else None,
+    }

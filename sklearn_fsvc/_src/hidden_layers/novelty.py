@@ -1,123 +1,121 @@
-"""Which rows become centres: novelty selection.
+"""Novelty selection: which samples become centres.
 
-Novelty selection (Dogaru & Dogaru, ISEEE 2017) is one pass without labels: a row becomes
-a centre if the activities that it raises in the centres so far *sum* to less than the
-overlap threshold. The rule is sequential, but has an exact form in rounds: the first rows
-that still live, whatever lies between them, are settled in order with their own kernel
-matrix, and all others meet what became a centre; see `living`.
+The rule (Dogaru & Dogaru, ISEEE 2017) is one pass over the samples in the order of presentation,
+without labels: a sample is novel, and becomes a centre, if its *activity*, the sum of its
+activations over the centres selected so far, is less than the overlap threshold.
+
+The rule is sequential, but it has an exact form in rounds (`select_in_rounds`), at the speed of a
+layer evaluation:
+
+1. Activations are non-negative, so the activity of a sample only grows as centres are added. A
+   sample whose activity has reached the threshold is covered: it never becomes a centre and need
+   not be compared with later centres. All others are candidates.
+2. A round takes the first n candidates in the order of presentation. The engine applies the
+   sequential rule to these alone, with their own n x n kernel matrix (`Engine.novel`).
+3. The centres among them are sent to all workers. The remaining candidates add the activations over
+   the new centres, and those that are covered are dropped.
+
+Every sample before the last of the n is decided then: it was one of the n, or covered before.
+Activations are rounded to a grid (`engines.base.in_steps`) on which sums are exact, so that neither
+the number of rounds nor of workers changes a decision.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.map_reduce import Sharded
 from ..data.sources import Source
-from ..data.streaming import take_in_any_order, weigh
 from ..engines.base import Engine
-from ..kernels import Kernel
-from ..layers import RBFLayer
-from .active_candidates import ActiveCandidates, LivingBlocks, LivingTeam, living_bytes
+from .active_candidates import (
+    ActiveCandidates,
+    Candidates,
+    RemoteCandidates,
+    ShardedCandidates,
+    candidate_bytes,
+)
+from .ordered_rows import NoveltyRule, OrderedRows
 
-# A round settles no more than this part of the rows that are read in one go, but for so few.
-_MOST_OF_BLOCK, _LEAST_ROUND = 1 / 4, 64
-# Numbers in the rows from which a team shares a selection. With fewer, to ask all in each round
-# takes longer than the work.
-_SHARED = 2**32
-# Bytes in pairs of rows above which it is better to drop rows that are dead.
-_PAIRED = 2**39
-
-
-@dataclass(frozen=True)
-class NoveltyRule:
-    """Which rows are novel: metric and kernel of the layer, radius and overlap threshold."""
-
-    metric: str
-    kernel: Kernel | str
-    radius: float
-    overlap: float
-
-    def layer(self, units):
-        return RBFLayer(units, self.radius, self.metric, self.kernel)
+# A round takes at most this fraction of a block of rows, but no fewer rows than the second number.
+_ROUND_FRACTION, _MIN_ROUND_ROWS = 1 / 4, 64
+# Number of elements of X from which a group of devices shares a selection. For fewer, to
+# synchronise them in each round takes longer than the computation.
+_MIN_SHARED_ELEMENTS = 2**32
 
 
-@dataclass(frozen=True, eq=False)
-class OrderedRows:
-    """Rows as they are presented: which ones, in what order, and where they are compared."""
+def novel_rows(
+    ordered: OrderedRows, rule: NoveltyRule, limit: int | None = None
+) -> tuple[npt.NDArray, int]:
+    """Return the samples that are novel within their group.
 
-    engine: Engine
-    X: Any  # (n_rows, n_features)
-    order: np.ndarray  # row numbers in the order of presentation
-    # int, (n_rows,): a code for each row of X. Each group is then presented as if it were the only
-    # data.
-    groups: np.ndarray | None = None
-    dtype: np.dtype | None = None  # dtype in which rows are compared; that of X by default
-    # Rows that are read in one go; what suits the engine by default. The centres are the same for
-    # every size.
-    block_rows: int | None = None
-    # (n_features,) or (n_features, n_inputs): weights of the features, or a linear map: rows are
-    # compared once they are multiplied by them.
-    weights: np.ndarray | None = None
-    group_bytes: int = 0  # for small groups whose rows are compared all at once, all with all
+    Parameters
+    ----------
+    limit : int, optional
+        Stop as soon as there is one more than this. Groups that were not processed until then are
+        left out.
 
-    def __len__(self):
-        return len(self.order)
-
-    def block(self, part):
-        """The rows at positions of the order, on the device, as they are compared."""
-        rows, dtype = self.order[part], self.X.dtype if self.dtype is None else self.dtype
-        if self.weights is None:
-            return self.engine.to_device(take_in_any_order(self.X, rows, dtype))
-        block = self.engine.to_device(take_in_any_order(self.X, rows))
-        return weigh(self.engine, block, self.weights, dtype)
-
-    def by_group(self):
-        """(positions in the order, the presentation of these rows alone) of each group."""
-        if self.groups is None:
-            yield np.arange(len(self)), self
-            return
-        in_order = self.groups[self.order]
-        for code in np.unique(in_order):
-            positions = np.flatnonzero(in_order == code)
-            yield positions, replace(self, order=self.order[positions], groups=None)
-
-    @cached_property
-    def at_once(self):
-        """(positions in the order, rows) of each group, if so many pairs are; else None.
-
-        They are kept: a search compares them at one radius after the other.
-        """
-        if self.groups is None or not self.group_bytes:
-            return None
-        positions = [at for at, _ in self.by_group()]
-        widest, n_features = max(map(len, positions)), self.X.shape[1]
-        row_bytes = n_features * (self.X.dtype if self.dtype is None else self.dtype).itemsize
-        needed = len(self) * (8 * widest + row_bytes) + 3 * 8 * widest**2
-        is_far = isinstance(self.X, Source) and not self.X.is_in_memory
-        if is_far or needed > self.group_bytes or len(self) * widest * row_bytes > _PAIRED:
-            return None
-        return [(at, self.block(at)) for at in positions]
-
-    @property
-    def n_groups(self):
-        return 1 if self.groups is None else len(np.unique(self.groups[self.order]))
+    Returns
+    -------
+    positions : ndarray of int
+        Ascending positions in the order; ``ordered.order[positions]`` are the rows.
+    n_seen : int
+        The number of rows that were needed to find them: all, unless the limit was exceeded.
+    """
+    found, count, n_seen = [], 0, 0
+    for positions, select in _selections(ordered, rule):
+        selected, n_seen_in_group = select(None if limit is None else limit - count)
+        found.append(positions[selected])
+        count, n_seen = count + len(selected), n_seen + n_seen_in_group
+        if limit is not None and count > limit:
+            break
+    return np.sort(np.concatenate(found)), n_seen
 
 
-def rounds(engine, workers, rule, n):
-    """Ranks of novel rows, ascending, round by round.
+def first_novel_rows(ordered: OrderedRows, rule: NoveltyRule, n: int) -> npt.NDArray:
+    """Return the positions of the first `n` novel samples, in the order of presentation.
 
-    In a round the first `n` rows that live anywhere are settled in order, and what is kept
-    is announced to every worker. That is exact: a row that is dead could not be kept, and
-    ranks below the last of the `n` are all settled then.
+    A smaller `n` returns a prefix of them. Each group contributes up to `n`, so that none is cut
+    short by the others.
+    """
+    found = [positions[select(n)[0]] for positions, select in _selections(ordered, rule)]
+    return np.sort(np.concatenate(found))[:n]
+
+
+def min_centers(ordered: OrderedRows, overlap: float) -> int:
+    """Return the number of samples that are novel at any radius: the first ones of each group.
+
+    The activation of distinct samples is less than 1 at any radius, so the activity over
+    floor(overlap) centres is less than the threshold.
+    """
+    return (int(overlap) + 1) * ordered.n_groups
+
+
+def selection_bytes(engine: Engine, block_rows: int, n_features: int, itemsize: int) -> int:
+    """Return the number of bytes that `novel_rows` needs, without the centres themselves.
+
+    The rule is applied to a round while no other rows are compared with centres, and needs less.
+    """
+    n_rows = block_rows + min(block_rows, _round_rows(engine, block_rows))
+    return candidate_bytes(engine, n_rows, n_features, itemsize)
+
+
+def select_in_rounds(
+    engine: Engine, workers: Sequence[Candidates], rule: NoveltyRule, n: int
+) -> Iterator[npt.NDArray]:
+    """Yield the ranks of novel samples, round by round and ascending.
+
+    See the module's docstring for the algorithm.
 
     Parameters
     ----------
     engine : Engine
-        Settles.
-    workers : list of Living
-        Each has ranks of its own.
+        Applies the sequential rule.
+    workers : list of Candidates
+        Each has the candidates among its own share of the samples.
+    n : int
+        Number of candidates of a round.
 
     Yields
     ------
@@ -129,116 +127,65 @@ def rounds(engine, workers, rule, n):
         )
         if not len(ranks):
             return
-        kept = engine.novel(rule.layer(rows), rows, activity, rule.overlap)
+        novel = engine.novel(rule.layer(rows), rows, activity, rule.overlap)
         ranks = engine.to_host(ranks)
-        yield ranks[kept]
+        yield ranks[novel]
         for worker in workers:
-            worker.add_centers(rows[kept], ranks[-1] + 1)
+            worker.add_centers(rows[novel], ranks[-1] + 1)
 
 
-def _first(proposals, n, xp):
-    """The first `n` by rank of all that workers propose."""
-    proposed = [xp.concatenate(parts) for parts in zip(*proposals, strict=True)]
-    first = xp.argsort(proposed[0])[:n]
-    return [part[first] for part in proposed]
+def _first(candidates, n, xp):
+    """Return the first `n` by rank among the candidates of all workers."""
+    merged = [xp.concatenate(arrays) for arrays in zip(*candidates, strict=True)]
+    first = xp.argsort(merged[0])[:n]
+    return [array[first] for array in merged]
 
 
 def _round_rows(engine, block_rows):
-    """Rows that are settled in one round."""
-    return min(engine.round_rows, max(_LEAST_ROUND, int(_MOST_OF_BLOCK * block_rows)))
+    """Return the number of candidates of a round."""
+    return min(engine.round_rows, max(_MIN_ROUND_ROWS, int(_ROUND_FRACTION * block_rows)))
 
 
-def _worker(shown, rule, block_rows):
-    """All living rows: of this engine, of several that share the rows, or of blocks elsewhere."""
-    if isinstance(shown.X, Source) and shown.X.is_remote:
-        return LivingBlocks(shown, rule)
-    if isinstance(shown.X, Sharded) and len(shown) * shown.X.shape[1] >= _SHARED:
-        return LivingTeam(shown, rule, block_rows)
-    return ActiveCandidates(shown, rule, np.arange(len(shown)), block_rows)
+def _open_candidates(ordered, rule, block_rows) -> Candidates:
+    """Return the candidates: in memory, distributed over devices, or in remote blocks."""
+    if isinstance(ordered.X, Source) and ordered.X.is_remote:
+        return RemoteCandidates(ordered, rule)
+    n_elements = len(ordered) * ordered.X.shape[1]
+    if isinstance(ordered.X, Sharded) and n_elements >= _MIN_SHARED_ELEMENTS:
+        return ShardedCandidates(ordered, rule, block_rows)
+    return ActiveCandidates(ordered, rule, np.arange(len(ordered)), block_rows)
 
 
-def _novel_in_group(shown, rule, limit):
-    """`novel_rows` of rows that are all of one group."""
-    block_rows = shown.block_rows or shown.engine.block_rows
-    worker = _worker(shown, rule, block_rows)
+def _select_in_group(ordered, rule, limit):
+    """Do as `novel_rows` does, for the rows of one group."""
+    engine, block_rows = ordered.engine, ordered.block_rows or ordered.engine.block_rows
+    candidates = _open_candidates(ordered, rule, block_rows)
     found, count = [], 0
-    for ranks in rounds(shown.engine, [worker], rule, _round_rows(shown.engine, block_rows)):
+    for ranks in select_in_rounds(engine, [candidates], rule, _round_rows(engine, block_rows)):
         found.append(ranks)
         count += len(ranks)
         if limit is not None and count > limit:
             break
-    return _cut(np.concatenate(found), len(shown), limit)
+    return _truncate(np.concatenate(found), len(ordered), limit)
 
 
-def _cut(found, n_rows, limit):
-    """The first of those that were found, one more than the limit at most, and how many rows
-    it takes to find them."""
+def _truncate(found, n_rows, limit):
+    """Return at most ``limit + 1`` positions, and the number of rows needed to find them."""
     if limit is None or len(found) <= limit:
         return found, n_rows
     return found[: limit + 1], int(found[limit]) + 1
 
 
-def _groups(shown, rule):
-    """(positions, ``kept(limit)`` as of `_novel_in_group`) of each group."""
-    if shown.at_once is None:
-        for positions, group in shown.by_group():
-            yield positions, partial(_novel_in_group, group, rule)
+def _selections(
+    ordered: OrderedRows, rule: NoveltyRule
+) -> Iterator[tuple[npt.NDArray, Callable[[int | None], tuple[npt.NDArray, int]]]]:
+    """Yield for each group its positions, and a function of the limit that selects among them."""
+    if ordered.group_blocks is None:
+        for positions, group in ordered.by_group():
+            yield positions, partial(_select_in_group, group, rule)
         return
-    layers = [rule.layer(rows) for _, rows in shown.at_once]
-    found = shown.engine.novel_in_each(layers, rule.overlap)
-    for (positions, _), kept in zip(shown.at_once, found, strict=True):
-        yield positions, partial(_cut, kept, len(positions))
-
-
-def novel_rows(shown, rule, limit=None):
-    """Rows that novelty selection keeps, in each group as if it were the only data.
-
-    Parameters
-    ----------
-    limit : int, optional
-        Stop at the first row that is one more than this. Groups that were not reached by
-        then are left out.
-
-    Returns
-    -------
-    found : ndarray of int
-        Positions in the order, ascending; ``shown.order[found]`` are the rows.
-    n_seen : int
-        Rows that it took to find them: all, unless the limit was passed.
-    """
-    found, count, seen = [], 0, 0
-    for positions, kept_to in _groups(shown, rule):
-        kept, n_seen = kept_to(None if limit is None else limit - count)
-        found.append(positions[kept])
-        count, seen = count + len(kept), seen + n_seen
-        if limit is not None and count > limit:
-            break
-    return np.sort(np.concatenate(found)), seen
-
-
-def first_novel_rows(shown, rule, n):
-    """The first `n` rows that novelty selection finds, in the order of presentation.
-
-    A smaller `n` gives a prefix. Each group may have to give all `n`, so none is cut short
-    by the others.
-    """
-    found = [positions[kept_to(n)[0]] for positions, kept_to in _groups(shown, rule)]
-    return np.sort(np.concatenate(found))[:n]
-
-
-def min_centers(shown, overlap):
-    """How many rows may be novel however large the radius: each group's first ones.
-
-    Activities stay below 1 for rows that differ, so the sum over floor(overlap) centres
-    stays below the threshold.
-    """
-    return (int(overlap) + 1) * shown.n_groups
-
-
-def selection_bytes(engine, block_rows, n_features, itemsize):
-    """Bytes that `novel_rows` needs beside the centres themselves.
-
-    A round is settled when no rows meet a chunk, and in less memory.
-    """
-    n_rows = block_rows + min(block_rows, _round_rows(engine, block_rows))
-    return living_bytes(engine, n_rows, n_features, itemsize)
+    # Small groups: one call of the engine selects in all of them, without rounds.
+    layers = [rule.layer(rows) for _, rows in ordered.group_blocks]
+    found = ordered.engine.novel_in_each(layers, rule.overlap)
+    for (positions, _), novel in zip(ordered.group_blocks, found, strict=True):
+        yield positions, partial(_truncate, novel, len(positions))

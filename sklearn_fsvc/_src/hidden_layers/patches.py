@@ -1,15 +1,18 @@
-"""A layer of patches from images: what patches are like, and which ones become units."""
+"""Units that are patches of images, as a part of an estimator."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isqrt, prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
 from sklearn.utils import check_random_state
 
+from ..data.job import Job
 from ..data.samples import Samples
 from ..data.streaming import take_rows
 from ..data.tiling import check_fits
@@ -19,15 +22,16 @@ from ..engines.threads import at_most
 from ..images import PatchGrid, check_image, read_image_shape
 from ..kernels import DISTANCE, KERNELS, METRICS, Kernel, kernel_of
 from ..layers import (
-    AS_THEY_ARE,
     BELOW_MEAN,
     TWO_SIDED,
+    UNCHANGED,
     LinearLayer,
     PatchLayer,
     RBFLayer,
     hidden_dtype,
 )
-from ..parts import Sharing, Units
+from ..parts import UNSET, Sharing, Units
+from ..readouts.cross_validation import SearchHistory
 from ..utils.parameters import (
     check_choice,
     check_count,
@@ -38,50 +42,77 @@ from ..utils.parameters import (
     is_word,
 )
 from ..utils.user_warnings import warn
-from .centers import RBFRequest
-from .centers import fit_layer as fit_rbf_layer
-
-# What the user asks of a layer of patches.
+from .centers import RBFParameters, fit_rbf_layer
 
 SELECTIONS = ("random", "global")
-# Kernels that are more than a function of a distance, and what they make of the units' outputs.
-RESPONSES = {"soft_threshold": TWO_SIDED, "below_mean": BELOW_MEAN}
+# The response of a `PatchLayer`, for values of `kernel` that are not functions of a distance alone.
+KERNEL_RESPONSES = {"soft_threshold": TWO_SIDED, "below_mean": BELOW_MEAN}
 
-# Squares of fewer features, and other numbers of features up to this, need not be images.
-_LEAST_IMAGE, _NO_IMAGE = 16, 64
-# The side of patches: this part of the shorter side of an image, within bounds.
-_PART_OF_SIDE, _LEAST_SIDE, _MOST_SIDE = 0.25, 3, 8
+# Without an image shape: the smallest number of features that is taken as a square image, and the
+# largest that may be taken as a single patch.
+_MIN_IMAGE, _MAX_SINGLE_PATCH = 16, 64
+# Default side of patches, as a fraction of the shorter side of the image, and its bounds.
+_SIDE_FRACTION, _MIN_SIDE, _MAX_SIDE = 0.25, 3, 8
+# Valid values of parameters that are one number or two.
+_PAIRS = {
+    "patch_size": "the side of squares, or (height, width)",
+    "pool": "the cells on a side, or (down, across)",
+}
+
+# Maximum numbers of patches from which statistics are estimated, of images that they are taken
+# from, and of elements in these.
+_MAX_PATCHES, _MAX_IMAGES, _MAX_ELEMENTS = 2**14, 2000, 2**21
+# Elements of patches that are processed in float64 at a time.
+_BLOCK_ELEMENTS = 2**16
+# Candidates per unit, if that makes more patches than `_MAX_PATCHES`.
+_PATCHES_PER_UNIT = 4
+# Number of patches between which distances are measured.
+_N_MEASURED = 500
+# As multiples of the mean variance of patches: the variance below which a patch is constant, and
+# the floor that is added to variances.
+_CONSTANT, _FLOOR = 0.01, 0.01
+# Names of metrics in SciPy.
+_SCIPY_METRICS = {"manhattan": "cityblock", "euclidean": "euclidean", "sqeuclidean": "sqeuclidean"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PatchRequest:
-    """What the user asked of a layer of patches: parameters of `PatchProjector`."""
+class Patches(Units):
+    """Units that are patches; the parameters are those of `PatchProjector`."""
 
-    size_name: str  # name of the parameter that `n_units` is
-    n_units: int
-    image_shape: Any
-    patch_size: Any
-    stride: int
-    pool: Any
-    kernel: Any
-    metric: str
-    radius: float | str
-    threshold: float
-    contrast: bool | str
-    whitening: float | None
-    selection: str
-    random_state: Any
+    image_shape: Any = None
+    patch_size: Any = None
+    stride: int = 1
+    pool: Any = 4
+    kernel: Any = "soft_threshold"
+    metric: str = "euclidean"
+    radius: float | str = "auto"
+    threshold: float = 0.5
+    contrast: bool | str = "auto"
+    whitening: float | None = 0.3
+    selection: str = "random"
+    random_state: Any = None
+    first_alpha = 1.0
+    of_units = ("components_", "patches_")
+    # Fitted attributes.
+    components_: Any = UNSET
+    patches_: Any = UNSET
+    image_shape_: Any = UNSET
+    pool_: Any = UNSET
+    radius_: Any = UNSET
+    threshold_: Any = UNSET
+    floor_: Any = UNSET
+    whitening_: Any = UNSET
+    shift_: Any = UNSET
 
-    def check(self):
-        """Raise for what cannot be used."""
+    def check(self) -> None:
         check_count(self.size_name, self.n_units)
         check_count("stride", self.stride)
         self._image(None)
-        for name, meaning in _PAIRS.items():
+        for name in _PAIRS:
             if getattr(self, name) is not None or name == "pool":
-                _pair(name, getattr(self, name), meaning)
+                _read_pair(name, getattr(self, name))
         if not isinstance(self.kernel, Kernel):
-            check_choice("kernel", self.kernel, (*RESPONSES, *KERNELS), "a Kernel of your own")
+            check_choice("kernel", self.kernel, (*KERNEL_RESPONSES, *KERNELS), "a custom Kernel")
         check_choice("metric", self.metric, METRICS)
         check_positive_or_auto("radius", self.radius)
         check_positive("threshold", self.threshold, or_zero=True)
@@ -92,47 +123,53 @@ class PatchRequest:
         check_choice("selection", self.selection, SELECTIONS)
 
     @property
-    def response(self):
-        """What becomes of the outputs of the units, as of `PatchLayer`."""
-        return RESPONSES.get(self.kernel, AS_THEY_ARE)
+    def response(self) -> str:
+        """The response of the `PatchLayer`."""
+        return KERNEL_RESPONSES.get(self.kernel, UNCHANGED)
 
     @property
-    def n_columns_of_unit(self):
-        """Columns of H of one unit, where images have places for all cells."""
-        return (1 + (self.response == TWO_SIDED)) * prod(_pair("pool", self.pool, _PAIRS["pool"]))
+    def n_columns_of_unit(self) -> int:
+        """Columns of H per unit, if images have at least as many positions as cells."""
+        n_sides = 2 if self.response == TWO_SIDED else 1
+        return n_sides * prod(_read_pair("pool", self.pool))
 
     @property
-    def is_prefix(self):
-        """Whether fewer units are a prefix of more, and answer the same."""
+    def n_activations(self) -> Any:
+        return self.n_units * self.n_columns_of_unit
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether fewer units are the first of more units, with the same activations."""
         return self.selection == "random" and self.response != BELOW_MEAN
 
     @property
-    def inner_kernel(self):
-        """The kernel of units that are places among patches."""
+    def inner_kernel(self) -> Kernel:
+        """The kernel of units that depend on a distance."""
         return DISTANCE if self.response == BELOW_MEAN else kernel_of(self.kernel)
 
-    def normalises(self, grid):
-        """Whether patches are normalised: by themselves those of images, which have rows."""
+    def normalises(self, grid: PatchGrid) -> bool:
+        """Return whether patches are normalised: by default unless images have a single row."""
         return grid.image[0] > 1 if is_word(self.contrast, "auto") else bool(self.contrast)
 
-    def grid(self, n_features):
-        """The `PatchGrid` of images of so many features."""
+    def grid(self, n_features: int) -> PatchGrid:
+        """Return the positions and cells of images with this number of features."""
         image = self._image(n_features)
         sides, size = image[:2], self.patch_size
         if size is None:
-            # Features that are no image have one patch.
-            most = _usual_side(sides) if self.image_shape or sides[0] > 1 else sides[1]
-            size = tuple(min(most, side) for side in sides)
-        height, width = _pair("patch_size", size, _PAIRS["patch_size"])
+            # Samples that are not images have a single patch.
+            is_image = self.image_shape is not None or sides[0] > 1
+            side = _default_side(sides) if is_image else sides[1]
+            size = tuple(min(side, image_side) for image_side in sides)
+        height, width = _read_pair("patch_size", size)
         if height > sides[0] or width > sides[1]:
             raise ValueError(
                 f"patch_size={self.patch_size!r} does not fit in images of {sides[0]} x {sides[1]}."
             )
         grid = PatchGrid(image, (height, width), self.stride, (1, 1))
-        return grid.pooled(_pair("pool", self.pool, _PAIRS["pool"]))
+        return grid.pooled(_read_pair("pool", self.pool))
 
     def _image(self, n_features):
-        """(rows, columns, channels)."""
+        """Return (rows, columns, channels); None if neither shape nor features are known."""
         if self.image_shape is not None:
             shape = read_image_shape(self.image_shape)
             if n_features is not None:
@@ -141,204 +178,17 @@ class PatchRequest:
         if n_features is None:
             return None
         side = isqrt(n_features)
-        if side * side == n_features >= _LEAST_IMAGE:
+        if side * side == n_features >= _MIN_IMAGE:
             return side, side, 1
-        if n_features > _NO_IMAGE:
+        if n_features > _MAX_SINGLE_PATCH:
             raise ValueError(
-                f"image_shape=None, and {n_features} features are no square of gray pixels; give "
-                "image_shape=(rows, columns) or (rows, columns, channels)."
+                f"image_shape=None, but {n_features} features are not a square greyscale image; "
+                "give image_shape=(rows, columns) or (rows, columns, channels)."
             )
         return 1, n_features, 1
 
-
-# What parameters of one number or two may be.
-_PAIRS = {
-    "patch_size": "the side of squares, or (height, width)",
-    "pool": "the cells on a side, or (down, across)",
-}
-
-
-def _pair(name, value, meaning):
-    """Two whole numbers; one stands for both."""
-    if np.iterable(value):
-        return check_whole_numbers(name, value, meaning, (2,))
-    return (check_count(name, value),) * 2
-
-
-def _usual_side(sides):
-    """The side of patches where nobody gave one."""
-    shorter = min((side for side in sides if side > 1), default=1)
-    return min(max(round(_PART_OF_SIDE * shorter), _LEAST_SIDE), _MOST_SIDE)
-
-
-# Patches by which all are judged, the images that they are of, and numbers in these: at most.
-_PATCHES, _IMAGES, _NUMBERS = 2**14, 2000, 2**21
-# Numbers of patches on which something is done in float64 at a time.
-_AT_A_TIME = 2**16
-# Patches from which a unit is chosen, where that makes more of them.
-_PATCHES_OF_UNIT = 4
-# Patches between which distances are measured.
-_MEASURED = 500
-# A patch whose variance is under this part of the mean one is flat.
-_FLAT = 0.01
-# What is added to the variance of patches, as a part of the mean one.
-_FLOOR = 0.01
-
-
-def fit_layer(request, job, samples):
-    """Return the `PatchLayer` that was asked for, and its units as they are in the images.
-
-    These have the shape (n_units, height, width, channels) and the dtype of X.
-    """
-    grid, dtype = request.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
-    random_state = check_random_state(request.random_state)
-    windows, places = _draw(grid, job, samples, request.n_units, random_state)
-    P = np.empty((len(places), grid.n_inputs), dtype)
-    variance = np.empty(len(P))
-    for some in _parts(P):
-        P[some] = _patches(windows, places[some]).reshape(-1, grid.n_inputs)
-        variance[some] = P[some].var(axis=1, dtype=np.float64)
-    _check_squares(P)
-    usual = variance[:_PATCHES].mean()
-    layer = PatchLayer(grid, None, request.response)
-    if request.normalises(grid):
-        layer = replace(layer, floor=float(_FLOOR * usual))
-        for some in _parts(P):
-            normalise(P[some], layer.floor, np)
-    if request.whitening is not None:
-        Z, shift = (part.astype(dtype) for part in _whitening(P[:_PATCHES], request.whitening))
-        layer = replace(layer, whitening=Z, shift=shift)
-        for some in _parts(P):
-            P[some] = P[some] @ Z - shift
-    is_flat = variance <= _FLAT * usual
-    if is_flat.all():
-        is_flat[:] = False
-    n_usual = np.count_nonzero(~is_flat[:_PATCHES])
-    if is_flat.any():
-        P, places = P[~is_flat], places[~is_flat]
-    chosen = _choose(request, job, P, random_state)
-    layer = _with_units(request, layer, P[:n_usual], P[chosen])
-    return layer, _patches(windows, places[chosen])
-
-
-def _parts(P):
-    """Slices of the rows of P of few numbers each, whatever the memory."""
-    step = max(1, _AT_A_TIME // P.shape[1])
-    return [slice(start, start + step) for start in range(0, len(P), step)]
-
-
-def _patches(windows, places):
-    """Return the patches with these numbers."""
-    return windows[np.unravel_index(places, windows.shape[:3])]
-
-
-def _draw(grid, job, samples, n_units, random_state):
-    """Patches of random images, and in random order the numbers of some: fewer are a prefix."""
-    rows, X = samples.present, samples.X
-    n_images = max(1, min(_IMAGES, _NUMBERS // grid.n_features, len(rows)))
-    total = n_images * grid.n_places
-    n = min(total, max(_PATCHES, _PATCHES_OF_UNIT * n_units))
-    item = hidden_dtype(X.dtype).itemsize
-    # Images, twice where they come from elsewhere; patches, with and without those that are flat,
-    # or the numbers of all; what is made of few at a time.
-    of_images = n_images * grid.n_features * X.dtype.itemsize
-    of_patches = max(8 * total, 2 * n * grid.n_inputs * item) + 32 * n
-    of_few = 4 * 8 * max(_AT_A_TIME, grid.n_inputs) + 4 * 8 * grid.n_inputs**2
-    check_fits("looking at patches", of_images + of_patches + of_few, job.memory_limit)
-    images, places = (np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2))
-    rows = np.sort(images.choice(rows, n_images, replace=False))
-    windows = grid.windows(to_host(take_rows(X, rows)), np)
-    return windows, places.permutation(total)[:n].copy()
-
-
-def _check_squares(P):
-    """Raise where patches are so long that their squares are no numbers of the dtype."""
-    largest = max(abs(float(P.max())), abs(float(P.min())))
-    if largest > (np.finfo(P.dtype).max / (8 * P.shape[1])) ** 0.5:
-        raise ValueError(
-            f"X holds {largest:.3g}, and the squares of patches are no numbers of {P.dtype} then; "
-            "scale the pixels, or give float64."
-        )
-
-
-@at_most(1)
-def _whitening(P, eps):
-    """(Z, shift): ``P @ Z - shift`` has variances near 1 and no correlations.
-
-    ZCA: ``Z = V diag((s + eps mean(s)) ** -1/2) V'`` for the eigenvalues s and eigenvectors V
-    of the covariance of patches (Coates, Lee & Ng 2011); the unit of eps is the mean variance.
-    """
-    mean = P.mean(axis=0, dtype=np.float64)
-    covariance = np.zeros((len(mean), len(mean)))
-    for some in _parts(P):
-        centred = P[some] - mean
-        covariance += centred.T @ centred
-    values, vectors = eigh(covariance / len(P))
-    values = np.maximum(values, 0) + eps * max(values.mean(), np.finfo(float).tiny)
-    Z = vectors / np.sqrt(values) @ vectors.T
-    return Z, mean @ Z
-
-
-def _choose(request, job, P, random_state):
-    """Which of the patches P, in random order, become units."""
-    n = request.n_units
-    if n > len(P):
-        warn(
-            f"{request.size_name}={n} is more than the {len(P)} patches in the rows that are not "
-            f"flat; there will be {len(P)} units."
-        )
-        n = len(P)
-    if request.selection == "random":
-        return np.arange(n)
-    order = np.arange(len(P))
-    novel = RBFRequest(
-        size_name=request.size_name, n_units=n, radius="auto", selection_radius=None, overlap=1.0,
-        selection="global", metric="euclidean", kernel="triangular", shuffle=False,
-        random_state=random_state,
-    )  # fmt: skip
-    return fit_rbf_layer(novel, job, Samples(P, order=order))[1]
-
-
-def _with_units(request, layer, P, units):
-    """The layer with these units, on patches like P."""
-    if request.response == TWO_SIDED:
-        lengths = np.linalg.norm(units, axis=1, keepdims=True)
-        units = units / np.where(lengths > 0, lengths, 1).astype(units.dtype)
-        # What a unit of length 1 receives, as a rule.
-        received = np.sqrt(np.einsum("ij,ij->", P, P, dtype=np.float64) / P.size)
-        inner = LinearLayer(units, np.zeros(len(units), units.dtype))
-        return replace(layer, inner=inner, threshold=float(request.threshold * received))
-    kernel, radius = request.inner_kernel, request.radius
-    if is_word(radius, "auto"):
-        distance = np.median(pdist(P[:_MEASURED], _NAMES[request.metric]))
-        radius = kernel.natural_radius(distance) or 1.0
-    return replace(layer, inner=RBFLayer(units, float(radius), request.metric, kernel))
-
-
-# The metrics in SciPy's words.
-_NAMES = {"manhattan": "cityblock", "euclidean": "euclidean", "sqeuclidean": "sqeuclidean"}
-
-
-# Units that are patches of images, averaged over the cells of a grid: parameters and choice.
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Patches(PatchRequest, Units):
-    """Units on patches."""
-
-    first_alpha = 1.0
-    of_units = ("components_", "patches_")
-    attributes = (
-        *of_units, "image_shape_", "pool_", "radius_", "threshold_", "floor_", "whitening_",
-        "shift_",
-    )  # fmt: skip
-
-    @property
-    def width(self):
-        return self.n_units * self.n_columns_of_unit
-
-    def fit(self, job, samples, history):
-        layer, patches = fit_layer(self, job, samples)
+    def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "Patches":
+        layer, patches = fit_patch_layer(self, job, samples)
         inner, grid = layer.inner, layer.grid
         threshold = layer.threshold if layer.response == TWO_SIDED else None
         return self.with_fitted(
@@ -348,22 +198,183 @@ class Patches(PatchRequest, Units):
         )  # fmt: skip
 
     @cached_property
-    def layer(self):
-        found = self.found
-        units, size = found["components_"], found["patches_"].shape[1:3]
+    def layer(self) -> PatchLayer:
+        units, size = self.components_, self.patches_.shape[1:3]
+        inner: LinearLayer | RBFLayer
         if self.response == TWO_SIDED:
             inner = LinearLayer(units, np.zeros(len(units), units.dtype))
         else:
-            inner = RBFLayer(units, found["radius_"], self.metric, self.inner_kernel)
+            inner = RBFLayer(units, self.radius_, self.metric, self.inner_kernel)
         return PatchLayer(
-            PatchGrid(found["image_shape_"], size, self.stride, found["pool_"]), inner,
-            self.response, found["threshold_"] or 0.0, found["floor_"], found["whitening_"],
-            found["shift_"],
+            PatchGrid(self.image_shape_, size, self.stride, self.pool_), inner, self.response,
+            self.threshold_ or 0.0, self.floor_, self.whitening_, self.shift_,
         )  # fmt: skip
 
-    def leading(self, n_columns):
+    def leading(self, n_columns: int) -> "Patches":
         return super().leading(n_columns // self.layer.n_columns_of_unit)
 
     @property
-    def sharing(self):
+    def sharing(self) -> Sharing:
         return Sharing(frozenset({"n_hidden", "alpha"} if self.is_prefix else {"alpha"}))
+
+
+def _read_pair(name, value):
+    """Return two integers; a single one stands for both."""
+    if np.iterable(value):
+        return check_whole_numbers(name, value, _PAIRS[name], (2,))
+    return (check_count(name, value),) * 2
+
+
+def _default_side(sides):
+    """Return the default side of patches."""
+    shorter = min((side for side in sides if side > 1), default=1)
+    return min(max(round(_SIDE_FRACTION * shorter), _MIN_SIDE), _MAX_SIDE)
+
+
+def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLayer, npt.NDArray]:
+    """Select patches of the training images as units.
+
+    1. Draw random patches of random images; the first 16,384 serve for statistics.
+    2. Normalise their contrast, and whiten them.
+    3. Drop those that are constant, and select the units among the others.
+
+    Returns
+    -------
+    layer : PatchLayer
+    patches : ndarray of shape (n_units, height, width, channels)
+        The units as patches of the images, in the dtype of X.
+    """
+    grid, dtype = units.grid(samples.X.shape[1]), hidden_dtype(samples.X.dtype)
+    random_state = check_random_state(units.random_state)
+    windows, indices = _draw_patches(grid, job, samples, units.n_units, random_state)
+    P = np.empty((len(indices), grid.n_inputs), dtype)
+    variance = np.empty(len(P))
+    for part in _row_slices(P):
+        P[part] = _take_patches(windows, indices[part]).reshape(-1, grid.n_inputs)
+        variance[part] = P[part].var(axis=1, dtype=np.float64)
+    _check_squares(P)
+    mean_variance = variance[:_MAX_PATCHES].mean()
+    layer = PatchLayer(grid, None, units.response)
+    if units.normalises(grid):
+        layer = replace(layer, floor=float(_FLOOR * mean_variance))
+        for part in _row_slices(P):
+            normalise(P[part], layer.floor, np)
+    if units.whitening is not None:
+        arrays = _fit_whitening(P[:_MAX_PATCHES], units.whitening)
+        Z, shift = (array.astype(dtype) for array in arrays)
+        layer = replace(layer, whitening=Z, shift=shift)
+        for part in _row_slices(P):
+            P[part] = P[part] @ Z - shift
+    is_constant = variance <= _CONSTANT * mean_variance
+    if is_constant.all():
+        is_constant[:] = False
+    n_statistics = np.count_nonzero(~is_constant[:_MAX_PATCHES])
+    if is_constant.any():
+        P, indices = P[~is_constant], indices[~is_constant]
+    selected = _select_patches(units, job, P, random_state)
+    layer = _add_units(units, layer, P[:n_statistics], P[selected])
+    return layer, _take_patches(windows, indices[selected])
+
+
+def _row_slices(P) -> Iterator[slice]:
+    """Yield slices of few rows of P, whose temporary copies need little memory."""
+    step = max(1, _BLOCK_ELEMENTS // P.shape[1])
+    for start in range(0, len(P), step):
+        yield slice(start, start + step)
+
+
+def _take_patches(windows, indices):
+    """Return patches by their flat indices, (n, height, width, channels)."""
+    return windows[np.unravel_index(indices, windows.shape[:3])]
+
+
+def _draw_patches(grid, job, samples, n_units, random_state):
+    """Draw patches of random images.
+
+    Returns
+    -------
+    windows : ndarray of shape (n_images, down, across, height, width, channels)
+        A view of all patches of the images.
+    indices : ndarray of int
+        Flat indices of random patches, in random order; the first ones do not depend on `n_units`.
+    """
+    rows, X = samples.present, samples.X
+    n_images = max(1, min(_MAX_IMAGES, _MAX_ELEMENTS // grid.n_features, len(rows)))
+    total = n_images * grid.n_places
+    n = min(total, max(_MAX_PATCHES, _PATCHES_PER_UNIT * n_units))
+    itemsize = hidden_dtype(X.dtype).itemsize
+    # The images; the patches with and without constant ones, or the indices of all; temporaries of
+    # a block.
+    image_bytes = n_images * grid.n_features * X.dtype.itemsize
+    patch_bytes = max(8 * total, 2 * n * grid.n_inputs * itemsize) + 32 * n
+    block_bytes = 4 * 8 * max(_BLOCK_ELEMENTS, grid.n_inputs) + 4 * 8 * grid.n_inputs**2
+    check_fits("looking at patches", image_bytes + patch_bytes + block_bytes, job.memory_limit)
+    image_random, patch_random = (
+        np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2)
+    )
+    rows = np.sort(image_random.choice(rows, n_images, replace=False))
+    windows = grid.windows(to_host(take_rows(X, rows)), np)
+    return windows, patch_random.permutation(total)[:n].copy()
+
+
+def _check_squares(P):
+    """Raise ValueError if the squared lengths of patches overflow their dtype."""
+    largest = max(abs(float(P.max())), abs(float(P.min())))
+    if largest > (np.finfo(P.dtype).max / (8 * P.shape[1])) ** 0.5:
+        raise ValueError(
+            f"X contains {largest:.3g}, and the squared lengths of patches overflow {P.dtype}; "
+            "scale the pixels, or give float64."
+        )
+
+
+@at_most(1)
+def _fit_whitening(P, eps):
+    """Return (Z, shift) such that ``P @ Z - shift`` has variances near 1 and no correlations.
+
+    ZCA: ``Z = V diag((s + eps mean(s)) ** -1/2) V'`` for the eigenvalues s and eigenvectors V
+    of the covariance of patches (Coates, Lee & Ng 2011); the unit of eps is the mean eigenvalue.
+    """
+    mean = P.mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((len(mean), len(mean)))
+    for part in _row_slices(P):
+        centred = P[part] - mean
+        covariance += centred.T @ centred
+    values, vectors = eigh(covariance / len(P))
+    values = np.maximum(values, 0) + eps * max(values.mean(), np.finfo(float).tiny)
+    Z = vectors / np.sqrt(values) @ vectors.T
+    return Z, mean @ Z
+
+
+def _select_patches(units, job, P, random_state):
+    """Return the indices of the patches P, in random order, that become units."""
+    n = units.n_units
+    if n > len(P):
+        warn(
+            f"{units.size_name}={n} is more than the {len(P)} patches of the training images that "
+            f"are not constant; there will be {len(P)} units."
+        )
+        n = len(P)
+    if units.selection == "random":
+        return np.arange(n)
+    parameters = RBFParameters(
+        size_name=units.size_name, n_units=n, selection="global", metric="euclidean",
+        kernel="triangular", shuffle=False, random_state=random_state,
+    )  # fmt: skip
+    _, selected, _ = fit_rbf_layer(parameters, job, Samples(P, order=np.arange(len(P))))
+    return selected
+
+
+def _add_units(units, layer, P, selected):
+    """Return the layer with the selected patches as units; patches P are like its inputs."""
+    if units.response == TWO_SIDED:
+        lengths = np.linalg.norm(selected, axis=1, keepdims=True)
+        selected = selected / np.where(lengths > 0, lengths, 1).astype(selected.dtype)
+        # The root mean square input of a unit of length 1.
+        rms = np.sqrt(np.einsum("ij,ij->", P, P, dtype=np.float64) / P.size)
+        inner = LinearLayer(selected, np.zeros(len(selected), selected.dtype))
+        return replace(layer, inner=inner, threshold=float(units.threshold * rms))
+    kernel, radius = units.inner_kernel, units.radius
+    if is_word(radius, "auto"):
+        distance = np.median(pdist(P[:_N_MEASURED], _SCIPY_METRICS[units.metric]))
+        radius = kernel.natural_radius(distance) or 1.0
+    return replace(layer, inner=RBFLayer(selected, float(radius), units.metric, kernel))

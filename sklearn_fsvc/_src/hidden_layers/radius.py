@@ -1,136 +1,155 @@
-"""Radii from data: one that selects about as many rows as asked for, one from distances."""
+"""Radii from data: a selection radius for a number of centres, and the median distance."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..kernels import DISTANCE
 from ..layers import RBFLayer
+from .ordered_rows import OrderedRows
 
-# Rows between which the distances behind radius="auto" are measured.
-_SAMPLE = 1000
-# Of them, those whose distances to all others are there at one time.
-_AT_A_TIME = 125
-# Novel rows grow as this power of the rows that were seen. Groups are seen one after the
-# other, so with them the growth is that of the groups.
-GROWTH, GROWTH_BY_GROUP = 0.7, 1.0
-# The search for a selection radius ends with at least this part of the units asked for.
-FILLED = 0.97
+# The number of novel samples grows roughly as this power of the number of samples that were seen.
+# Groups are processed one after another, so with groups it grows linearly with their number.
+GROWTH, GROUP_GROWTH = 0.7, 1.0
+# The search for a selection radius ends with at least this fraction of the centres.
+MIN_FRACTION = 0.97
 _MAX_PASSES = 24
-# How far distances are from the smallest and the largest number: room for the radii that a search
-# goes through, which are of float64, and for one over them.
-_ROOM = {np.dtype(np.float64): 1e20, np.dtype(np.float32): 16.0}
-# Where the radius falls by this factor, in logarithms, and finds no more rows, there seem to be
-# no more that differ.
+# The bracket of a search has converged at this width of log(radius).
+_TOLERANCE = 1e-4
+# If log(radius) falls by this much and the number of centres stays the same, no other samples
+# seem to differ ...
 _PLATEAU = 3.0
-# There are none if there are none at a radius so much smaller than the one that the search
-# began with.
-_SMALLEST = 30.0
+# ... and none do if it is the same at the smallest radius, whose logarithm is lower by this much
+# than that of the initial one.
+_LOG_RANGE = 30.0
+
+# Number of samples whose pairwise distances are measured, and of those in a block.
+_N_SAMPLES, _BLOCK_ROWS = 1000, 125
+# Minimum ratio of a distance to the smallest positive number, and of the largest number to a
+# distance. It leaves room for the radii of a search, which are float64, and for their inverse.
+_RANGE_MARGIN = {np.dtype(np.float64): 1e20, np.dtype(np.float32): 16.0}
 
 
-class FoundRadius(NamedTuple):
-    """What `search_radius` finds."""
+class SelectionRadius(NamedTuple):
+    """The result of `search_radius`."""
 
     radius: float
-    found: np.ndarray  # what the pass at that radius found
-    beyond: float | None  # the largest radius that was seen to make more rows novel than wanted
+    rows: npt.NDArray  # the novel samples at that radius
+    next_radius: float | None  # the largest radius with more novel samples than wanted, if any
 
 
-def search_radius(count_at, start, wanted, n_rows, growth=GROWTH, least=0, enough=None):
-    """The selection radius under which about `wanted` rows are novel, and never more.
+def search_radius(
+    count_at: Callable[[float], tuple[npt.NDArray, int]],
+    start: float,
+    wanted: int,
+    n_rows: int,
+    growth: float = GROWTH,
+    least: int = 0,
+    enough: int | None = None,
+) -> SelectionRadius:
+    """Search the selection radius at which about `wanted` samples are novel, and not more.
 
-    The number of centres falls with the radius, roughly as a power of it, so the search
-    is a bracketed secant in logarithms. A pass with too many centres ends early and is
-    worth an estimate.
+    The number of centres falls with the radius, roughly as a power of it. So the search is a
+    bracketed secant method for log(count) as a function of log(radius). A pass with too many
+    centres ends early; the count it would have reached is extrapolated.
 
     Parameters
     ----------
     count_at : callable
-        ``count_at(radius) -> (found, n_seen)`` as `novel_rows` with ``limit=wanted``.
+        ``count_at(radius) -> (rows, n_seen)``, as `novel_rows` with ``limit=wanted``.
     start : float
-        A radius to begin with.
+        The initial radius.
     wanted, n_rows : int
-        `wanted` at least what is novel at any radius, see `min_centers`.
-    least : int
-        What is novel at any radius.
+        `wanted` is at least `least`.
     growth : float
-        The power of the rows with which the count grows.
+        The number of novel samples grows as this power of the number of samples.
+    least : int
+        The number of samples that are novel at any radius, see `min_centers`.
     enough : int, optional
-        How many will do; 0.97 of `wanted` by default.
+        The number at which the search ends; by default 0.97 of `wanted`.
 
     Returns
     -------
-    FoundRadius
-        Of fewer than `enough` rows where the count jumps past them, or no more rows differ.
+    SelectionRadius
+        With fewer than `enough` rows if the count jumps from fewer to more than `wanted`, or if
+        no other samples differ.
     """
-    enough = max(1, int(FILLED * wanted)) if enough is None else enough
-    above, below = None, None  # (log radius, log count): too many, few enough
-    best, log_radius = None, np.log(start)
-    smallest = log_radius - _SMALLEST
+    enough = max(1, int(MIN_FRACTION * wanted)) if enough is None else enough
+    # The ends of the bracket, (log radius, log count): with too many, and with few enough centres.
+    too_many: tuple[float, float] | None = None
+    few_enough: tuple[float, float] | None = None
+    best: tuple[float, npt.NDArray] | None = None  # the radius with most rows, and these
+    log_radius = np.log(start)
+    smallest = log_radius - _LOG_RANGE
     for n_passes in range(_MAX_PASSES):
-        found, n_seen = count_at(np.exp(log_radius))
-        count = len(found)
+        rows, n_seen = count_at(np.exp(log_radius))
+        count = len(rows)
         if count > wanted:
-            # What the count would have been, had the pass gone on.
-            above = log_radius, np.log(count * (n_rows / n_seen) ** growth)
+            # The pass ended after n_seen rows: extrapolate the count to all rows.
+            too_many = log_radius, np.log(count * (n_rows / n_seen) ** growth)
         else:
-            is_all = count > least and _is_plateau(above, below, log_radius, count)
-            below = log_radius, np.log(count)
+            is_plateau = count > least and _is_plateau(too_many, few_enough, log_radius, count)
+            few_enough = log_radius, np.log(count)
             if best is None or count > len(best[1]):
-                best = np.exp(log_radius), found
+                best = np.exp(log_radius), rows
             if count >= min(enough, n_rows) or log_radius == smallest:
                 break
-            if is_all:  # or so it seems: rows may lie in tight heaps
+            if is_plateau:  # all samples may be novel already, or there are dense clusters
                 log_radius = smallest
                 continue
         target = np.log((enough + wanted) / 2)
-        log_radius, settled = _next_log_radius(above, below, target, 2**n_passes)
+        log_radius, has_converged = _next_log_radius(too_many, few_enough, target, 2**n_passes)
         log_radius = max(log_radius, smallest)
-        if settled:
+        if has_converged:
             break
-    return FoundRadius(*best, None if above is None else float(np.exp(above[0])))
+    assert best is not None  # some radius on the way up has few enough centres
+    return SelectionRadius(*best, None if too_many is None else float(np.exp(too_many[0])))
 
 
-def _is_plateau(above, below, log_radius, count):
-    """Whether a far smaller radius finds no more rows."""
-    if above is not None or below is None:
+def _is_plateau(too_many, few_enough, log_radius, count):
+    """Return whether a far smaller radius yields the same number of centres."""
+    if too_many is not None or few_enough is None:
         return False
-    return np.log(count) == below[1] and below[0] - log_radius > _PLATEAU
+    return np.log(count) == few_enough[1] and few_enough[0] - log_radius > _PLATEAU
 
 
-def _next_log_radius(above, below, target, stride):
-    """Where to look next, and whether the bracket has closed.
+def _next_log_radius(too_many, few_enough, target, stride):
+    """Return the next radius to try, and whether the bracket has converged.
 
-    As long as one end is missing, steps grow with `stride`.
+    While one end of the bracket is missing, the steps towards it grow with `stride`. Then the
+    secant gives the next point, at least a tenth of the bracket away from either end.
     """
-    if above is None:
-        return below[0] - stride * max(0.1, (target - below[1]) / 4), False
-    if below is None:
-        return above[0] + stride * max(0.1, (above[1] - target) / 4), False
-    low, high = above[0], below[0]
-    part = (above[1] - target) / max(above[1] - below[1], 1e-12)
-    part = min(max(part, 0.1), 0.9)
-    return low + part * (high - low), high - low < 1e-4
+    if too_many is None:
+        return few_enough[0] - stride * max(0.1, (target - few_enough[1]) / 4), False
+    if few_enough is None:
+        return too_many[0] + stride * max(0.1, (too_many[1] - target) / 4), False
+    low, high = too_many[0], few_enough[0]
+    fraction = (too_many[1] - target) / max(too_many[1] - few_enough[1], 1e-12)
+    fraction = min(max(fraction, 0.1), 0.9)
+    return low + fraction * (high - low), high - low < _TOLERANCE
 
 
-def check_squares(shown, metric):
-    """Raise where squares of distances between rows are too small or too large for their dtype."""
+def check_squares(ordered: OrderedRows, metric: str) -> None:
+    """Raise ValueError if squared distances between samples overflow or underflow their dtype."""
     if metric == "manhattan":
         return
-    block = shown.block(slice(_SAMPLE))
-    numbers, (widest, span) = np.finfo(block.dtype), _widest(shown.engine, block)
-    least, most = 10 * float(numbers.tiny) ** 0.5, (float(numbers.max) / block.shape[1]) ** 0.5
+    block = ordered.block(slice(_N_SAMPLES))
+    limits, (widest, span) = np.finfo(block.dtype), _widest_feature(ordered.engine, block)
+    least, most = 10 * float(limits.tiny) ** 0.5, (float(limits.max) / block.shape[1]) ** 0.5
     if span and not least < span < most / 2:
         raise ValueError(
             f"metric={metric!r} squares the distances between rows of X, and feature {widest}, "
-            f"which spans most, spans {span:g}: squares of such numbers are not held by "
+            f"which has the largest range, spans {span:g}: the squares overflow or underflow in "
             f'{block.dtype}. Scale the features of X (StandardScaler), or use metric="manhattan".'
         )
 
 
-def _widest(engine, block):
-    """The number of the feature that spans most, and its span."""
+def _widest_feature(engine, block):
+    """Return the index of the feature with the largest range, and the range."""
+    # Halves, because the difference of two finite values may overflow.
     most, least = (
         engine.to_host(a).astype(float) / 2 for a in (block.max(axis=0), block.min(axis=0))
     )
@@ -138,61 +157,61 @@ def _widest(engine, block):
     return widest, 2 * float(most[widest] - least[widest])
 
 
-def typical_distance_bytes(X):
-    """Bytes that `typical_distance` takes: each distance once, and some rows of them whole."""
-    n = min(len(X), _SAMPLE)
-    return n * (n // 2 * X.dtype.itemsize + min(n, _AT_A_TIME) * (2 * X.dtype.itemsize + 1))
+def typical_distance_bytes(X: Any) -> int:
+    """Return the bytes that `typical_distance` needs: all distances, and those of a block twice."""
+    n = min(len(X), _N_SAMPLES)
+    return n * (n // 2 * X.dtype.itemsize + min(n, _BLOCK_ROWS) * (2 * X.dtype.itemsize + 1))
 
 
-def typical_distance(shown, metric):
-    """The median distance between rows.
+def typical_distance(ordered: OrderedRows, metric: str) -> float:
+    """Return the median distance between the first 1000 samples in the order of presentation.
 
-    Measured between the first 1000 rows of a `OrderedRows`. Where more than half of them
-    coincide, the mean distance stands in for the median; where all do, it is 1. Distances that
-    are no numbers of their dtype are refused.
+    If more than half of the distances are 0, the mean is used instead, and 1 if all are 0. Raise
+    ValueError if it overflows or underflows the dtype of distances.
     """
-    distances = _distances(shown, metric)
+    distances = _pairwise_distances(ordered, metric)
     if not len(distances):
         return 1.0
-    with np.errstate(over="ignore"):  # which is refused below
-        median = float(_median(distances))
+    with np.errstate(over="ignore"):  # refused below
+        median = float(_median_in_place(distances))
         typical = median or float(np.mean(distances, dtype=np.float64))
-    numbers, room = np.finfo(distances.dtype), _ROOM[distances.dtype]
-    if typical and not room * float(numbers.tiny) < typical < float(numbers.max) / room:
-        widest, span = _widest(shown.engine, shown.block(slice(_SAMPLE)))
+    limits, margin = np.finfo(distances.dtype), _RANGE_MARGIN[distances.dtype]
+    if typical and not margin * float(limits.tiny) < typical < float(limits.max) / margin:
+        block = ordered.block(slice(_N_SAMPLES))
+        widest, span = _widest_feature(ordered.engine, block)
         raise ValueError(
-            f"The rows of X are {typical:g} apart, of which no radius is made: feature {widest}, "
-            "which spans most, spans "
-            f"{span:g}. Scale the features of X (StandardScaler), or give a radius."
+            f"The rows of X are {typical:g} apart, for which there is no suitable radius: feature "
+            f"{widest}, which has the largest range, spans {span:g}. Scale the features of X "
+            "(StandardScaler), or give a radius."
         )
     return typical or 1.0
 
 
-def _median(numbers):
-    """`numpy.median`, in half the time: parted once, and not for each of the two in the middle.
+def _median_in_place(values):
+    """Return the median, in half the time of `numpy.median`; `values` are reordered.
 
-    The numbers are overwritten.
+    `numpy.median` partitions for both of the middle elements. One partition is enough: the lower
+    one is the maximum of the lower half.
     """
-    half = len(numbers) // 2
-    numbers.partition(half)
-    middle = numbers[half]
-    return middle if len(numbers) % 2 else np.mean([numbers[:half].max(), middle])
+    half = len(values) // 2
+    values.partition(half)
+    middle = values[half]
+    return middle if len(values) % 2 else np.mean([values[:half].max(), middle])
 
 
-def _distances(shown, metric):
-    """Return the distances between each two of the first rows, in one dimension, on the host.
-
-    They are few, and what picks them is not worth the kernels that a GPU would compile for it.
-    """
-    engine = shown.engine
-    block = shown.block(slice(_SAMPLE))
-    layer, numbers = RBFLayer(block, metric=metric, kernel=DISTANCE), np.arange(len(block))
-    prepared, found = engine.prepare(layer), np.empty(math.comb(len(block), 2), layer.hidden_dtype)
+def _pairwise_distances(ordered, metric):
+    """Return the distances between all pairs of the first samples, (n_pairs,), on the host."""
+    engine = ordered.engine
+    block = ordered.block(slice(_N_SAMPLES))
+    layer, indices = RBFLayer(block, metric=metric, kernel=DISTANCE), np.arange(len(block))
+    prepared, n_pairs = engine.prepare(layer), math.comb(len(block), 2)
+    distances = np.empty(n_pairs, layer.hidden_dtype)
     end = 0
-    for start in range(0, len(block), _AT_A_TIME):
-        rows = slice(start, start + _AT_A_TIME)
-        distances = engine.to_host(engine.hidden(prepared, block[rows]))
-        farther = distances[numbers > numbers[rows, None]]
-        found[end : end + len(farther)] = farther
-        end += len(farther)
-    return found
+    for start in range(0, len(block), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        # The upper triangle is extracted on the host: a GPU would have to compile kernels for it.
+        D = engine.to_host(engine.hidden(prepared, block[rows]))
+        upper = D[indices > indices[rows, None]]
+        distances[end : end + len(upper)] = upper
+        end += len(upper)
+    return distances

@@ -1,8 +1,10 @@
-"""Directions made of training rows and their classes, unit by unit.
+"""Directions of the weights of tanh units: from random numbers, or combinations of samples.
 
-Which rows, and with which signs, is drawn on the host; the sums are made where X lies.
+Random numbers are always drawn on the host, so that every device has the same ones. Combinations
+of samples are computed on the device of X.
 """
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +12,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 from scipy.sparse import issparse
 
@@ -22,39 +25,53 @@ from ..engines.threads import at_most, n_threads
 from ..images import read_image_shape
 from ..utils.parameters import check_whole_numbers
 
-# Directions from chance alone. A unit's do not depend on how many follow it.
+# Units that share a stream of random numbers. Each group has its own stream, so that threads can
+# draw in parallel, and the weights of a unit do not depend on the number of units after it.
+_GROUP_UNITS = 256
+# Random numbers that a thread draws at a time, in float64.
+_BLOCK_ELEMENTS = 2**16
+# Receptive fields that are drawn at least, so that the estimate of the scale does not depend on the
+# number of units.
+_MIN_FIELDS = 8
+# Larger tiles of rows bring no gain; on a GPU, where each call has the latency of a launch, four
+# times larger ones do.
+_TILE_BYTES = 2**28
+# Random words of 64 bits that a stream yields for each row.
+_WORDS = 4
 
-# Units whose numbers come from one stream, so that threads can draw.
-_GROUP = 256
-# Numbers that a thread draws at a time, in float64.
-_DRAWN = 2**16
 
-
-def gaussian(n_units, n_features, seed, dtype=np.float64):
-    """Independent standard normal weights, (n_units, n_features), of a dtype."""
-    W, step = np.empty((n_units, n_features), dtype), max(1, _DRAWN // n_features)
+def draw_gaussian(
+    n_units: int, n_features: int, seed: int, dtype: npt.DTypeLike = np.float64
+) -> npt.NDArray:
+    """Return independent standard normal weights, (n_units, n_features)."""
+    W, step = np.empty((n_units, n_features), dtype), max(1, _BLOCK_ELEMENTS // n_features)
 
     def draw(units):
-        drawn = np.empty((step, n_features))  # once: threads would wait for one another's new pages
-        for start in range(units.start, units.stop, _GROUP):
-            stream = np.random.default_rng([seed, start // _GROUP])
-            stop = min(start + _GROUP, units.stop)
+        # One buffer per thread: allocations of several threads would serialise on page faults.
+        buffer = np.empty((step, n_features))
+        for start in range(units.start, units.stop, _GROUP_UNITS):
+            stream = np.random.default_rng([seed, start // _GROUP_UNITS])
+            stop = min(start + _GROUP_UNITS, units.stop)
             for i in range(start, stop, step):
                 n = min(step, stop - i)
-                W[i : i + n] = stream.standard_normal(out=drawn[:n])
+                W[i : i + n] = stream.standard_normal(out=buffer[:n])
 
-    map_rows(draw, n_units, n_threads(), multiple=_GROUP)
+    map_rows(draw, n_units, n_threads(), multiple=_GROUP_UNITS)
     return W
 
 
 @at_most(1)
-def orthogonal(n_units, n_features, seed, dtype=np.float64):
-    """Gaussian weights whose directions are orthogonal in each group of n_features units.
+def draw_orthogonal(
+    n_units: int, n_features: int, seed: int, dtype: npt.DTypeLike = np.float64
+) -> npt.NDArray:
+    """Return Gaussian weights with orthogonal directions within each group of n_features units.
 
-    With the lengths of `gaussian` (Yu et al. 2016, "Orthogonal Random Features"). Column j
-    of Q depends on the first j columns alone, so a prefix stays a prefix, to rounding.
+    Their lengths are those of `draw_gaussian` (Yu et al. 2016, "Orthogonal Random Features"). The
+    directions are the Q of a QR decomposition, with signs such that R has a positive diagonal.
+    Column j of Q depends on the first j columns only, so the units of a smaller layer are, up to
+    rounding, the first ones of a larger layer.
     """
-    W = gaussian(n_units, n_features, seed)
+    W = draw_gaussian(n_units, n_features, seed)
     for start in range(0, n_units, n_features):
         group = W[start : start + n_features]
         Q, R = linalg.qr(group.T, mode="economic", check_finite=False)
@@ -63,21 +80,23 @@ def orthogonal(n_units, n_features, seed, dtype=np.float64):
     return W.astype(dtype, copy=False)
 
 
-def orthogonal_bytes(n_units, n_features):
-    """Bytes that `orthogonal` takes at most: all weights, and while a group is made, others."""
+def orthogonal_bytes(n_units: int, n_features: int) -> int:
+    """Return the peak memory of `draw_orthogonal`: all weights, and the QR of one group."""
     n_of_group = min(n_units, n_features)
     return 8 * n_features * (n_units + 4 * n_of_group)
 
 
-# Receptive fields: each unit sees a random rectangle of the image.
+# Receptive fields: each unit has a random rectangle of the image as its input.
 
 
-def read_fields(image_shape, patch_size):
-    """Both in ints of Python, or None; raises for what cannot be used."""
+def read_fields(
+    image_shape: Any, patch_size: Any
+) -> tuple[tuple[int, ...] | None, tuple[int, int] | None]:
+    """Return both parameters as tuples of int, or None; raise for invalid values."""
     if image_shape is None:
         if patch_size is not None:
             raise ValueError(
-                f"patch_size={patch_size!r} needs to know the shape of the images; give "
+                f"patch_size={patch_size!r} requires the shape of the images; give "
                 "image_shape=(rows, columns) too."
             )
         return None, None
@@ -97,10 +116,12 @@ def read_fields(image_shape, patch_size):
     return image_shape, (low, high)
 
 
-def sides_of(image_shape, patch_size):
-    """(low, high): `patch_size`, or from a fifth to three fifths of the shorter side.
+def field_sides(
+    image_shape: tuple[int, ...], patch_size: tuple[int, int] | None
+) -> tuple[int, int]:
+    """Return the minimum and maximum side: `patch_size`, or 1/5 to 3/5 of the shorter image side.
 
-    >>> sides_of((28, 28), None)
+    >>> field_sides((28, 28), None)
     (6, 17)
     """
     if patch_size is not None:
@@ -109,49 +130,50 @@ def sides_of(image_shape, patch_size):
     return max(1, round(0.2 * side)), max(1, round(0.6 * side))
 
 
-# Fields that are drawn in any case: those that others look at, whatever the number of units.
-_FIRST = 8
-
-
 @dataclass(frozen=True)
-class Fields:
-    """A rectangle of the image for each unit.
+class ReceptiveFields:
+    """A random rectangle of the image for each unit, with all channels.
 
-    Height, width and place are uniform: among the sizes that `patch_size` allows and the
-    image holds, and among the places where the rectangle lies within the image. It has all
-    channels of its pixels.
+    Height, width and position are uniformly distributed: over the sizes between the sides of
+    `patch_size` that fit in the image, and over the positions within the image.
     """
 
     image_shape: tuple[int, ...]
-    # int, (n_fields, 2): first row and column, height and width; of 8 fields or more.
+    # int, (n_fields, 2): first row and column, height and width; at least 8 fields.
     starts: np.ndarray
     lengths: np.ndarray
 
     @classmethod
-    def draw(cls, n_units, image_shape, patch_size, seed):
-        """Unit by unit: fewer fields with the same seed are a prefix."""
-        low, high = sides_of(image_shape, patch_size)
+    def draw(
+        cls,
+        n_units: int,
+        image_shape: tuple[int, ...],
+        patch_size: tuple[int, int] | None,
+        seed: int,
+    ) -> "ReceptiveFields":
+        """Draw a field for each unit; with the same seed, fewer fields are a prefix of more."""
+        low, high = field_sides(image_shape, patch_size)
         sides = np.array(image_shape[:2])
-        chance = np.random.default_rng(seed).random((max(n_units, _FIRST), 2, 2))
-        lengths = low + (chance[:, 0] * (np.minimum(high, sides) - low + 1)).astype(np.intp)
-        starts = (chance[:, 1] * (sides - lengths + 1)).astype(np.intp)
+        uniform = np.random.default_rng(seed).random((max(n_units, _MIN_FIELDS), 2, 2))
+        lengths = low + (uniform[:, 0] * (np.minimum(high, sides) - low + 1)).astype(np.intp)
+        starts = (uniform[:, 1] * (sides - lengths + 1)).astype(np.intp)
         return cls(image_shape, starts, lengths)
 
-    def n_inputs(self, n_units):
-        """Features that each of the first units sees."""
+    def n_inputs(self, n_units: int) -> npt.NDArray:
+        """Return the number of features in the field of each of the first units."""
         n_channels = prod(self.image_shape[2:])
         return n_channels * self.lengths[:n_units].prod(axis=1)
 
-    def first(self):
-        """The features that each of some first fields holds."""
-        for j in range(_FIRST):
+    def first_features(self) -> Iterator[npt.NDArray]:
+        """Yield the features in each of the first fields."""
+        for j in range(_MIN_FIELDS):
             inside = np.zeros(self.image_shape, bool)
             (top, left), (height, width) = self.starts[j], self.lengths[j]
             inside[top : top + height, left : left + width] = True
             yield np.flatnonzero(inside)
 
-    def mask(self, W, xp):
-        """Set the weights outside each unit's rectangle to 0, in place."""
+    def mask(self, W: Any, xp: Any) -> None:
+        """Set the weights outside the field of each unit to 0, in place."""
         images = W.reshape(len(W), *self.image_shape[:2], -1)
         for axis in (0, 1):
             pixels = np.arange(self.image_shape[axis], dtype=np.int32)
@@ -162,64 +184,60 @@ class Fields:
             images *= xp.asarray(np.expand_dims(inside, (2 - axis, 3)))
 
 
-# Bytes of a tile of rows beyond which nothing is gained; on a GPU, where every call costs
-# its launch, four times as many.
-_TILE_BYTES = 2**28
-# Words that a stream of random words gives to each row, of 64 bits.
-_WORDS = 4
+# Combinations of training samples.
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledRows:
-    """Training rows and their classes: where they lie, and how they are taken."""
+class LabelledSamples:
+    """Training samples and their classes."""
 
     job: Job
     X: Any  # (n_rows, n_features)
-    rows: np.ndarray  # the rows of X that count
-    codes: np.ndarray  # classes of all rows of X
-    mean: np.ndarray  # (n_features,), of the host: what is taken from sums
+    rows: np.ndarray  # the rows of X with a weight above 0
+    codes: np.ndarray  # (n_rows,), int: classes of all rows of X
+    mean: np.ndarray  # (n_features,), on the host
     dtype: np.dtype  # of the weights
 
     @property
-    def algebra(self):
-        """Return the algebra for X, and for the weights."""
+    def algebra(self) -> Any:
+        """The algebra for X and for the weights."""
         return self.job.algebra_of(self.X)
 
     @property
-    def xp(self):
+    def xp(self) -> Any:
         return self.algebra.xp
 
     @property
-    def are_sparse(self):
-        """Whether rows are met as sparse ones."""
+    def are_sparse(self) -> bool:
+        """Whether blocks are sparse matrices."""
         return are_sparse(self.X)
 
     def blocks(self, parts):
-        """The rows part by part; sparse ones in the dtype of the weights."""
+        """Return an iterator over blocks of rows; sparse ones have the dtype of the weights."""
         if self.are_sparse:
             return self.X.tiles(self.rows, parts, self.dtype)
         return row_blocks(self.X, self.rows, parts)
 
-    def tiles(self, n, row_bytes, fixed_bytes, tile_bytes):
-        """Slices of `n` things, as many of them at a time as suit and fit."""
+    def tiles(self, n: int, row_bytes: int, fixed_bytes: int, tile_bytes: int) -> list[slice]:
+        """Split `n` rows into slices of about `tile_bytes`, within the memory limit."""
         preferred = max(1, tile_bytes // row_bytes)
         tile = rows_per_tile(n, row_bytes, fixed_bytes, self.job.memory_limit, preferred)
         return [slice(start, start + tile) for start in range(0, n, tile)]
 
 
-def signed_sums(data, n_units, seed):
-    """Sums of all the rows of one class, each less the mean, with random signs.
+def signed_class_sums(data: LabelledSamples, n_units: int, seed: int) -> Any:
+    """Return sums of all samples of one class, minus the mean, with random signs.
 
-    Unit j has the class j modulo the number of classes (McDonnell et al. 2015, "Fast,
-    simple and accurate handwritten digit classification by training shallow neural network
-    classifiers with the extreme learning machine algorithm"). One pass over X. Sums of
-    bytes are exact, so the same wherever they are made.
+    The class of unit j is j modulo the number of classes (McDonnell et al. 2015, "Fast, simple and
+    accurate handwritten digit classification by training shallow neural network classifiers with
+    the extreme learning machine algorithm"). This takes one pass over X. Sums of uint8 data are
+    exact, so they are the same on every device.
 
     Returns
     -------
-    W : array of shape (n_units, n_features), where X lies
+    W : array of shape (n_units, n_features), on the device of X
     """
-    sums = _SignedSums(data, n_units, seed)
+    sums = _SignedClassSums(data, n_units, seed)
     tile_bytes = _TILE_BYTES * (1 if data.xp is np else 4)
     parts = data.tiles(len(data.rows), sums.row_bytes, sums.fixed_bytes, tile_bytes)
     with closing(data.blocks(parts)) as blocks:
@@ -228,28 +246,29 @@ def signed_sums(data, n_units, seed):
     return sums.result()[:n_units]
 
 
-class _SignedSums:
-    """Sums of the rows so far, for each class as many as it has units."""
+class _SignedClassSums:
+    """Running sums ``sum_i s_ij (x_i - mean)``, for the units j of each class."""
 
     def __init__(self, data, n_units, seed):
         xp, X = data.xp, data.X
         codes = data.codes[data.rows]
-        is_there = np.bincount(codes) > 0
-        n_classes = int(is_there.sum())
-        # Of few bits, in which they are sorted several times as fast.
-        numbers = np.cumsum(is_there, dtype=np.min_scalar_type(n_classes)) - 1
+        is_present = np.bincount(codes) > 0
+        n_classes = int(is_present.sum())
+        # Renumber the classes that occur; the smallest dtype is sorted several times as fast.
+        numbers = np.cumsum(is_present, dtype=np.min_scalar_type(n_classes)) - 1
         self._codes = numbers[codes]
-        n_each = -(-n_units // n_classes)
-        self._data, self._signs = data, _Signs(n_each, seed)
-        # From sums of bytes, which are exact, and of sparse rows, which would be dense, the mean is
-        # taken at the end, from others the rest.
-        self._is_shifted = X.dtype != np.uint8 and not data.are_sparse
-        shift = data.mean if self._is_shifted else np.zeros(X.shape[1])
+        n_units_per_class = -(-n_units // n_classes)
+        self._data, self._signs = data, _RandomSigns(n_units_per_class, seed)
+        # Subtract the mean, rounded to the dtype, from each sample, and its rounding error from the
+        # sums. Sums of uint8 data are exact, and sparse data would become dense: subtract the whole
+        # mean from their sums.
+        self._is_centred = X.dtype != np.uint8 and not data.are_sparse
+        shift = data.mean if self._is_centred else np.zeros(X.shape[1])
         shift = shift.astype(data.dtype)
-        self._rest = xp.asarray((data.mean - shift).astype(data.dtype))
         self._shift = xp.asarray(shift)
-        self._sums = xp.zeros((n_each, n_classes, X.shape[1]), data.dtype)
-        self._totals = xp.zeros((n_each, n_classes), data.dtype)
+        self._remainder = xp.asarray((data.mean - shift).astype(data.dtype))
+        self._sums = xp.zeros((n_units_per_class, n_classes, X.shape[1]), data.dtype)
+        self._sign_sums = xp.zeros((n_units_per_class, n_classes), data.dtype)
 
     @property
     def fixed_bytes(self):
@@ -257,45 +276,45 @@ class _SignedSums:
 
     @property
     def row_bytes(self):
-        n_each, _, n_features = self._sums.shape
+        n_units_per_class, _, n_features = self._sums.shape
         X, dtype = self._data.X, self._sums.dtype
         input_bytes = n_features * (X.dtype.itemsize + dtype.itemsize)
         if self._data.are_sparse:
             input_bytes = X.row_bytes(dtype)
-        return 2 * input_bytes + n_each * (4 + dtype.itemsize)
+        return 2 * input_bytes + n_units_per_class * (4 + dtype.itemsize)
 
     def add(self, part, block):
-        """Take in a slice of the rows; the slices follow one another."""
+        """Add a block of rows. Blocks must be consecutive: signs are drawn in this order."""
         data, codes = self._data, self._codes[part]
-        words = data.algebra.here(self._signs.next_words(len(codes)))
-        # Class by class, by as few calls as may be: on a GPU each costs its launch.
+        words = data.algebra.here(self._signs.draw_words(len(codes)))
+        # Sort by class, and multiply once per class: on a GPU each call has launch latency.
         order = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes, minlength=self._sums.shape[1]))
         order = data.xp.asarray(order)
         block = block[order] if issparse(block) else take_rows(block, order, data.dtype)
-        if self._is_shifted:
+        if self._is_centred:
             block -= self._shift
-        S = self._signs.of(words[order], data.dtype, data.xp)
+        S = self._signs.unpack(words[order], data.dtype, data.xp)
         for k, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
             if start < end:
                 self._add_to_class(k, block[start:end], S[start:end])
 
-    def _add_to_class(self, k, ours, S):
-        cross = ours.T @ S if issparse(ours) else self._data.algebra.cross(ours, S)
+    def _add_to_class(self, k, rows, S):
+        cross = rows.T @ S if issparse(rows) else self._data.algebra.cross(rows, S)
         self._sums[:, k] += cross.T
-        self._totals[:, k] += S.sum(axis=0)
+        self._sign_sums[:, k] += S.sum(axis=0)
 
     def result(self):
-        """The units, the classes in turn. Only once."""
-        self._sums -= self._totals[:, :, None] * self._rest
+        """Return the weights; units cycle through the classes. It can be called only once."""
+        self._sums -= self._sign_sums[:, :, None] * self._remainder
         return self._sums.reshape(-1, self._sums.shape[2])
 
 
-class _Signs:
-    """For each row +1 or -1 for each unit of its class, bit by bit of random words.
+class _RandomSigns:
+    """A sign for each row and unit of its class: the bits of random words.
 
-    256 units share a stream of words, four for each row, so that neither the units after
-    them nor the size of the tile matter.
+    256 units share a stream with four words per row, so that signs depend neither on the number of
+    units nor on the tile size.
     """
 
     def __init__(self, n_units, seed):
@@ -305,20 +324,21 @@ class _Signs:
             for block in range(-(-n_units // (64 * _WORDS)))
         ]
 
-    def next_words(self, n_rows):
-        """(n_rows, n_words) for the rows that follow."""
+    def draw_words(self, n_rows):
+        """Return the words of the next rows, (n_rows, n_words)."""
         words = np.empty((n_rows, len(self._streams), _WORDS), np.uint64)
 
         def draw(streams):
             for i in range(streams.start, streams.stop):
-                whole = self._streams[i].integers(2**64, size=(n_rows, _WORDS), dtype=np.uint64)
-                words[:, i] = whole
+                words[:, i] = self._streams[i].integers(
+                    2**64, size=(n_rows, _WORDS), dtype=np.uint64
+                )
 
         map_rows(draw, len(self._streams), n_threads())
         return words.reshape(n_rows, -1).astype("<u8", copy=False)
 
-    def of(self, words, dtype, xp):
-        """(rows, n_units): the bits as signs."""
+    def unpack(self, words, dtype, xp):
+        """Return the bits as signs, (n_rows, n_units)."""
         bits = xp.unpackbits(words.view(np.uint8), bitorder="little")
         signs = bits.reshape(len(words), -1)[:, : self._n_units].astype(dtype)
         signs *= 2
@@ -326,18 +346,18 @@ class _Signs:
         return signs
 
 
-def differences(data, n_units, seed):
-    """Differences of two random rows of different classes.
+def sample_differences(data: LabelledSamples, n_units: int, seed: int) -> Any:
+    """Return differences of two random samples of different classes.
 
-    The first row's class is j modulo the number of classes, the second one's any other
-    (W. Zhu, J. Miao, L. Qing 2014, "Constrained extreme learning machine").
+    The class of the first sample is j modulo the number of classes, that of the second one any
+    other (W. Zhu, J. Miao, L. Qing 2014, "Constrained extreme learning machine").
 
     Returns
     -------
-    W : array of shape (n_units, n_features), where X lies
+    W : array of shape (n_units, n_features), on the device of X
     """
     X, n_features = data.X, data.X.shape[1]
-    plus, minus = _pairs(data.rows, data.codes[data.rows], n_units, seed)
+    plus, minus = _draw_pairs(data.rows, data.codes[data.rows], n_units, seed)
     W = data.xp.empty((n_units, n_features), data.dtype)
     row_bytes = 2 * n_features * (X.dtype.itemsize + W.itemsize)
     for part in data.tiles(n_units, row_bytes, W.nbytes, _TILE_BYTES):
@@ -346,21 +366,21 @@ def differences(data, n_units, seed):
     return W
 
 
-def _pairs(rows, codes, n_units, seed):
-    """Two rows of different classes for each unit."""
+def _draw_pairs(rows, codes, n_units, seed):
+    """Return two rows of different classes for each unit."""
     classes, counts = np.unique(codes, return_counts=True)
     n_classes = len(classes)
     if n_classes < 2:
         raise ValueError(
-            'weights="constrained" takes differences of rows of different classes, and y holds '
-            'one class; use "class_informed" or "gaussian".'
+            'weights="constrained" are differences of samples of different classes, and y has '
+            'only one class; use "class_informed" or "gaussian".'
         )
     by_class, starts = rows[np.argsort(codes, kind="stable")], np.cumsum(counts) - counts
-    chance = np.random.default_rng(seed).random((n_units, 3))
+    uniform = np.random.default_rng(seed).random((n_units, 3))
 
-    def row_of(k, chance):
-        return by_class[starts[k] + (chance * counts[k]).astype(np.intp)]
+    def row_of(k, uniform):
+        return by_class[starts[k] + (uniform * counts[k]).astype(np.intp)]
 
     first = np.arange(n_units) % n_classes
-    second = (first + 1 + (chance[:, 0] * (n_classes - 1)).astype(np.intp)) % n_classes
-    return row_of(first, chance[:, 1]), row_of(second, chance[:, 2])
+    second = (first + 1 + (uniform[:, 0] * (n_classes - 1)).astype(np.intp)) % n_classes
+    return row_of(first, uniform[:, 1]), row_of(second, uniform[:, 2])

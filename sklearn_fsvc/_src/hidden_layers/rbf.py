@@ -1,182 +1,153 @@
-"""RBF units on selected training rows: their parameters, and their choice."""
+"""RBF units on selected training samples, as a part of an estimator."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..kernels import KERNELS, LAPLACIAN, TRIANGULAR, Kernel, check_kernel, kernel_of, named
+from ..data.job import Job
+from ..data.samples import Samples
+from ..kernels import KERNELS, Kernel, check_kernel, named
 from ..layers import RBFLayer, rounded
-from ..parts import Sharing, Units, generator
+from ..parts import UNSET, Sharing, Units, generator, parts_of
+from ..readouts.cross_validation import SearchHistory
 from ..utils.parameters import check_choice, check_precision, is_word
-from .centers import SELECTIONS, RBFRequest, fit_layer, presentation_order
-from .choice import UNITS, SearchSpace, choose, weighted
-from .defaults import PART_OF_NATURAL
+from .centers import SELECTIONS, RBFParameters, fit_rbf_layer, presentation_order
 from .layer_parameter import (
-    apart,
     centers_of,
     check_features,
     given_weights,
     learns_weights,
     pretrained_of,
+    weight_attributes,
 )
+from .model_selection import MAX_UNITS, SearchSpace, apply_weights, select_kernel
 
-_PRETRAINED = "RBFClassifier, RBFProjector, RBFRegressor"
-# Fitted attributes that a pretrained estimator gives.
-_OF_PRETRAINED = (
-    "centers_", "kernel_", "radius_", "feature_weights_", "feature_map_", "precision_",
-)  # fmt: skip
+_ESTIMATORS = "RBFClassifier, RBFProjector, RBFRegressor"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RBF(Units):
+class RBF(RBFParameters, Units):
     """RBF units."""
 
-    # Parameters of `RBFClassifier`.
-    radius: Any
-    selection_radius: Any
-    overlap: Any
-    selection: Any
-    metric: Any
-    kernel: Any
-    feature_weights: Any
-    shuffle: Any
-    random_state: Any
-    # Whether kernel and feature weights may be "auto", and the radius is tried.
-    has_readout: bool = False
-    allow_search: bool = (
-        False  # whether there is a readout by whose held-out error something is found
-    )
-    selections: tuple[str, ...] = SELECTIONS  # what `selection` may be
+    selections: tuple[str, ...] = SELECTIONS  # valid values of `selection`
     first_alpha = 0.1
     of_units = ("centers_", "support_", "center_labels_", "center_targets_")
-    attributes = (*of_units, "selection_radius_", *_OF_PRETRAINED[1:])
+    # Fitted attributes; all `Units` have further ones.
+    centers_: Any = UNSET
+    kernel_: Any = UNSET
+    radius_: Any = UNSET
+    selection_radius_: Any = UNSET
+    feature_weights_: Any = UNSET
+    feature_map_: Any = UNSET
 
     @property
-    def needs_multiple_passes(self):
+    def needs_multiple_passes(self) -> bool:
         return True
 
-    @property
-    def is_searched(self):
-        """Whether what is "auto" is found by held-out error."""
-        return self.allow_search if self.has_readout else self.learned is not None
-
-    @property
-    def learned(self):
-        """ "learned" or "map" where that is asked for by name, else None."""
-        way = self.feature_weights
-        return way if is_word(way, "learned") or is_word(way, "map") else None
-
-    @property
-    def kernels(self):
-        """The kernels to choose from."""
-        if not is_word(self.kernel, "auto"):
-            return (kernel_of(self.kernel),)
-        return (LAPLACIAN, TRIANGULAR) if self.is_searched else (TRIANGULAR,)
-
-    @property
-    def request(self):
-        kernel = self.kernels[-1]
-        # How far radius="auto" goes to the natural radius, where it is not tried.
-        part = 0.0 if self.has_readout else PART_OF_NATURAL if kernel.has_edge else 1.0
-        return RBFRequest(
-            size_name=self.size_name, n_units=self.n_units, radius=self.radius,
-            selection_radius=self.selection_radius, overlap=self.overlap,
-            selection=self.selection, metric=self.metric, kernel=kernel, shuffle=self.shuffle,
-            random_state=self.random_state, is_searched=self.is_searched, part_of_natural=part,
-        )  # fmt: skip
-
-    def check(self):
+    def check(self) -> None:
         check_choice("selection", self.selection, self.selections)
         if not (self.has_readout and is_word(self.kernel, "auto")):
             check_kernel(self.kernel)
         check_precision(self.precision, self.has_readout)
-        known = tuple(map(type, KERNELS.values()))
-        if self.bits and isinstance(self.kernel, Kernel) and type(self.kernel) not in known:
+        is_custom = isinstance(self.kernel, Kernel) and not any(
+            type(self.kernel) is type(kernel) for kernel in KERNELS.values()
+        )
+        if self.bits and is_custom:
             raise ValueError(
                 f"precision={self.precision} rounds activations between 0 and 1, and those of "
                 f'kernel={self.kernel!r} may be any number; use precision="float".'
             )
-        request, pretrained = self.request, self.pretrained
-        request.check(selects=self.given is None)
+        pretrained = self.pretrained
+        self.check_selection(selects=self.given is None)
         given_weights(self.feature_weights, self.has_readout)
         if pretrained is not None and pretrained.metric != self.metric:
             raise ValueError(
-                f"metric={self.metric!r}, and the units of layer measure {pretrained.metric!r} "
+                f"metric={self.metric!r}, but the units of layer use {pretrained.metric!r} "
                 f"distances; set metric={pretrained.metric!r}."
             )
 
     @property
-    def pretrained(self):
-        return None if self.given is None else pretrained_of(self.given, RBF, _PRETRAINED)
+    def pretrained(self) -> Any:
+        return None if self.given is None else pretrained_of(self.given, RBF, _ESTIMATORS)
 
-    def labels_required_by(self):
+    def labels_required_by(self) -> tuple[str, str] | None:
         if self.selection == "per_class":
             return 'selection="per_class"', '"global"'
         return None if self.learned is None else (f'feature_weights="{self.learned}"', "None")
 
-    def present(self, samples):
+    def present(self, samples: Samples) -> Samples:
         return samples.in_order(presentation_order(samples, self.shuffle, self.random_state))
 
-    def fit(self, job, samples, history):
+    def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "RBF":
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.centers_, samples.X)
-            return self.with_fitted(**{name: vars(pretrained).get(name) for name in _OF_PRETRAINED})
+            units = parts_of(pretrained).units
+            return self.with_fitted(
+                centers_=units.centers_, kernel_=units.kernel_, radius_=units.radius_,
+                feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
+                precision_=units.precision_,
+            )  # fmt: skip
+        # Centres first: they are selected with the given feature weights, and with the triangular
+        # kernel if several kernels are tried. Kernel, width and weights are searched afterwards.
         weights = given_weights(self.feature_weights, self.has_readout, samples.X.shape[1])
-        request = replace(self.request, weights=weights)
-        choose_centers = self._selected if self.given is None else self._given
-        request, kernel, found = choose_centers(request, job, samples)
+        if self.given is None:
+            found, n_units = self._select_centers(job, samples, weights), self.n_units
+        else:
+            found = self._read_centers(samples)
+            n_units = len(found["centers_"])
+        kernel = self.selection_kernel
         if self.is_searched:
-            radius = None if request.is_auto else found["radius_"]
+            radius = None if self.has_auto_radius else found["radius_"]
             learns = learns_weights(self.feature_weights, True, samples.X.dtype)
-            space = SearchSpace(self.kernels, radius, learns, maps=self.learned == "map")
-            random = generator(self.random_state)
-            kernel, radius, weights = choose(
-                job, samples, request, space, random, history, self.shared
-            )
-            found["radius_"] = radius
+            space = SearchSpace(self.kernels, radius, learns, learns_map=self.learned == "map")
+            kernel, found["radius_"], weights = select_kernel(
+                job, samples, replace(self, n_units=n_units), weights, space,
+                generator(self.random_state), history, self.shared,
+            )  # fmt: skip
         return self.with_fitted(
-            **found, kernel_=named(kernel), **apart(weights), precision_=self.bits
+            **found, kernel_=named(kernel), **weight_attributes(weights), precision_=self.bits
         )
 
-    def _selected(self, request, job, samples):
-        """The request, the kernel and fitted attributes of centres that are chosen."""
+    def _select_centers(self, job, samples, weights):
+        """Return the fitted attributes of centres that are selected among the samples."""
         groups = samples.targets.groups if self.selection == "per_class" else None
-        layer, rows, selection_radius = fit_layer(request, job, samples, groups)
-        found = {"support_": rows, "selection_radius_": selection_radius}
-        return request, layer.kernel, found | {"centers_": layer.units, "radius_": layer.radius}
+        layer, rows, selection_radius = fit_rbf_layer(self, job, samples, groups, weights)
+        return {
+            "support_": rows, "selection_radius_": selection_radius, "centers_": layer.units,
+            "radius_": layer.radius,
+        }  # fmt: skip
 
-    def _given(self, request, job, samples):
-        """Return the same as `_selected`, of centres that are given."""
+    def _read_centers(self, samples):
+        """Return the fitted attributes of centres that are given as an array."""
         centers = centers_of(self.given, samples.X)
         check_features(centers, samples.X)
-        centers = centers.astype(replace(request, weights=None).dtype(centers), copy=False)
-        request = replace(request, n_units=len(centers))
-        return request, request.kernel, {"centers_": centers, "radius_": self.radius}
+        centers = centers.astype(self.distance_dtype(centers), copy=False)
+        return {"centers_": centers, "radius_": self.radius}
 
     @cached_property
-    def layer(self):
-        found = self.found
-        layer = RBFLayer(found["centers_"], found["radius_"], self.metric, found["kernel_"])
-        A = found.get("feature_map_")
-        layer = weighted(layer, found["feature_weights_"] if A is None else A)
-        return rounded(layer, found.get("precision_"))
+    def layer(self) -> RBFLayer:
+        layer = RBFLayer(self.centers_, self.radius_, self.metric, self.kernel_)
+        A = self.feature_map_
+        layer = apply_weights(layer, self.feature_weights_ if A is None else A)
+        return rounded(layer, self.precision_)
 
-    def shaped(self, layer):
+    def shaped(self, layer: RBFLayer) -> "RBF":
         return self.update_fitted(kernel_=named(layer.kernel), radius_=layer.radius)
 
     @property
-    def sharing(self):
-        sized, selects = self.n_units is not None, self.selection_radius is not None
-        at_random = self.selection == "random"
+    def sharing(self) -> Sharing:
+        # Which parameters leave the centres of the largest network as they are?
+        has_size, has_radius = self.n_units is not None, self.selection_radius is not None
+        is_random = self.selection == "random"
         is_searched = is_word(self.kernel, "auto") or is_word(self.radius, "auto")
         shared = {"alpha"}
-        if sized and (selects or at_random):
+        if has_size and (has_radius or is_random):
             shared.add("n_hidden")
-        if (sized or selects) and not is_searched:
-            shared.add("radius")  # else it selects the centres, too
-            if at_random:
+        if (has_size or has_radius) and not is_searched:
+            shared.add("radius")  # otherwise it is the selection radius, too
+            if is_random:
                 shared.add("kernel")
-        # What of the number of units the choice of kernel and radius depends on.
-        key = min(self.n_units or UNITS, UNITS) if is_searched else None
+        # The search for kernel and radius depends on the number of units only up to a maximum.
+        key = min(self.n_units or MAX_UNITS, MAX_UNITS) if is_searched else None
         return Sharing(frozenset(shared), key)

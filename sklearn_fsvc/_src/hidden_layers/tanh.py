@@ -1,17 +1,21 @@
-"""A tanh layer from chance and from data: directions, receptive fields, scale, bias."""
+"""Tanh units with random weights, as a part of an estimator."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from ..data.job import Job
+from ..data.samples import Samples
 from ..data.tiling import check_fits
 from ..data.validation import to_host
 from ..images import check_image
 from ..layers import TanhLayer, hidden_dtype, rounded
-from ..parts import Sharing, Units, generator
+from ..parts import UNSET, Sharing, Units, generator, parts_of
+from ..readouts.cross_validation import SearchHistory
 from ..utils.parameters import (
     check_choice,
     check_count,
@@ -20,287 +24,320 @@ from ..utils.parameters import (
     check_precision,
     is_word,
 )
-from .choice import better_weights
-from .defaults import FEWEST_ROWS, MOST_LEARNED
-from .layer_parameter import apart, check_features, given_weights, learns_weights, pretrained_of
-from .linear_map import learn as learn_map
+from .layer_parameter import (
+    check_features,
+    given_weights,
+    learns_weights,
+    pretrained_of,
+    weight_attributes,
+)
+from .linear_map import learn_map
+from .model_selection import select_feature_weights
 from .random_weights import (
-    Fields,
-    LabelledRows,
-    differences,
-    gaussian,
-    orthogonal,
+    LabelledSamples,
+    ReceptiveFields,
+    draw_gaussian,
+    draw_orthogonal,
     orthogonal_bytes,
     read_fields,
-    signed_sums,
+    sample_differences,
+    signed_class_sums,
 )
-from .scale import ScaleSample, reach
+from .scale import ScaleSample, bias_range
 
-FROM_CHANCE = {"gaussian": gaussian, "orthogonal": orthogonal}
-FROM_ROWS = {"class_informed": signed_sums, "constrained": differences}
-WEIGHTS = (*FROM_CHANCE, *FROM_ROWS)
-# Weights that are made of rows, and that are squared as they are.
-_NEAR_ONE = 2.0**40
+# Random numbers alone, and combinations of training samples, which depend on their classes.
+RANDOM_WEIGHTS = {"gaussian": draw_gaussian, "orthogonal": draw_orthogonal}
+SAMPLED_WEIGHTS = {"class_informed": signed_class_sums, "constrained": sample_differences}
+WEIGHTS = (*RANDOM_WEIGHTS, *SAMPLED_WEIGHTS)
+
+# feature_weights="auto" learns weights for at most this many features. For images, with many
+# features, it takes long and loses accuracy: MNIST as floating-point data loses 0.1 points with
+# 1000 units and 0.2 with 4096. And it needs at least this many samples.
+MOST_LEARNED, FEWEST_ROWS = 500, 50
+
+# Sums of squares of weights above this magnitude may overflow float32.
+_LARGE = 2.0**40
 _TOO_LARGE = (
-    "Feature {} of X holds numbers so large that the weights of the units are no numbers of {}. "
-    "Scale the features of X (StandardScaler), or give float64."
+    "Feature {} of X has values so large that the weights of the units overflow {}. Scale the "
+    "features of X (StandardScaler), or give float64."
 )
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TanhRequest:
-    """What the user asked of a tanh layer: parameters of `TanhProjector`."""
-
-    size_name: str  # name of the parameter that `n_units` is
-    n_units: int
-    weights: str
-    scale: float | str
-    image_shape: Any
-    patch_size: Any
-    bias: bool
-    random_state: Any
-
-    def check(self):
-        """Raise for what cannot be used."""
-        check_count(self.size_name, self.n_units)
-        check_choice("weights", self.weights, WEIGHTS)
-        check_positive_or_auto("scale", self.scale)
-        check_flag("bias", self.bias)
-        read_fields(self.image_shape, self.patch_size)
-
-    @property
-    def has_auto_scale(self):
-        """Whether the scale is read off the data."""
-        return isinstance(self.scale, str)
-
-    @property
-    def needs_classes(self):
-        """Whether the weights are made of rows and their classes."""
-        return isinstance(self.weights, str) and self.weights in FROM_ROWS
-
-    @property
-    def needs_rows(self):
-        """Whether the layer depends on the training rows."""
-        return self.needs_classes or self.has_auto_scale
-
-    def fields(self, n_features, seed):
-        """What each unit sees of an image, or None."""
-        image_shape, patch_size = read_fields(self.image_shape, self.patch_size)
-        if image_shape is None:
-            return None
-        check_image(image_shape, n_features)
-        return Fields.draw(self.n_units, image_shape, patch_size, seed)
-
-    def biases(self, seed):
-        """Return the biases of all units, in float64."""
-        if not self.bias:
-            return np.zeros(self.n_units)
-        return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
-
-
-def fit_layer(request, job, samples, codes=None, feature_weights=None) -> TanhLayer:
-    """The tanh layer that was asked for.
-
-    Unit by unit: with the same seed, fewer units are a prefix of more.
-
-    Parameters
-    ----------
-    job : Job
-        Its memory is for what is taken where the rows lie, beside the layer.
-    codes : ndarray of int of shape (n_rows,), optional
-        Classes; read only where the weights need them.
-    feature_weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
-        Weights, or a linear map. Units are those for rows that are multiplied by them, and are
-        multiplied by them instead.
-    """
-    X, dtype = samples.X, hidden_dtype(samples.X.dtype)
-    algebra = job.algebra_of(X)
-    is_map = np.ndim(feature_weights) == 2
-    n_inputs = feature_weights.shape[1] if is_map else X.shape[1]
-    xp = algebra.xp
-    _check_room(request, job, max(n_inputs, X.shape[1]), dtype)
-    random_state = check_random_state(request.random_state)
-    # A stream each, so that none depends on how many numbers another one has drawn.
-    directions, biases, places = random_state.randint(np.iinfo(np.int32).max, size=3)
-    fields, sample = request.fields(X.shape[1], places), None
-    if request.needs_rows:
-        sample = ScaleSample.draw(
-            algebra, X, samples.present, samples.weight, random_state, feature_weights
-        )
-        sample.check(dtype)
-    if request.needs_classes:
-        data = LabelledRows(job, X, samples.present, codes, sample.mean, dtype)
-        W = FROM_ROWS[request.weights](data, request.n_units, directions)
-        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
-            W /= dtype.type(sample.spread)  # so that lengths are near 1, whatever the unit of X
-        _bring_near_one(W, algebra)
-    else:
-        W = FROM_CHANCE[request.weights](request.n_units, n_inputs, directions, dtype)
-        W = algebra.here(W)
-    if fields is not None:
-        fields.mask(W, xp)
-    b = request.biases(biases)
-    if request.has_auto_scale:
-        deviation = sample.deviation(fields)
-        b *= reach(deviation)
-        b -= sample.scale(W, deviation)
-    else:
-        lengths = _lengths(W, xp) if request.needs_classes else _expected_lengths(W, fields)
-        W *= xp.asarray(request.scale / lengths)[:, None].astype(dtype)
-    if is_map:
-        W = algebra.cross(W.T, xp.asarray(feature_weights.T, dtype))
-    elif feature_weights is not None:
-        W *= xp.asarray(feature_weights, dtype)
-    if not np.abs(b).max() < np.finfo(dtype).max:
-        raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
-    units = algebra.to_host(W)
-    if units is not W and job.max_memory is None:
-        job.engine.keep(units, W)
-    return TanhLayer(units, b).astype(dtype)
-
-
-def _check_room(request, job, n_features, dtype):
-    """Raise where there is no room for the layer, before a weight is drawn."""
-    n_units = request.n_units
-    # As large as the layer, and made of one number.
-    units = np.broadcast_to(np.zeros((), dtype), (n_units, n_features))
-    needed = job.engine.prepared_bytes(TanhLayer(units, np.zeros(n_units, dtype)))
-    if request.weights == "orthogonal":
-        needed = max(needed, orthogonal_bytes(n_units, n_features))
-    what = f"a layer of {n_units} units and {n_features} features"
-    check_fits(what, needed, job.memory_limit)
-
-
-def _bring_near_one(W, algebra):
-    """Divide what squares would overflow of, in place, and refuse what has overflown already."""
-    xp = algebra.xp
-    peaks = xp.maximum(W.max(axis=1), -W.min(axis=1))
-    if not algebra.is_finite(peaks):
-        raise ValueError(_TOO_LARGE.format(to_host(abs(W).max(axis=0)).argmax(), W.dtype))
-    if float(peaks.max()) > _NEAR_ONE:
-        W /= xp.where(peaks > _NEAR_ONE, peaks, 1)[:, None]
-
-
-def _lengths(W, xp):
-    """Return the length of the weights of each unit; 1 where there are none."""
-    lengths = xp.linalg.norm(W, axis=1)
-    lengths[lengths == 0] = 1
-    return lengths
-
-
-def _expected_lengths(W, fields):
-    """Return the length that normal weights have on average."""
-    return np.sqrt(np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W)))
-
-
-# Tanh units with random weights: their parameters, and their choice.
-
-_PRETRAINED = "TanhClassifier, TanhProjector, TanhRegressor"
+_ESTIMATORS = "TanhClassifier, TanhProjector, TanhRegressor"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tanh(TanhRequest, Units):
-    """Tanh units."""
+class Tanh(Units):
+    """Tanh units; the parameters are those of `TanhProjector`."""
 
-    feature_weights: Any
+    weights: str = "gaussian"
+    scale: float | str = "auto"
+    image_shape: Any = None
+    patch_size: Any = None
+    bias: bool = True
+    feature_weights: Any = None
+    random_state: Any = None
     has_readout: bool = False  # whether feature weights may be "auto"
-    ways: tuple[str, ...] = WEIGHTS  # what `weights` may be
+    ways: tuple[str, ...] = WEIGHTS  # valid values of `weights`
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
-    attributes = (*of_units, "feature_weights_", "feature_map_", "precision_")
+    # Fitted attributes; all `Units` have further ones.
+    components_: Any = UNSET
+    hidden_intercept_: Any = UNSET
+    feature_weights_: Any = UNSET
+    feature_map_: Any = UNSET
 
-    def check(self):
+    def check(self) -> None:
         check_choice("weights", self.weights, self.ways)
         check_precision(self.precision, self.has_readout)
-        super().check()
+        check_count(self.size_name, self.n_units)
+        check_positive_or_auto("scale", self.scale)
+        check_flag("bias", self.bias)
+        read_fields(self.image_shape, self.patch_size)
         given = self._given_weights()
-        is_map = np.ndim(given) == 2 or is_word(self.feature_weights, "map")
+        is_map = (given is not None and given.ndim == 2) or is_word(self.feature_weights, "map")
         if is_map and self.image_shape is not None:
             raise ValueError(
-                f"feature_weights={self.feature_weights!r} does not go with "
-                f"image_shape={self.image_shape!r}: combinations of all pixels have no place in "
-                'an image. Use None or "learned", or image_shape=None.'
+                f"feature_weights={self.feature_weights!r} cannot be combined with "
+                f"image_shape={self.image_shape!r}: linear combinations of all pixels have no "
+                'position in an image. Use None or "learned", or image_shape=None.'
             )
         is_auto = self.has_readout and is_word(self.feature_weights, "auto")
         if self.needs_classes and not (self.feature_weights is None or is_auto):
             raise ValueError(
-                f"feature_weights={self.feature_weights!r} does not go with "
-                f'weights={self.weights!r}, which are made of rows; use None, or "gaussian".'
+                f"feature_weights={self.feature_weights!r} cannot be combined with "
+                f"weights={self.weights!r}, which are computed from samples; use None, or "
+                '"gaussian".'
             )
         if self.given is not None and self.pretrained is None:
             raise TypeError(
-                "layer is an array, which tanh units are not made of; give a fitted estimator."
+                "layer is an array of centres, which tanh units do not have; give a fitted "
+                "estimator."
             )
 
     @property
-    def needs_multiple_passes(self):
-        return self.labels_required_by() is not None
-
-    def labels_required_by(self):
-        if self.needs_classes:
-            return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
-        way = self.feature_weights
-        is_learned = is_word(way, "learned") or is_word(way, "map")
-        return (f'feature_weights="{way}"', "None") if is_learned else None
+    def has_auto_scale(self) -> bool:
+        """Whether the scale is estimated from the samples."""
+        return isinstance(self.scale, str)
 
     @property
-    def pretrained(self):
-        return None if self.given is None else pretrained_of(self.given, Tanh, _PRETRAINED)
+    def needs_classes(self) -> bool:
+        """Whether the weights are combinations of samples, which depend on their classes."""
+        return isinstance(self.weights, str) and self.weights in SAMPLED_WEIGHTS
 
-    def fit(self, job, samples, history):
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the layer depends on the training samples, apart from feature weights."""
+        return self.needs_classes or self.has_auto_scale
+
+    @property
+    def needs_multiple_passes(self) -> bool:
+        return self.labels_required_by() is not None
+
+    def labels_required_by(self) -> tuple[str, str] | None:
+        if self.needs_classes:
+            return f"weights={self.weights!r}", '"gaussian" or "orthogonal"'
+        value = self.feature_weights
+        is_learned = is_word(value, "learned") or is_word(value, "map")
+        return (f'feature_weights="{value}"', "None") if is_learned else None
+
+    @property
+    def pretrained(self) -> Any:
+        return None if self.given is None else pretrained_of(self.given, Tanh, _ESTIMATORS)
+
+    def draw_fields(self, n_features: int, seed: int) -> ReceptiveFields | None:
+        """Return the receptive fields of the units; None if they have all features."""
+        image_shape, patch_size = read_fields(self.image_shape, self.patch_size)
+        if image_shape is None:
+            return None
+        check_image(image_shape, n_features)
+        return ReceptiveFields.draw(self.n_units, image_shape, patch_size, seed)
+
+    def draw_biases(self, seed: int) -> npt.NDArray:
+        """Return biases between -1 and 1, (n_units,), float64; zeros without biases."""
+        if not self.bias:
+            return np.zeros(self.n_units)
+        return np.random.default_rng(seed).uniform(-1, 1, self.n_units)
+
+    def fit(self, job: Job, samples: Samples, history: SearchHistory) -> "Tanh":
         pretrained = self.pretrained
         if pretrained is not None:
             check_features(pretrained.components_, samples.X)
+            units = parts_of(pretrained).units
             return self.with_fitted(
-                **{name: vars(pretrained).get(name) for name in self.attributes}
-            )
-        needs_classes = self.needs_classes
-        codes = samples.targets.groups if needs_classes else None
-        if needs_classes and codes is None:
+                components_=units.components_, hidden_intercept_=units.hidden_intercept_,
+                feature_weights_=units.feature_weights_, feature_map_=units.feature_map_,
+                precision_=units.precision_,
+            )  # fmt: skip
+        codes = samples.targets.groups if self.needs_classes else None
+        if self.needs_classes and codes is None:
             raise ValueError(
-                f"weights={self.weights!r} needs one class for each row, and y has several "
+                f"weights={self.weights!r} needs one class per sample, and y has several "
                 'outputs; use "gaussian" or "orthogonal", or an estimator for each output.'
             )
-        weights = self._weights_for(job, samples)
-        layer = fit_layer(self, job, samples, codes, weights)
+        weights = self._select_weights(job, samples)
+        layer = fit_tanh_layer(self, job, samples, codes, weights)
         return self.with_fitted(
-            components_=layer.units, hidden_intercept_=layer.bias, **apart(weights),
+            components_=layer.units, hidden_intercept_=layer.bias, **weight_attributes(weights),
             precision_=self.bits,
         )  # fmt: skip
 
-    def _weights_for(self, job, samples):
-        """The feature weights, a linear map of the features, or None."""
+    def _select_weights(self, job, samples):
+        """Return feature weights, a linear map of the features, or None."""
         if is_word(self.feature_weights, "map"):
             return learn_map(job, samples, generator(self.random_state))
         n_features, learns = samples.X.shape[1], is_word(self.feature_weights, "learned")
-        # Images, and weights that are made of rows, have their features as they are.
-        is_searched = self.image_shape is None and not self.needs_classes
-        may_learn = learns_weights(self.feature_weights, is_searched, samples.X.dtype)
-        if not learns and may_learn and n_features <= MOST_LEARNED:
+        # "auto" leaves images unweighted, and weights that are combinations of samples.
+        allows_auto = self.image_shape is None and not self.needs_classes
+        is_candidate = learns_weights(self.feature_weights, allows_auto, samples.X.dtype)
+        if not learns and is_candidate and n_features <= MOST_LEARNED:
             learns = len(samples.present) >= FEWEST_ROWS
         if learns:
-            return better_weights(job, samples, generator(self.random_state), self.shared)
+            random = generator(self.random_state)
+            return select_feature_weights(job, samples, random, self.shared)
         return self._given_weights(n_features)
 
     def _given_weights(self, n_features=None):
         return given_weights(self.feature_weights, self.has_readout, n_features)
 
     @cached_property
-    def layer(self):
-        found = self.found
-        layer = TanhLayer(found["components_"], found["hidden_intercept_"])
-        return rounded(layer, found.get("precision_"))
+    def layer(self) -> TanhLayer:
+        return rounded(TanhLayer(self.components_, self.hidden_intercept_), self.precision_)
 
     @property
-    def sharing(self):
+    def sharing(self) -> Sharing:
         needs_rows = self.needs_rows or isinstance(self.feature_weights, str)
         return Sharing(frozenset({"n_hidden", "alpha"}), needs_rows=needs_rows)
 
-    def tagged(self, tags):
+    def tagged(self, tags: Any) -> Any:
         tags = super().tagged(tags)
         if self.needs_classes:
             tags.target_tags.required, tags.target_tags.multi_output = True, False
             if tags.classifier_tags is not None:
                 tags.classifier_tags.multi_label = False
         return tags
+
+
+def fit_tanh_layer(
+    units: Tanh,
+    job: Job,
+    samples: Samples,
+    codes: Any = None,
+    feature_weights: npt.NDArray | None = None,
+) -> TanhLayer:
+    """Draw the weights and biases of a tanh layer.
+
+    1. Draw the directions of the weights, from random numbers or as combinations of samples.
+    2. Set those outside the receptive field of a unit to 0.
+    3. Scale them, and draw the biases: see `_scale_units`.
+    4. Multiply them by the feature weights, instead of the samples: ``(x A) w = x (A w)``.
+
+    With the same seed, the units of a smaller layer are the first ones of a larger layer.
+
+    Parameters
+    ----------
+    units : Tanh
+    job : Job
+        Its memory limit applies to what is computed on the device of X, without the result.
+    samples : Samples
+    codes : ndarray of int of shape (n_rows,), optional
+        Class of each sample; only used by weights that are combinations of samples.
+    feature_weights : ndarray of shape (n_features,) or (n_features, n_inputs), optional
+        Feature weights, or a linear map.
+    """
+    X, dtype = samples.X, hidden_dtype(samples.X.dtype)
+    algebra = job.algebra_of(X)
+    n_inputs = X.shape[1]
+    if feature_weights is not None and feature_weights.ndim == 2:
+        n_inputs = feature_weights.shape[1]
+    _check_memory(units, job, max(n_inputs, X.shape[1]), dtype)
+    random_state = check_random_state(units.random_state)
+    # One stream for each purpose, so that none depends on how many numbers another one draws.
+    weight_seed, bias_seed, field_seed = random_state.randint(np.iinfo(np.int32).max, size=3)
+    fields = units.draw_fields(X.shape[1], field_seed)
+    sample: Any = None
+    if units.needs_rows:
+        sample = ScaleSample.draw(
+            algebra, X, samples.present, samples.weight, random_state, feature_weights
+        )
+        sample.check(dtype)
+
+    if units.needs_classes:
+        data = LabelledSamples(job, X, samples.present, codes, sample.mean, dtype)
+        W = SAMPLED_WEIGHTS[units.weights](data, units.n_units, weight_seed)
+        with np.errstate(over="ignore", invalid="ignore"):  # _limit_magnitude refuses overflow
+            W /= dtype.type(sample.spread)  # lengths are near 1 then, whatever the unit of X
+        _limit_magnitude(W, algebra)
+    else:
+        W = RANDOM_WEIGHTS[units.weights](units.n_units, n_inputs, weight_seed, dtype)
+        W = algebra.here(W)
+    if fields is not None:
+        fields.mask(W, algebra.xp)
+    b = _scale_units(units, W, units.draw_biases(bias_seed), sample, fields, algebra)
+    if feature_weights is not None:
+        if feature_weights.ndim == 2:
+            W = algebra.cross(W.T, algebra.xp.asarray(feature_weights.T, dtype))
+        else:
+            W *= algebra.xp.asarray(feature_weights, dtype)
+
+    if not np.abs(b).max() < np.finfo(dtype).max:
+        raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
+    host_weights = algebra.to_host(W)
+    if host_weights is not W and job.max_memory is None:
+        job.engine.keep(host_weights, W)  # avoids another upload when the layer is evaluated
+    return TanhLayer(host_weights, b).astype(dtype)
+
+
+def _scale_units(units, W, b, sample, fields, algebra):
+    """Scale the weights W in place, and return the biases for them.
+
+    ``scale="auto"`` gives ``x . w`` the standard deviation that `ScaleSample.deviation` estimates.
+    The biases b in [-1, 1] are stretched to the range of ``x . w``, and the mean of ``x . w`` is
+    subtracted, so that the inflection points of the units cover the samples.
+
+    A number for `scale` is the length of the weight vectors: the actual length if they are
+    combinations of samples, the expected length if they are normally distributed.
+    """
+    if units.has_auto_scale:
+        deviation = sample.deviation(fields)
+        b *= bias_range(deviation)
+        b -= sample.scale(W, deviation)
+        return b
+    xp = algebra.xp
+    lengths = _lengths(W, xp) if units.needs_classes else _expected_lengths(W, fields)
+    W *= xp.asarray(units.scale / lengths)[:, None].astype(W.dtype)
+    return b
+
+
+def _check_memory(units, job, n_features, dtype):
+    """Raise before any weight is drawn if the layer does not fit in memory."""
+    n_units = units.n_units
+    # An array of the shape of the weights that takes the memory of a single number.
+    weights = np.broadcast_to(np.zeros((), dtype), (n_units, n_features))
+    needed = job.engine.prepared_bytes(TanhLayer(weights, np.zeros(n_units, dtype)))
+    if units.weights == "orthogonal":
+        needed = max(needed, orthogonal_bytes(n_units, n_features))
+    what = f"a layer of {n_units} units and {n_features} features"
+    check_fits(what, needed, job.memory_limit)
+
+
+def _limit_magnitude(W, algebra):
+    """Divide units whose squares might overflow by their maximum, in place; refuse overflow."""
+    xp = algebra.xp
+    peaks = xp.maximum(W.max(axis=1), -W.min(axis=1))
+    if not algebra.is_finite(peaks):
+        raise ValueError(_TOO_LARGE.format(to_host(abs(W).max(axis=0)).argmax(), W.dtype))
+    if float(peaks.max()) > _LARGE:
+        W /= xp.where(peaks > _LARGE, peaks, 1)[:, None]
+
+
+def _lengths(W, xp):
+    """Return the lengths of the weight vectors; 1 for those that are 0."""
+    lengths = xp.linalg.norm(W, axis=1)
+    lengths[lengths == 0] = 1
+    return lengths
+
+
+def _expected_lengths(W, fields):
+    """Return the expected lengths of standard normal weight vectors."""
+    return np.sqrt(np.full(len(W), W.shape[1]) if fields is None else fields.n_inputs(len(W)))

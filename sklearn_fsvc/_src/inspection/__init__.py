@@ -1,7 +1,4 @@
-"""Pictures of fitted models, as scikit-learn makes them: ``SomeDisplay.from_estimator(...)``.
-
-matplotlib is imported when something is drawn.
-"""
+"""Displays of fitted models, in the style of scikit-learn: ``SomeDisplay.from_estimator(...)``."""
 
 from .displays import FeatureWeightsDisplay, HiddenSizeDisplay
 from .explanations import ExplanationDisplay

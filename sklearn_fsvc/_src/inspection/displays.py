@@ -1,6 +1,11 @@
-"""HiddenSizeDisplay: the scores of a search against the number of hidden units."""
+"""Displays of feature weights and of searches over the hidden-layer size.
 
+matplotlib is imported when something is drawn.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -9,90 +14,42 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..utils.parameters import check_count
 
-# What the displays share: axes to draw on, colours, and the network at the end of a pipeline.
-
-# Colours that colour-blind readers can tell apart (Okabe and Ito).
+# A palette that is distinguishable with colour-vision deficiency (Okabe and Ito).
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY = "#E69F00", "#56B4E9"
-
-
-def axes_for(ax, shape=(), size=(6.4, 4.8)):
-    """The user's axes, or new ones.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes, array-like of Axes, or None
-    shape : tuple of int
-        Of the array of axes that is needed; () is a single one.
-    size : (float, float)
-        Of a new figure, in inches.
-
-    Returns
-    -------
-    matplotlib Axes, or ndarray of Axes of this shape
-    """
-    if ax is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "Displays need matplotlib, which cannot be imported; pip install matplotlib."
-            ) from error
-        if shape == ():
-            return plt.subplots(figsize=size, layout="constrained")[1]
-        rows, columns = (*shape, 1)[:2]
-        _, found = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-        return found.reshape(shape)
-    if shape == ():
-        return ax
-    found = np.asarray(ax, dtype=object)
-    if found.size != np.prod(shape):
-        raise ValueError(f"ax holds {found.size} axes, and {shape} are needed; give as many.")
-    return found.reshape(shape)
-
-
-def network_of(estimator):
-    """The steps before the network of a pipeline, None without a pipeline, and the network."""
-    if isinstance(estimator, Pipeline):
-        return estimator[:-1], estimator[-1]
-    return None, estimator
-
-
-def text_of(value, sign=""):
-    """A class or a number in few letters; with "+" for `sign`, numbers have one."""
-    if not isinstance(value, (float, np.floating)):
-        return str(value)
-    return format(value, f"{sign},.0f" if 1000 <= abs(value) < 1e6 else f"{sign}.3g")
-
-
-# FeatureWeightsDisplay: which features count in the distances of a network.
+# Colour and marker of each line of a plot.
+_LINE_STYLES = [
+    (BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"),
+]  # fmt: skip
+# The parameters that are the size of a hidden layer.
+_SIZE_PARAMETERS = ("n_hidden", "n_components")
 
 
 class FeatureWeightsDisplay:
-    """Bars of the feature weights of a network.
+    """Bar chart of the feature weights of a network.
 
-    Of a linear map A, a feature counts as much as its row of A is long: with learned maps, that
-    is the root of its mean squared gradient, as learned weights are. Or it shows a combination of
-    features: those that count most are the left singular vectors of A with the largest
-    singular values, with a sign for each feature. Make it by `from_estimator`.
+    For a linear map A, the weight of a feature is the norm of its row of A. With learned maps, this
+    is the root mean square of the gradient, as learned weights are. Alternatively, a combination of
+    features is shown: a left singular vector of A times its singular value, with a sign for each
+    feature. Created by `from_estimator`.
 
     Parameters
     ----------
     weights : ndarray of shape (n_features,)
-        Of a combination, below 0 where a feature has the other sign.
+        Negative only in a combination of features.
     names : sequence of str
-        Of the features.
+        The names of the features.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     bars_ : matplotlib BarContainer
-        In the order of the picture, the least at first.
+        In the order of the plot, the smallest weight first.
 
     See Also
     --------
-    sklearn.inspection.permutation_importance : For any estimator, by predictions.
+    sklearn.inspection.permutation_importance : Feature importance of any estimator, from scores.
 
     Examples
     --------
@@ -113,23 +70,23 @@ class FeatureWeightsDisplay:
     def from_estimator(
         cls, estimator, *, feature_names=None, max_features=20, combination=None, ax=None, **bar_kw
     ):
-        """Draw the weights of a fitted network.
+        """Plot the feature weights of a fitted network.
 
         Parameters
         ----------
         estimator : network of RBF or tanh units, or Pipeline that ends in one
         feature_names : sequence of str, default=None
-            None takes those that the steps of the pipeline or the fit know, else x0, x1 and
-            so on; of a step's own prefix no more than is needed to tell them apart.
+            None uses the names from the steps of the pipeline, or those seen in `fit`, else x0, x1
+            and so on. Prefixes with the name of a step are removed if the names remain distinct.
         max_features : int or None, default=20
-            How many to show, those with the largest weights; None is all.
+            Number of features to show, those with the largest weights; None shows all.
         combination : int or None, default=None
-            Of a linear map, the combination that counts most for 0, the next one for 1, and so
-            on: its features times its singular value. None shows each feature by itself.
+            For a linear map, the index of a combination of features, in descending order of the
+            singular values. None shows the weight of each feature.
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to plot on; None creates a figure.
         **bar_kw : dict
-            For ``Axes.barh``, such as ``color``.
+            Passed to ``Axes.barh``, such as ``color``.
 
         Returns
         -------
@@ -138,32 +95,33 @@ class FeatureWeightsDisplay:
         Raises
         ------
         ValueError
-            For a network without weights or, with `combination`, without a map of so many; or
-            names that are not as many as the features.
+            If the network has no feature weights, or no linear map with such a `combination`; or if
+            `feature_names` has another length than the number of features.
         """
         steps, network = network_of(estimator)
         check_is_fitted(network)
-        weights, A = (getattr(network, f"feature_{kind}_", None) for kind in ("weights", "map"))
+        weights = getattr(network, "feature_weights_", None)
+        A = getattr(network, "feature_map_", None)
         if combination is not None:
-            weights = _combination(network, A, combination)
+            weights = _combination_weights(network, A, combination)
         elif A is not None:
             weights = np.linalg.norm(A, axis=1)
         if weights is None:
             raise ValueError(
-                f"This {type(network).__name__} has no feature weights: it compares rows as they "
-                "are. Learned ones are kept where they lower the held-out error. Fit it "
-                'with feature_weights="learned", or give them as numbers.'
+                f"This {type(network).__name__} has no feature weights. Learned weights are kept "
+                'only if they reduce the validation error; fit with feature_weights="learned", or '
+                "pass an array."
             )
-        names = _names(steps, network) if feature_names is None else feature_names
+        names = _feature_names(steps, network) if feature_names is None else feature_names
         if len(names) != len(weights):
             raise ValueError(
-                f"feature_names has {len(names)} names, and the network has {len(weights)} "
-                "features; give one for each."
+                f"feature_names has {len(names)} names, but the network has {len(weights)} "
+                "features; pass one for each."
             )
         return cls(weights, names).plot(max_features=max_features, ax=ax, **bar_kw)
 
     def plot(self, *, max_features=20, ax=None, **bar_kw):
-        """Draw; arguments as of `from_estimator`.
+        """Plot the weights; parameters as for `from_estimator`.
 
         Returns
         -------
@@ -171,59 +129,61 @@ class FeatureWeightsDisplay:
         """
         if max_features is not None:
             max_features = check_count("max_features", max_features)
+        # The largest in descending order, then reversed: `barh` draws from the bottom up.
         shown = np.argsort(np.abs(self.weights), kind="stable")[::-1][:max_features][::-1]
         self.ax_ = axes_for(ax, size=(6.4, 1 + 0.25 * len(shown)))
         self.figure_ = self.ax_.figure
-        self.bars_ = self.ax_.barh(
-            range(len(shown)), self.weights[shown], **{"color": BLUE} | bar_kw
-        )
-        self.ax_.set_yticks(range(len(shown)), [str(self.names[i]) for i in shown])
-        n_left = len(self.weights) - len(shown)
+        positions = range(len(shown))
+        self.bars_ = self.ax_.barh(positions, self.weights[shown], **{"color": BLUE} | bar_kw)
+        self.ax_.set_yticks(positions, [str(self.names[i]) for i in shown])
+        n_omitted = len(self.weights) - len(shown)
         self.ax_.set_xlabel(
-            "feature weight" + (f" ({n_left} smaller ones not shown)" * (n_left > 0))
+            "feature weight" + (f" ({n_omitted} smaller ones not shown)" if n_omitted else "")
         )
         self.ax_.spines[["top", "right"]].set_visible(False)
         return self
 
 
-def _combination(network, A, number):
-    """A left singular vector of the map times its singular value, its largest number above 0."""
-    n = 0 if A is None else min(A.shape)
-    if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < n:
-        has = f"has a map of {n}" if n else 'has no linear map; fit it with feature_weights="map"'
+def _combination_weights(network, A, index):
+    """Return a left singular vector of A times its singular value, its largest entry positive."""
+    n_combinations = 0 if A is None else min(A.shape)
+    is_index = isinstance(index, Integral) and not isinstance(index, bool)
+    if not is_index or not 0 <= index < n_combinations:
+        has = (
+            f"a linear map with {n_combinations} of them"
+            if n_combinations
+            else 'no linear map; fit with feature_weights="map"'
+        )
         raise ValueError(
-            f"combination={number!r} must be a whole number from 0, below the number of "
-            f"combinations, and this {type(network).__name__} {has}."
+            f"combination={index!r} must be the index of a combination of features, and this "
+            f"{type(network).__name__} has {has}."
         )
     vectors, values, _ = np.linalg.svd(A, full_matrices=False)
-    weights = vectors[:, number] * values[number]
+    weights = vectors[:, index] * values[index]
+    # The sign of a singular vector is arbitrary.
     return weights * np.sign(weights[np.abs(weights).argmax()])
 
 
-def _names(steps, network):
+def _feature_names(steps, network):
     if steps is not None and len(steps):
         names = list(steps.get_feature_names_out())
-        short = [name.partition("__")[2] or name for name in names]  # without that of a step
+        short = [name.partition("__")[2] or name for name in names]  # without the step's prefix
         return short if len(set(short)) == len(names) else names
     return getattr(network, "feature_names_in_", [f"x{i}" for i in range(network.n_features_in_)])
 
 
-_SIZES = ("n_hidden", "n_components")
-_STYLES = [(BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P")]
-
-
 class HiddenSizeDisplay:
-    """Scores and their spread over the splits, against the size of the hidden layer.
+    """Scores of a search as a function of the size of the hidden layer.
 
-    Make it by `from_estimator`.
+    Created by `from_estimator`.
 
     Parameters
     ----------
     sizes : ndarray of int of shape (n_sizes,)
     means, spreads : ndarray of shape (n_lines, n_sizes)
-        Mean and standard deviation over the splits; NaN where there was no candidate.
+        Mean and standard deviation of the score over the splits; NaN where there was no candidate.
     labels : list of str or None
-        Of the lines.
+        The labels of the lines.
     score_name : str
 
     Attributes
@@ -234,7 +194,7 @@ class HiddenSizeDisplay:
 
     See Also
     --------
-    sklearn_fsvc.HiddenSizeSearchCV : The search that is drawn.
+    sklearn_fsvc.HiddenSizeSearchCV : The search whose results are plotted.
 
     Examples
     --------
@@ -257,24 +217,24 @@ class HiddenSizeDisplay:
     def from_estimator(
         cls, search, *, by=None, where=None, scoring=None, ax=None, line_kw=None, fill_kw=None
     ):
-        """Draw the results of a fitted search.
+        """Plot the results of a fitted search.
 
         Parameters
         ----------
         search : HiddenSizeSearchCV, GridSearchCV or another fitted search
             With `n_hidden` or `n_components` among its parameters, also of a step of a
-            pipeline. Where several candidates have a place in the picture, it shows the best.
+            pipeline. If several candidates have the same size and line, the best one is plotted.
         by : str, default=None
-            Parameter of which each value has a line of its own; None is one line. Of a step
-            of a pipeline, the name after the last "__" is enough.
+            A parameter: each of its values has its own line. None plots one line. For a step of a
+            pipeline, the part of the name after the last "__" is enough.
         where : dict, default=None
-            Values of other parameters: other candidates are left out.
+            Values of other parameters, to which the candidates are restricted.
         scoring : str, default=None
-            Which of several scores; None is the one of the refit.
+            Which score to plot if there are several; None plots the one of `refit`.
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to plot on; None creates a figure.
         line_kw, fill_kw : dict, default=None
-            For ``Axes.plot`` and ``Axes.fill_between``.
+            Passed to ``Axes.plot`` and ``Axes.fill_between``.
 
         Returns
         -------
@@ -283,36 +243,36 @@ class HiddenSizeDisplay:
         Raises
         ------
         ValueError
-            For a search that varied no size, a parameter or score that it does not have, or
-            a `where` that leaves no candidate.
+            If the search has no size among its parameters, or no such parameter or score, or if no
+            candidate satisfies `where`.
         """
         check_is_fitted(search, "cv_results_")
-        results, score = search.cv_results_, _score_name(search, scoring)
-        size, by = _parameter(results, _SIZES), by and _parameter(results, [by])
-        fixed = {_parameter(results, [name]): value for name, value in (where or {}).items()}
+        results, score = search.cv_results_, _score_key(search, scoring)
+        size = _parameter_key(results, _SIZE_PARAMETERS)
+        by = by and _parameter_key(results, [by])
+        fixed = {_parameter_key(results, [name]): v for name, v in (where or {}).items()}
         candidates = results["params"]
         rows = [i for i, c in enumerate(candidates) if all(c[k] == v for k, v in fixed.items())]
         if not rows:
-            raise ValueError(f"where={where!r} leaves no candidate; give values of param_grid.")
+            raise ValueError(f"where={where!r} matches no candidate; use values of param_grid.")
         if any(candidates[i][size] is None for i in rows):
-            raise ValueError(f"{size}=None has no place on an axis; leave it out by where.")
+            raise ValueError(f"{size}=None cannot be plotted on an axis; exclude it with where.")
+
         sizes = np.unique([candidates[i][size] for i in rows])
-        values = _distinct(candidates[i][by] for i in rows) if by else [None]
+        values = _unique_in_order(candidates[i][by] for i in rows) if by else [None]
         means, spreads = np.full((2, len(values), len(sizes)), np.nan)
         for i in rows:
-            place = (
-                values.index(candidates[i][by] if by else None),
-                sizes.searchsorted(candidates[i][size]),
-            )
+            line = values.index(candidates[i][by] if by else None)
+            position = line, sizes.searchsorted(candidates[i][size])
             mean = results[f"mean_test_{score}"][i]
-            if not mean <= means[place]:  # nothing is there yet, or less
-                means[place], spreads[place] = mean, results[f"std_test_{score}"][i]
+            if not mean <= means[position]:  # better, or the first one: NaN compares as False
+                means[position], spreads[position] = mean, results[f"std_test_{score}"][i]
         labels = [f"{by.rpartition('__')[2]} = {value}" for value in values] if by else None
-        display = cls(sizes, means, spreads, labels=labels, score_name=_shown(search, score))
+        display = cls(sizes, means, spreads, labels=labels, score_name=_score_label(search, score))
         return display.plot(ax=ax, line_kw=line_kw, fill_kw=fill_kw)
 
     def plot(self, *, ax=None, line_kw=None, fill_kw=None):
-        """Draw; arguments as of `from_estimator`.
+        """Plot the scores; parameters as for `from_estimator`.
 
         Returns
         -------
@@ -322,40 +282,40 @@ class HiddenSizeDisplay:
         from matplotlib.ticker import NullLocator
 
         self.figure_, self.lines_ = ax.figure, []
-        for k, (mean, spread) in enumerate(zip(self.means, self.spreads, strict=True)):
-            colour, marker = _STYLES[k % len(_STYLES)]
-            look = {"color": colour, "marker": marker}
+        for k, (mean, std) in enumerate(zip(self.means, self.spreads, strict=True)):
+            colour, marker = _LINE_STYLES[k % len(_LINE_STYLES)]
+            style = {"color": colour, "marker": marker}
             if self.labels is not None:
-                look["label"] = self.labels[k]
-            (line,) = ax.plot(self.sizes, mean, **look | (line_kw or {}))
+                style["label"] = self.labels[k]
+            (line,) = ax.plot(self.sizes, mean, **style | (line_kw or {}))
             band = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0} | (fill_kw or {})
-            ax.fill_between(self.sizes, mean - spread, mean + spread, **band)
+            ax.fill_between(self.sizes, mean - std, mean + std, **band)
             self.lines_.append(line)
         ax.set_xscale("log", base=2)
         ax.set_xticks(self.sizes, [str(size) for size in self.sizes])
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.set(xlabel="hidden units", ylabel=f"{self.score_name}, mean and spread over the splits")
+        ax.set(xlabel="hidden units", ylabel=f"{self.score_name} (mean \N{PLUS-MINUS SIGN} SD)")
         ax.grid(alpha=0.3)
         if ax.get_legend_handles_labels()[0]:
             ax.legend(loc="lower right")
         return self
 
 
-def _parameter(results, names):
-    """The full name of the one parameter that is called so, in a pipeline or not."""
+def _parameter_key(results: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the full name of the searched parameter with one of these names, in any step."""
     known = [key.removeprefix("param_") for key in results if key.startswith("param_")]
-    found = [k for k in known if k in names or k.rpartition("__")[2] in names]
-    if len(found) != 1:
+    matches = [k for k in known if k in names or k.rpartition("__")[2] in names]
+    if len(matches) != 1:
         which = " or ".join(map(repr, names))
         raise ValueError(
-            f"{which} is {len(found) or 'none'} of the parameters of the search, and must be one "
-            f"of them: {known}."
+            f"{which} matches {len(matches) or 'none'} of the parameters of the search, but must "
+            f"match one of them: {known}."
         )
-    return found[0]
+    return matches[0]
 
 
-def _score_name(search, scoring):
-    """Under which name the results have the scores."""
+def _score_key(search, scoring):
+    """Return the name of a score in `cv_results_`."""
     known = [key.removeprefix("mean_test_") for key in search.cv_results_ if "mean_test_" in key]
     if scoring is None and len(known) > 1 and isinstance(search.refit, str):
         scoring = search.refit
@@ -366,20 +326,72 @@ def _score_name(search, scoring):
     return scoring
 
 
-def _shown(search, score):
-    """The name of a score for people."""
+def _score_label(search, score):
+    """Return the axis label of a score: "score" in `cv_results_` is that of `scoring`."""
     if score != "score":
         return score
     if isinstance(search.scoring, str):
         return search.scoring
-    own = "accuracy" if is_classifier(search.estimator) else "R²"
-    return own if search.scoring is None else score
+    default = "accuracy" if is_classifier(search.estimator) else "R²"
+    return default if search.scoring is None else score
 
 
-def _distinct(values):
-    """Each value once, in the order they come in; they may be of any kind."""
-    found = []
+def _unique_in_order(values: Iterable[Any]) -> list[Any]:
+    """Return the distinct values in the order of occurrence; they need not be hashable."""
+    unique: list[Any] = []
     for value in values:
-        if value not in found:
-            found.append(value)
-    return found
+        if value not in unique:
+            unique.append(value)
+    return unique
+
+
+# Helpers of all displays.
+
+
+def axes_for(ax: Any, shape: tuple[int, ...] = (), size: tuple[float, float] = (6.4, 4.8)) -> Any:
+    """Return the axes that the user passed, or new ones.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, array-like of Axes, or None
+    shape : tuple of int
+        The shape of the array of axes to return; () for a single one.
+    size : (float, float)
+        The size of a new figure, in inches.
+
+    Returns
+    -------
+    matplotlib Axes, or ndarray of Axes of this shape
+    """
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(
+                "Displays need matplotlib, which cannot be imported; pip install matplotlib."
+            ) from error
+        if shape == ():
+            return plt.subplots(figsize=size, layout="constrained")[1]
+        rows, columns = (*shape, 1)[:2]
+        _, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+        return axes.reshape(shape)
+    if shape == ():
+        return ax
+    axes = np.asarray(ax, dtype=object)
+    if axes.size != np.prod(shape):
+        raise ValueError(f"ax has {axes.size} axes, but {shape} are needed; pass as many.")
+    return axes.reshape(shape)
+
+
+def network_of(estimator: Any) -> tuple[Pipeline | None, Any]:
+    """Return the steps before the network of a pipeline, None without one, and the network."""
+    if isinstance(estimator, Pipeline):
+        return estimator[:-1], estimator[-1]
+    return None, estimator
+
+
+def format_value(value: Any, sign: str = "") -> str:
+    """Return a label or a number as short text; with "+" for `sign`, numbers have a sign."""
+    if not isinstance(value, (float, np.floating)):
+        return str(value)
+    return format(value, f"{sign},.0f" if 1000 <= abs(float(value)) < 1e6 else f"{sign}.3g")

@@ -1,37 +1,38 @@
-"""ExplanationDisplay: the training rows that decided, as pictures or as bars."""
+"""ExplanationDisplay: the training samples behind predictions, as images or as bars."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .displays import BLUE, VERMILION, axes_for, network_of, text_of
+from .displays import BLUE, VERMILION, axes_for, format_value, network_of
 
 
 class ExplanationDisplay:
-    """For each row, the training rows that decided its prediction, and what each contributed.
+    """The most influential training samples of each prediction, and their contributions.
 
-    Images are shown side by side: the row itself, then the training rows. Of a table, each row
-    has bars: the training rows, the rest of the units, and the intercept. What speaks for the
-    prediction is blue, what speaks against it is red. Make it by `from_estimator`.
+    Images: each explained sample is followed by its training samples. Otherwise, each explained
+    sample has a bar chart: the training samples, all other units, and the intercept. Positive
+    contributions to the prediction are blue, negative ones vermilion. Created by
+    `from_estimator`.
 
     Parameters
     ----------
     explanation : Explanation
     rows : ndarray of shape (n_rows, n_features), default=None
-        The rows that are explained; images need them.
+        The samples that are explained; needed for images.
     deciding : ndarray of shape (n_rows, n, n_features), default=None
-        The training rows; images need them.
+        Their training samples; needed for images.
     image_shape : tuple of int, default=None
-        (rows, columns) or (rows, columns, channels); None is no images.
+        (rows, columns) or (rows, columns, channels); None plots bars.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        Of shape (n_rows, n + 1) of images, else (n_rows,).
+        Of shape (n_rows, n + 1) for images, else (n_rows,).
     figure_ : matplotlib Figure
 
     See Also
     --------
-    sklearn_fsvc.RBFClassifier.explain : The numbers that are drawn.
+    sklearn_fsvc.RBFClassifier.explain : The values that are plotted.
 
     Examples
     --------
@@ -51,19 +52,19 @@ class ExplanationDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, n=5, output=0, image_shape=None, ax=None):
-        """Explain the predictions for a few rows, and draw.
+        """Explain the predictions for a few samples, and plot the explanations.
 
         Parameters
         ----------
         estimator : RBFClassifier, RBFRegressor, or Pipeline that ends in one
         X : array-like of shape (n_rows, n_features)
-            A few rows: each has a line of pictures, or bars of its own.
+            A few samples: each has its own row of images, or its own bar chart.
         n, output : int
-            As of `RBFClassifier.explain`.
+            As for `RBFClassifier.explain`.
         image_shape : (rows, columns) or (rows, columns, channels), default=None
-            Of the images that rows are, as the network meets them; None is no images.
+            The shape of a sample as an image, after the steps of a pipeline; None plots bars.
         ax : array-like of matplotlib Axes, default=None
-            As many as `ax_` holds; a new figure by default.
+            Axes to plot on, as many as `ax_` has; None creates a figure.
 
         Returns
         -------
@@ -72,31 +73,31 @@ class ExplanationDisplay:
         Raises
         ------
         TypeError
-            For an estimator that cannot explain.
+            If the estimator has no `explain`.
         ValueError
-            For an `image_shape` of another number of features.
+            If `image_shape` does not match the number of features.
         """
         steps, network = network_of(estimator)
         if not hasattr(network, "explain"):
             raise TypeError(
-                f"estimator={estimator!r} explains nothing: its units are no training rows. Give "
-                "an RBFClassifier or an RBFRegressor, or a Pipeline that ends in one."
+                f"estimator={estimator!r} cannot explain predictions: its units are not training "
+                "samples. Pass an RBFClassifier or an RBFRegressor, or a Pipeline that ends in one."
             )
         check_is_fitted(network)
         X = X if steps is None else steps.transform(X)
         n_features = network.n_features_in_
         if image_shape is not None and np.prod(image_shape) != n_features:
             raise ValueError(
-                f"image_shape={image_shape!r} is of {np.prod(image_shape)} numbers, and a row has "
-                f"{n_features}; give the shape of its image, or None."
+                f"image_shape={image_shape!r} has {np.prod(image_shape)} values, but a sample has "
+                f"{n_features}; pass the shape of its image, or None."
             )
-        found = network.explain(X, n, output)
-        deciding = network.centers_[found.units]
-        display = cls(found, rows=np.asarray(X), deciding=deciding, image_shape=image_shape)
+        explanation = network.explain(X, n, output)
+        deciding = network.centers_[explanation.units]
+        display = cls(explanation, rows=np.asarray(X), deciding=deciding, image_shape=image_shape)
         return display.plot(ax=ax)
 
     def plot(self, *, ax=None):
-        """Draw; `ax` as of `from_estimator`.
+        """Plot the explanations; `ax` as for `from_estimator`.
 
         Returns
         -------
@@ -116,42 +117,51 @@ class ExplanationDisplay:
         return self
 
     def _draw_images(self, i, axes):
-        images, names = [self.rows[i], *self.deciding[i]], self._names(i, "{target}")
-        parts = self.explanation.contributions[i]
-        titles = [self._prediction(i, "\n")]
-        titles += [f"{k}\n{text_of(part, '+')}" for k, part in zip(names, parts, strict=True)]
-        colours = ["black", *map(_colour, parts)]
+        images, names = [self.rows[i], *self.deciding[i]], self._sample_names(i, "{target}")
+        contributions = self.explanation.contributions[i]
+        pairs = zip(names, contributions, strict=True)
+        titles = [self._title(i, "\n"), *(f"{k}\n{format_value(c, '+')}" for k, c in pairs)]
+        colours = ["black", *map(_colour_of, contributions)]
         for ax, image, title, colour in zip(axes, images, titles, colours, strict=True):
             ax.imshow(image.reshape(self.image_shape), cmap="gray_r")
             ax.set_title(title, fontsize=9, color=colour)
             ax.set_axis_off()
 
     def _draw_bars(self, i, ax):
-        found = self.explanation
-        parts = np.array([*found.contributions[i], found.rest[i], found.intercept[i]])
-        names = [*self._names(i, "row {support}: {target}"), "all other units", "intercept"]
-        places = np.arange(len(parts))[::-1]
-        bars = ax.barh(places, parts, color=[_colour(part) for part in parts])
-        ax.bar_label(bars, labels=[text_of(part, "+") for part in parts], padding=3, fontsize=8)
-        ax.set_yticks(places, names)
+        explanation = self.explanation
+        contributions = np.array(
+            [*explanation.contributions[i], explanation.rest[i], explanation.intercept[i]]
+        )
+        samples = self._sample_names(i, "sample {support}: {target}")
+        names = [*samples, "all other units", "intercept"]
+        positions = np.arange(len(contributions))[::-1]  # from top to bottom
+        bars = ax.barh(positions, contributions, color=[_colour_of(c) for c in contributions])
+        labels = [format_value(c, "+") for c in contributions]
+        ax.bar_label(bars, labels=labels, padding=3, fontsize=8)
+        ax.set_yticks(positions, names)
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.margins(x=0.25)
-        ax.set_title(self._prediction(i, ", "))
+        ax.set_title(self._title(i, ", "))
         ax.spines[["top", "right"]].set_visible(False)
 
-    def _prediction(self, i, between):
-        told, score = self.explanation.predictions[i], self.explanation.scores[i]
-        is_number = isinstance(told, np.floating) and np.isclose(told, score)
-        return f"predicted {text_of(told)}" + ("" if is_number else f"{between}score {score:.3g}")
+    def _title(self, i, separator):
+        prediction, score = self.explanation.predictions[i], self.explanation.scores[i]
+        title = f"predicted {format_value(prediction)}"
+        # In regression the score is the prediction.
+        is_repeated = isinstance(prediction, np.floating) and np.isclose(prediction, score)
+        return title if is_repeated else f"{title}{separator}score {score:.3g}"
 
-    def _names(self, i, form):
-        """Return the names of the training rows that decided a row."""
-        found = self.explanation
-        if found.support is None:
-            return [f"unit {unit}" for unit in found.units[i]]
-        pairs = zip(found.support[i], found.targets[i], strict=True)
-        return [form.format(support=row, target=text_of(target)) for row, target in pairs]
+    def _sample_names(self, i, template):
+        """Return the names of the training samples of the i-th explanation.
+
+        With a pretrained layer the training samples are unknown, and units are named instead.
+        """
+        explanation = self.explanation
+        if explanation.support is None:
+            return [f"unit {unit}" for unit in explanation.units[i]]
+        pairs = zip(explanation.support[i], explanation.targets[i], strict=True)
+        return [template.format(support=row, target=format_value(target)) for row, target in pairs]
 
 
-def _colour(part):
-    return BLUE if part >= 0 else VERMILION
+def _colour_of(contribution):
+    return BLUE if contribution >= 0 else VERMILION

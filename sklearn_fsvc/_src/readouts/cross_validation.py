@@ -1,67 +1,70 @@
-"""Ridge penalties by held-out error, from the statistics of two sets of rows.
+"""Ridge penalties by held-out error, from the statistics of training and held-out samples.
 
-The squared error of a readout on rows is a quadratic form in their statistics: no row is
-met again, whatever is tried.
+The squared error of a readout on a set of samples is a quadratic form in their statistics. So no
+sample is read again, whatever penalties are evaluated.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ..data.samples import row_hashes
+from ..data.samples import Samples, row_hashes
 from ..data.validation import cast_if_safe
+from .linear import Solution
 from .ridge import gather, gather_coarse
 from .statistics import RidgeStatistics
 
-# One row in so many is held out, and no more rows than these.
-PARTS, _MOST_HELD = 6, 5000
+# One sample in `PARTS` is held out, and no more than `_MAX_HELD`.
+PARTS, _MAX_HELD = 6, 5000
 # Units from which sums in float32 save time.
-_MANY = 500
-# Outputs for which it is worth to compile loops in float32, too.
-_NARROW = 2**22
-# Rows and units up to which all parts are held out, one after the other: it costs nothing.
+MANY_UNITS = 500
+# Elements of H from which compiled loops for float32 are worth their compilation.
+LARGE_HIDDEN = 2**22
+# Samples and units up to which all parts are held out, one after the other, at little cost.
 FEW = 1000
-# Penalties are powers of this.
+# Penalties are powers of `STEP`, between these exponents.
 STEP = 10**0.5
-# What is tried lies between these powers of STEP.
-_LEAST, _MOST = -8, 10
+_MIN_POWER, _MAX_POWER = -8, 10
+# Rounding error of sums after a subtraction, relative to the sums before.
+ROUNDING = 1e-9
 
 
 class PenaltySearchResult(NamedTuple):
     """The penalty of the least held-out error."""
 
     alpha: float
-    error: float  # mean over the held-out rows of ``|y - score|^2``
-    n_units: int  # units of the readouts that were tried
-    # Penalty -> error, in the order in which they were tried; infinite where the equations were too
-    # ill-conditioned.
-    tried: dict
+    error: float  # mean of ``|y - score|^2`` over the held-out samples
+    n_units: int  # of the readouts that were evaluated
+    # Penalty -> error, in the order of evaluation; infinite if the equations were ill-conditioned.
+    tried: dict[float, float]
 
     @property
-    def is_cut(self):
-        """Whether a lesser penalty was too ill-conditioned to be tried."""
+    def is_cut(self) -> bool:
+        """Whether a lesser penalty was too ill-conditioned to be evaluated."""
         return any(alpha < self.alpha and np.isinf(error) for alpha, error in self.tried.items())
 
 
 @dataclass
 class SearchHistory:
-    """What was tried, a row for each readout."""
+    """The evaluated readouts of all searches of a fit."""
 
-    start: float  # the penalty that is tried first
-    rows: list[dict] = field(default_factory=list)
-    n_rows: int | None = None  # that small networks were trained on; None where there were none
+    start: float  # the penalty that is evaluated first
+    rows: list[dict] = field(default_factory=list)  # one for each readout
+    n_rows: int | None = None  # samples that small networks were trained on, if there were any
 
-    def add(self, layer, found):
-        """Take in what a search for the penalty has tried with a layer."""
-        how = layer.traits | {"n_units": found.n_units}
-        self.rows += [how | {"alpha": a, "error": error} for a, error in found.tried.items()]
+    def add(self, layer: Any, found: PenaltySearchResult) -> None:
+        """Append the readouts of a penalty search with a layer."""
+        traits = layer.traits | {"n_units": found.n_units}
+        self.rows += [traits | {"alpha": a, "error": error} for a, error in found.tried.items()]
 
-    def best_alpha(self, layer):
-        """The penalty of the least error so far; where there is none, one to begin with.
+    def best_alpha(self, layer: Any) -> float:
+        """Return the penalty of the least error so far, or `start`.
 
-        Of the networks that are most like the layer: other kernels want other penalties.
+        Of the networks that are most similar to the layer: other kernels need other penalties.
         """
         traits = layer.traits.items()
 
@@ -70,35 +73,37 @@ class SearchHistory:
 
         return min(self.rows, key=rank)["alpha"] if self.rows else self.start
 
-    def first_alpha(self, layer):
-        """The penalty to begin with for a whole layer, whose units want no less than few do."""
+    def first_alpha(self, layer: Any) -> float:
+        """Return the first penalty for a layer: many units need at least that of few units."""
         return max(self.best_alpha(layer), self.start)
 
     @property
-    def table(self):
-        """What is in ``search_results_``: name -> a value for each readout. None for none."""
+    def table(self) -> dict[str, npt.NDArray] | None:
+        """Columns of ``search_results_``; None if there are none."""
         if not self.rows:
             return None
         return {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
 
 
-def hold_out(rows, random):
-    """Return most of the rows, of which there must be two, and those held out, both ascending."""
+def hold_out(rows: npt.NDArray, random: np.random.Generator) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return training rows and held-out rows, both ascending; of two rows or more."""
     if len(rows) < 2:
         raise ValueError(
-            f'What is "auto" is judged on rows that are held out, and n_samples={len(rows)} of '
-            "positive weight. Give two rows or more, of a stream in the first call of partial_fit; "
-            'or set what is "auto" to values.'
+            'Parameters set to "auto" are validated on held-out samples, and '
+            f"n_samples={len(rows)} of positive weight. Give two samples or more, also in the "
+            "first call of partial_fit; "
+            'or set the parameters that are "auto" to values.'
         )
     shuffled = random.permutation(rows)
-    n_held = max(1, min(len(rows) // PARTS, _MOST_HELD))
+    n_held = max(1, min(len(rows) // PARTS, _MAX_HELD))
     return np.sort(shuffled[n_held:]), np.sort(shuffled[:n_held])
 
 
-def parts_to_hold_out(rows, random):
-    """Return the sets of rows, ascending, by which a penalty is judged, each in its turn.
+def parts_to_hold_out(rows: npt.NDArray, random: np.random.Generator) -> list[npt.NDArray]:
+    """Return the held-out sets of rows of each fold, ascending.
 
-    One, as of `hold_out`. Where there are few rows, so that one would tell little, all parts.
+    One, as of `hold_out`. If there are few rows, so that one is too noisy, all parts of a
+    partition.
     """
     _, held = hold_out(rows, random)
     if len(rows) > FEW:
@@ -108,34 +113,43 @@ def parts_to_hold_out(rows, random):
     return [held, *(np.sort(part) for part in np.array_split(others, n_others))]
 
 
-def folds_for(parts, n_units):
-    """Return the parts that judge a layer: many units are judged by the first alone."""
+def folds_for(parts: Sequence, n_units: int) -> Sequence:
+    """Return the parts that validate a layer: the first alone for many units."""
     return parts if n_units <= FEW else parts[:1]
 
 
-def search_penalty(folds, start, skip_above=np.inf) -> PenaltySearchResult:
-    """The ridge penalty with the least error on held-out rows: downhill, by steps of STEP.
+def search_penalty(
+    folds: list[tuple[RidgeStatistics, RidgeStatistics]], start: float, skip_above: float = np.inf
+) -> PenaltySearchResult:
+    """Return the ridge penalty with the least error on held-out samples.
 
-    A step down ends where the rounding of H'H in float32 would rival the penalty, on every
-    device at the same one.
+    Descends by factors of STEP. The least penalty is above the rounding error of H'H in float32,
+    whatever the dtype, so that it is the same on every device.
 
     Parameters
     ----------
     folds : list of (RidgeStatistics, RidgeStatistics)
-        Of the rows that are trained on, and of those held out.
+        Of the training samples and of the held-out samples.
     start : float
-        A penalty to begin with.
-    hopeless : float
-        Where its error is above this, no other penalty is tried.
+        The first penalty.
+    skip_above : float
+        If its error is above this, no other penalty is evaluated.
     """
     n, n_units = max(kept.n for kept, _ in folds), len(folds[0][0].h)
     return search(lambda alpha: _error_of(folds, alpha), n, n_units, start, skip_above)
 
 
-def search(error_of, n, n_units, start, skip_above=np.inf):
-    """`search_penalty` for an error at any penalty, of readouts of rows of a weight `n`."""
-    least = max(_LEAST, int(np.ceil(np.log(_rounding(n)) / np.log(STEP))))
-    tried = {}
+def search(
+    error_of: Callable[[float], float],
+    n: float,
+    n_units: int,
+    start: float,
+    skip_above: float = np.inf,
+) -> PenaltySearchResult:
+    """Minimise ``error_of(alpha)`` as `search_penalty`, for training samples of weight `n`."""
+    rounding = n * np.finfo(np.float32).eps  # of H'H in float32
+    least = max(_MIN_POWER, int(np.ceil(np.log(rounding) / np.log(STEP))))
+    tried: dict[float, float] = {}
 
     def error_at(power):
         alpha = float(STEP**power)
@@ -143,17 +157,20 @@ def search(error_of, n, n_units, start, skip_above=np.inf):
             tried[alpha] = error_of(alpha)
         return tried[alpha]
 
-    best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MOST))
+    best = int(np.clip(round(np.log(start) / np.log(STEP)), least, _MAX_POWER))
     if error_at(best) < skip_above or np.isinf(error_at(best)):
-        best = downhill(error_at, best, least, _MOST)
+        best = downhill(error_at, best, least, _MAX_POWER)
     return PenaltySearchResult(float(STEP**best), error_at(best), n_units, tried)
 
 
-def downhill(error_at, best, least, most):
-    """The whole number where an error is least, beside which it is more: up first, else down."""
+def downhill(error_at: Callable[[int], float], best: int, least: int, most: int) -> int:
+    """Return an integer in [least, most] where a function has a local minimum.
+
+    Ascends from `best` while the function decreases, or else descends.
+    """
     for step in (1, -1):
         first = best
-        # From an infinite error there is nothing to lose.
+        # An infinite error, of an ill-conditioned penalty, is left upwards whatever is next.
         while least <= best + step <= most and (
             error_at(best + step) < error_at(best) or (step > 0 and np.isinf(error_at(best)))
         ):
@@ -163,34 +180,36 @@ def downhill(error_at, best, least, most):
     return best
 
 
-def _rounding(n):
-    """The penalty that the rounding of H'H in float32 rivals, for rows of so much weight."""
-    return n * np.finfo(np.float32).eps
+def n_validation_units(n_units: int) -> int:
+    """Return how many leading units of a layer validate its penalties: a half.
 
-
-def n_validation_units(n_units):
-    """How many units of a layer, the first, judge its penalties: a half.
-
-    The same penalty suits both (measured on 24 tables), in an eighth of the time.
+    The best penalty is the same (measured on 24 datasets), in an eighth of the time.
     """
     return -(-n_units // 2)
 
 
-def folds_of(statistics, of_held, n_units):
-    """Return statistics of the first units for `search_penalty`.
+def folds_of(
+    statistics: RidgeStatistics, of_held: Sequence[RidgeStatistics], n_units: int
+) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
+    """Return the folds of `search_penalty`, for the leading units.
 
-    From those of all rows, and of each set of rows that is held out in its turn.
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Of all samples.
+    of_held : list of RidgeStatistics
+        Of the held-out samples of each fold, which are subtracted from all.
     """
-    everything = statistics.leading(n_units)
+    of_all = statistics.leading(n_units)
     held = [part.leading(n_units) for part in of_held]
-    return [(everything - part, part) for part in held]
+    return [(of_all - part, part) for part in held]
 
 
 def _error_of(folds, alpha):
-    """Mean over the held-out rows of all folds."""
+    """Return the mean error over the held-out samples of all folds."""
     total = n = 0.0
     for kept, held in folds:
-        solution = kept.solve_well(alpha, is_compared=True)
+        solution = kept.try_solve(alpha, is_compared=True)
         if solution is None:
             return np.inf
         total += held.n * squared_error(held, solution)
@@ -198,130 +217,143 @@ def _error_of(folds, alpha):
     return total / n
 
 
-def squared_error(statistics, solution):
-    """Mean of ``|y - W h - b|^2`` over the rows of the statistics, with their weights."""
-    s, W = statistics, solution.W
-    b = solution.b + W @ s.origin  # for H less its origin
-    of_targets = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
-    crossed = s.algebra.inner(W.T, s.hy) - float(b @ (W @ s.h))
-    total = of_targets - 2 * crossed + s.gram.quadratic(W)
-    return max(total / s.n, 0.0)
+def squared_error(statistics: RidgeStatistics, solution: Solution) -> float:
+    """Return the weighted mean of ``|y - W h - b|^2`` over the samples of the statistics.
 
-
-def train_held_out(job, layer, samples, random, history):
-    """Return the `PenaltySearchResult` of the least held-out error, and the statistics of all rows.
-
-    `history` says where to begin, and records what is tried.
+    Expanded into sums: ``sum |y - b|^2 - 2 sum (y - b)' W h + sum h' W' W h``.
     """
-    how, seen, float64_fallback = gather, layer, partial(gather, dtype=float)
-    # No penalty is tried that the rounding of float32 would rival.
-    if layer.hidden_dtype == np.float64 and layer.n_units > _MANY:
-        how, seen = gather_coarse, _narrowed(layer, samples)
+    s, W = statistics, solution.W
+    b = solution.b + W @ s.origin  # for h minus its origin
+    target_term = float(s.yy.sum()) - 2 * float(b @ s.y) + s.n * float(b @ b)
+    cross_term = s.algebra.inner(W.T, s.hy) - float(b @ (W @ s.h))
+    total = target_term - 2 * cross_term + s.gram.quadratic(W)
+    return max(total / s.n, 0.0)  # rounding may make it negative
+
+
+def train_held_out(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    random: np.random.Generator,
+    history: SearchHistory,
+    many_units: int = MANY_UNITS,
+    large_hidden: int = LARGE_HIDDEN,
+) -> tuple[PenaltySearchResult, RidgeStatistics]:
+    """Return the penalty of the least held-out error, and the statistics of all samples.
+
+    Statistics are gathered in the fastest precision. Only if that makes a lesser penalty too
+    ill-conditioned, they are gathered again in float64.
+
+    Parameters
+    ----------
+    history : SearchHistory
+        Gives the first penalty, and records those that are evaluated.
+    many_units : int
+        For more units, float64 activations are multiplied in float32.
+    large_hidden : int
+        Elements of H from which these are also evaluated in float32, if that is safe.
+    """
+    gather_float64 = partial(gather, dtype=float)
+    gather_fast, fast_layer = gather, layer
+    if layer.hidden_dtype == np.float64 and layer.n_units > many_units:
+        gather_fast = gather_coarse
+        if len(samples) * layer.n_units >= large_hidden:
+            fast_layer = cast_if_safe(layer, samples.X)
     parts = folds_for(parts_to_hold_out(samples.present, random), layer.n_units)
+    fallback = partial(gather_float64, job, [layer], samples)
 
-    def judge(how, seen, start):
-        return _judged(
-            job, seen, samples, parts, how, start, partial(float64_fallback, job, [layer], samples)
-        )
+    def validate(gather_all, layer, start):
+        return _validate(job, layer, samples, parts, gather_all, start, fallback)
 
-    found, statistics = judge(how, seen, history.first_alpha(layer))
+    found, statistics = validate(gather_fast, fast_layer, history.first_alpha(layer))
     if found.is_cut and statistics.has_float64_fallback:
-        del statistics
-        found, statistics = judge(float64_fallback, layer, found.alpha)
+        del statistics  # before others are gathered
+        found, statistics = validate(gather_float64, layer, found.alpha)
     history.add(layer, found)
     return found, statistics
 
 
-def _judged(job, layer, samples, parts, how, start, float64_fallback):
-    """Return the `PenaltySearchResult` of a layer, and the statistics that `how` gathers.
+def _validate(job, layer, samples, parts, gather_all, start, float64_fallback):
+    """Return the `PenaltySearchResult` of a layer, and the statistics by ``gather_all``.
 
     `parts` are the sets of rows that are held out.
     """
     n_units = n_validation_units(layer.n_units)
-    (statistics,) = how(job, [layer], samples)
+    (statistics,) = gather_all(job, [layer], samples)
     statistics.float64_fallback = float64_fallback
-    # The other sets of rows, the difference of each, and a factor.
-    taken = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
-    taken += RidgeStatistics.nbytes(layer.n_units)
-    held_job = job.named(f"{job.what}, held out").reserving(taken)
-    judges = layer.part(slice(n_units))
-    of_held = [how(held_job, [judges], samples, part)[0] for part in parts]
+    # Memory of the held-out statistics, of their differences to all, and of a factor.
+    reserved = 2 * len(parts) * RidgeStatistics.nbytes(n_units)
+    reserved += RidgeStatistics.nbytes(layer.n_units)
+    held_job = job.named(f"{job.what}, held out").reserving(reserved)
+    leading = layer.part(slice(n_units))
+    of_held = [gather_all(held_job, [leading], samples, part)[0] for part in parts]
     return search_penalty(folds_of(statistics, of_held, n_units), start), statistics
 
 
-def scouted_alpha(job, layer, samples, random, start):
-    """The penalty of the least held-out error of a quarter of the units: it tells what to expect.
+def scouted_alpha(
+    job: Any, layer: Any, samples: Samples, random: np.random.Generator, start: float
+) -> float:
+    """Return the penalty of the least held-out error of a quarter of the units.
 
-    Of all rows, in a sixteenth of the time that the products of all units take.
+    A prediction of that of all units, in a sixteenth of the time of their products.
     """
-    scouts = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
+    leading = layer.part(slice(n_validation_units(n_validation_units(layer.n_units))))
     held = hold_out(samples.present, random)[1]
-    (of_all,) = gather(job, [scouts], samples)
-    (of_held,) = gather(job, [scouts], samples, held)
-    return search_penalty(folds_of(of_all, [of_held], scouts.n_units), start).alpha
+    (of_all,) = gather(job, [leading], samples)
+    (of_held,) = gather(job, [leading], samples, held)
+    return search_penalty(folds_of(of_all, [of_held], leading.n_units), start).alpha
 
 
-def _narrowed(layer, samples):
-    """The layer in float32 where its outputs are many, and the same."""
-    is_worth = len(samples) * layer.n_units >= _NARROW
-    return cast_if_safe(layer, samples.X) if is_worth else layer
+# Incremental fits: the hash of a sample determines the part that it is in. So a removal changes the
+# sums that the sample was added to, whenever and in whichever model.
 
 
-# Sums of rows as they come: of all of them, and of those that judge the penalty.
-#
-# Which rows are held out is said by the rows themselves, so that a row that goes is taken out of
-# the sums that it came into, whenever that is and in whichever model.
-
-# Of sums, what rounding may leave of them once they are taken away.
-ROUNDING = 1e-9
-
-
-def n_parts(n_units, n_rows=0):
-    """How many parts of the rows are held out in their turn: of many rows or units, the first."""
+def n_parts(n_units: int, n_rows: int = 0) -> int:
+    """Return how many parts of the samples are held out: all, or one for many samples or units."""
     return PARTS if max(n_units, n_rows) <= FEW else 1
 
 
-def held_rows(samples, n):
-    """The numbers of the rows in each of the first `n` parts."""
+def held_rows(samples: Samples, n: int) -> list[npt.NDArray]:
+    """Return the indices of the rows in each of the first `n` parts."""
     part = (row_hashes(samples.X) >> np.uint64(32)) % np.uint64(PARTS) if n else ()
     return [np.flatnonzero(part == i) for i in range(n)]
 
 
 @dataclass(frozen=True, eq=False)
 class CVStatistics:
-    """Statistics of rows; they add up, subtract and fade together."""
+    """Statistics of samples and of their held-out parts, which are added and scaled together."""
 
-    total: RidgeStatistics  # of all of them
-    # Of each part that is held out, of the units that judge; None where it has no rows.
+    total: RidgeStatistics  # of all samples
+    # Of each held-out part, for the leading units that validate; None if it has no rows.
     held: tuple[RidgeStatistics | None, ...] = ()
 
-    def __add__(self, more):
-        return CVStatistics(self.total + more.total, _each(_plus, self.held, more.held))
+    def __add__(self, other: "CVStatistics") -> "CVStatistics":
+        return CVStatistics(self.total + other.total, _combine(_plus, self.held, other.held))
 
-    def __sub__(self, gone):
-        return CVStatistics(self.total - gone.total, _each(_minus, self.held, gone.held))
+    def __sub__(self, other: "CVStatistics") -> "CVStatistics":
+        return CVStatistics(self.total - other.total, _combine(_minus, self.held, other.held))
 
-    def scaled(self, factor):
-        """Return the sums with all weights multiplied by a factor."""
+    def scaled(self, factor: float) -> "CVStatistics":
+        """Return the statistics with all weights multiplied by a factor."""
         held = tuple(part and part.scaled(factor) for part in self.held)
         return CVStatistics(self.total.scaled(factor), held)
 
-    def folds(self):
-        """What `search_penalty` asks for; none as long as there is nothing to be judged.
+    def folds(self) -> list[tuple[RidgeStatistics, RidgeStatistics]]:
+        """Return the folds of `search_penalty`.
 
-        That is, as long as all rows have the same y, or none is held out.
+        Empty as long as all samples have the same target, or none is held out.
         """
         total, n = self.total, n_validation_units(len(self.total.h))
-        spread = total.yy - total.y**2 / total.n
-        if not float((spread - ROUNDING * total.yy.max()).max()) > 0:
+        target_variance = total.yy - total.y**2 / total.n
+        if not float((target_variance - ROUNDING * total.yy.max()).max()) > 0:
             return []
         folds = folds_of(total, [part for part in self.held if part is not None], n)
         return [(kept, held) for kept, held in folds if kept.n > ROUNDING * total.n]
 
 
-def _each(operation, some, others):
-    """Part by part; where one has fewer of them, there are so few."""
-    return tuple(operation(a, b) for a, b in zip(some, others, strict=False))
+def _combine(operation, held, other):
+    """Return the parts that both have, combined one by one."""
+    return tuple(operation(a, b) for a, b in zip(held, other, strict=False))
 
 
 def _plus(a, b):

@@ -1,107 +1,124 @@
 """Ridge readouts of fewer rows than units: solved in the dual, whose order is that of the rows.
 
-For rows A = sqrt(w) (h - mean) and targets R = sqrt(w) (y - mean), one matrix identity says
-``(A'A + alpha I)^-1 A'R = A' (A A' + alpha I)^-1 R``: the dual form of ridge regression (Saunders,
-Gammerman, Vovk, ICML 1998). So the rows of H are kept here; they are less than H'H would be.
+For rows A = sqrt(w) (h - mean) and targets R = sqrt(w) (y - mean), the identity
+``(A'A + alpha I)^-1 A'R = A' (A A' + alpha I)^-1 R`` replaces the Gram matrix of the units by that
+of the rows: the dual form of ridge regression (C. Saunders, A. Gammerman and V. Vovk, ICML 1998).
+All rows of H are kept in memory; they are smaller than H'H.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.streaming import Consumer, stream
 from ..data.validation import NotNumbers, check_numbers
 from ..engines.algebra import HOST
 from ..engines.threads import at_most
-from .cross_validation import folds_for, n_validation_units, parts_to_hold_out, search
+from .cross_validation import (
+    PenaltySearchResult,
+    folds_for,
+    n_validation_units,
+    parts_to_hold_out,
+    search,
+)
 from .linear import Solution
-from .ridge import refuse
+from .ridge import raise_overflow
 
-# Rows for each unit up to which the dual takes less time, and rows at most; and rows up to which
-# either takes next to none, and the dual has more digits.
-_PART, _MOST, _FEW = 0.45, 4096, 1000
-# Numbers of a row that are there for each other row: products, a part of them, and a factor.
-_COPIES = 4
+# The dual is faster up to this many rows per unit, and up to this many rows.
+_ROWS_PER_UNIT, _MAX_ROWS = 0.45, 4096
+# Up to this many rows both are fast, and the dual is more precise.
+_FEW_ROWS = 1000
+# Arrays of the order (n_rows, n_rows): products, a part of them, and a factor.
+_N_MATRICES = 4
 
 
-def suits(job, layer, samples):
-    """Whether so few rows are solved in the dual: in floats, on one host, and there is room.
+def suits(job: Any, layer: Any, samples: Any) -> bool:
+    """Return whether to solve in the dual: few rows, float activations, one host, enough memory.
 
-    Sums of activations in steps are exact, and stay so.
+    Sums of quantised activations are exact, and stay in the primal, where that is used.
     """
     n, m, engine = len(samples), layer.n_units, job.engine
     is_here = engine.xp is np and engine.team is None
-    is_few = n <= max(min(_PART * m, _MOST), min(m, _FEW)) and layer.steps is None
-    return is_here and is_few and 2 * 8 * n * (2 * m + _COPIES * n) <= job.memory_limit
+    is_few = n <= max(min(_ROWS_PER_UNIT * m, _MAX_ROWS), min(m, _FEW_ROWS))
+    is_float = layer.steps is None
+    has_room = 2 * 8 * n * (2 * m + _N_MATRICES * n) <= job.memory_limit
+    return is_here and is_few and is_float and has_room
 
 
-def gather_rows(job, layer, samples):
-    """The `FewRows` of all samples."""
+def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
+    """Return the `FewRows` of all samples."""
     n = len(samples)
     H = np.empty((n, layer.n_units))
 
-    def take(part, block):
+    def consume(part, block):
         H[part] = block
 
-    stream(job.reserving(H.nbytes), layer, samples.X, Consumer(take))
+    stream(job.reserving(H.nbytes), layer, samples.X, Consumer(consume))
     try:
         check_numbers(H.sum(axis=0), np)
     except NotNumbers:
-        refuse(job, layer, samples.X, None)
+        raise_overflow(job, layer, samples.X, None)
     origin, is_uncovered = H.mean(axis=0), ~H.any(axis=1)
     H -= origin
     weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
     return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight, is_uncovered)
 
 
-def search_few(few, random, start):
-    """Return the `Found` penalty of the least held-out error: see `held_out.train_held_out`."""
-    parts = folds_for(parts_to_hold_out(np.flatnonzero(few.weight), random), few.H.shape[1])
-    judges = few.leading(n_validation_units(few.H.shape[1]))
+def search_few(few: "FewRows", random: np.random.Generator, start: float) -> PenaltySearchResult:
+    """Return the penalty of the least held-out error; see `cross_validation.train_held_out`."""
+    n_units = few.H.shape[1]
+    parts = folds_for(parts_to_hold_out(np.flatnonzero(few.weight), random), n_units)
+    leading = few.leading(n_validation_units(n_units))
     n = few.weight.sum() - min(few.weight[part].sum() for part in parts)
-    return search(lambda alpha: judges.error(alpha, parts), n, judges.H.shape[1], start)
+    return search(lambda alpha: leading.error(alpha, parts), n, leading.H.shape[1], start)
 
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """The equations of some rows, solved."""
+    """Solved dual equations of some rows."""
 
     # (n_rows, n_rows): L of ``L L' = A A' + alpha I + scale u u'``, where u is `root` as a unit
-    # vector. A'u = 0, so the last term changes no solution; it keeps u, in which nothing was
-    # learned, from hiding the rest of the inverse where alpha is small.
-    factor: np.ndarray
-    dual_coef: np.ndarray  # (n_rows, n_outputs): ``(A A' + alpha I)^-1 R``
-    # (n_rows,): roots of the weights, and the weights as shares of their sum.
-    root: np.ndarray
-    share: np.ndarray
-    mean: np.ndarray  # (n_outputs,): of Y
-    of_u: float  # 1 / (alpha + scale): what the inverse does to u
-    is_uncovered: np.ndarray  # (n_rows,): whether H is 0
+    # vector. A'u = 0, so that the last term changes no solution. Without it, the inverse would
+    # have the eigenvalue 1 / alpha for u, which is large for a small alpha and would cost digits
+    # of the rest.
+    factor: npt.NDArray
+    dual_coef: npt.NDArray  # (n_rows, n_outputs): ``(A A' + alpha I)^-1 R``
+    root: npt.NDArray  # (n_rows,): square roots of the weights
+    share: npt.NDArray  # (n_rows,): weights divided by their sum
+    mean: npt.NDArray  # (n_outputs,): of Y
+    u_inverse: float  # 1 / (alpha + scale): eigenvalue of the inverse for u
+    is_uncovered: npt.NDArray  # (n_rows,): whether H is 0
 
     @property
-    def weights(self):
-        """What each row adds to W, times itself less the mean, (n_rows, n_outputs)."""
+    def weights(self) -> npt.NDArray:
+        """Coefficients of the centred rows in W, (n_rows, n_outputs)."""
         return self.root[:, None] * self.dual_coef
 
     @property
-    def centred(self):
-        """What each row adds to W, times itself."""
+    def centred(self) -> npt.NDArray:
+        """Coefficients of the rows in W, (n_rows, n_outputs), which add up to 0."""
         return self.weights - np.outer(self.share, self.weights.sum(axis=0))
 
     @at_most(1)
-    def left_out(self, rows, places, root):
-        """Return residuals of groups of equal rows, and their block of I - S, both by alpha.
+    def hat_complement(
+        self, rows: npt.NDArray, groups: npt.NDArray, root: npt.NDArray
+    ) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return the residuals of groups of equal rows, and their block of I - S, over alpha.
 
-        With ``I - S = alpha (A A' + alpha I)^-1 - u u'`` and residuals of alpha times `dual_coef`,
-        alpha cancels: nothing is lost where it is small. (The dual form of PRESS, as of kernel
-        ridge regression and least-squares SVMs: G. C. Cawley and N. L. C. Talbot 2004, "Fast exact
-        leave-one-out cross-validation of sparse least-squares support vector machines".)
+        ``I - S = alpha (A A' + alpha I)^-1 - u u'`` and the residuals are alpha times `dual_coef`,
+        so that alpha cancels in leave-one-out scores: no digits are lost if it is small. (The dual
+        form of PRESS, as of kernel ridge regression and least-squares SVMs: G. C. Cawley and
+        N. L. C. Talbot 2004, "Fast exact leave-one-out cross-validation of sparse least-squares
+        support vector machines".)
 
         Parameters
         ----------
-        rows, places : ndarray of int of shape (n,)
-            Rows, and the group that each is in.
+        rows, groups : ndarray of int of shape (n,)
+            Rows, and the group of each.
         root : ndarray of shape (n_groups, 1)
             Square roots of the weights of the groups.
 
@@ -113,47 +130,48 @@ class Dual:
         """
         # Equal rows of weights w are one row of weight sum w: their direction as a unit vector.
         E = np.zeros((len(self.root), len(root)), order="F")
-        E[rows, places] = self.root[rows] / root[places, 0]
+        E[rows, groups] = self.root[rows] / root[groups, 0]
         residuals, u = HOST.cross(E, self.dual_coef), E.T @ np.sqrt(self.share)
         HOST.solve_lower(self.factor, E)
-        return residuals, HOST.cross(E, E) - self.of_u * np.outer(u, u)
+        return residuals, HOST.cross(E, E) - self.u_inverse * np.outer(u, u)
 
 
 @dataclass(frozen=True, eq=False)
 class FewRows:
-    """Rows of H with targets and weights, and the ridge readouts of some of them."""
+    """Rows of H with targets and weights, and the ridge readouts of subsets of them."""
 
-    # (n_rows, n_units), float64: less an origin, such as its mean: then products of rows do not
+    # (n_rows, n_units), float64: minus an origin, such as the mean, so that products of rows do not
     # cancel.
-    H: np.ndarray
-    origin: np.ndarray  # (n_units,)
-    Y: np.ndarray  # (n_rows, n_outputs)
-    weight: np.ndarray  # (n_rows,)
-    is_uncovered: np.ndarray  # (n_rows,): whether H is 0
+    H: npt.NDArray
+    origin: npt.NDArray  # (n_units,)
+    Y: npt.NDArray  # (n_rows, n_outputs)
+    weight: npt.NDArray  # (n_rows,)
+    is_uncovered: npt.NDArray  # (n_rows,): whether H is 0
 
-    def leading(self, n_units):
-        """The first units alone."""
+    def leading(self, n_units: int) -> "FewRows":
+        """Return the rows of the first units alone."""
         return replace(self, H=self.H[:, :n_units], origin=self.origin[:n_units])
 
     @cached_property
-    def products(self):
-        """H H'."""
+    def products(self) -> npt.NDArray:
+        """Gram matrix H H' of the rows."""
         K = np.zeros((len(self.H), len(self.H)), order="F")
         HOST.syrk(K, self.H)
         return K + np.tril(K, -1).T
 
     @at_most(1)
-    def _dual(self, rows, alpha):
-        """The `Dual` of some rows; None where it is ill-conditioned."""
+    def _solve_dual(self, rows, alpha):
+        """Return the `Dual` of some rows; None if it is ill-conditioned."""
         weight = self.weight[rows]
         root, share = np.sqrt(weight), weight / weight.sum()
+        # Centre the Gram matrix on both sides at the weighted mean of the rows.
         K = self.products[np.ix_(rows, rows)]
-        own = K @ share
-        K -= own[:, None]
-        K -= own - share @ own
+        mean_products = K @ share
+        K -= mean_products[:, None]
+        K -= mean_products - share @ mean_products
         K *= root[:, None] * root
         largest = np.trace(K) + alpha * len(K)
-        # What rounding has made of an eigenvalue of 0.
+        # The rounding error of an eigenvalue of 0 has to be less than alpha.
         if not alpha > 2 * len(K) * np.finfo(float).eps * largest:
             return None
         scale = largest / len(K)  # the mean of the eigenvalues
@@ -161,17 +179,17 @@ class FewRows:
         K.flat[:: len(K) + 1] += alpha
         K = np.asfortranarray(K)
         mean = share @ self.Y[rows]
-        found = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
+        dual_coef = np.asfortranarray(root[:, None] * (self.Y[rows] - mean))
         if not HOST.factorise(K):
             return None
-        HOST.solve_lower(K, found)
-        HOST.solve_lower(K, found, transposed=True)
-        of_u = 1 / (alpha + scale)
-        return Dual(K, found, root, share, mean, of_u, self.is_uncovered[rows])
+        HOST.solve_lower(K, dual_coef)
+        HOST.solve_lower(K, dual_coef, transposed=True)
+        u_inverse = 1 / (alpha + scale)
+        return Dual(K, dual_coef, root, share, mean, u_inverse, self.is_uncovered[rows])
 
-    def solve_well(self, alpha):
-        """The readout of all rows, a `Solution`, and its `Dual`; None where ill-conditioned."""
-        dual = self._dual(np.arange(len(self.H)), alpha)
+    def try_solve(self, alpha: float) -> tuple[Solution, Dual] | tuple[None, None]:
+        """Return the readout of all rows and its `Dual`; (None, None) if it is ill-conditioned."""
+        dual = self._solve_dual(np.arange(len(self.H)), alpha)
         if dual is None:
             return None, None
         centre = HOST.cross(self.H, dual.share[:, None])[:, 0]
@@ -179,20 +197,21 @@ class FewRows:
         b = dual.mean - HOST.multiply(W, (self.origin + centre)[:, None])[:, 0]
         return Solution(W, b), dual
 
-    def error(self, alpha, parts):
-        """Mean of ``|y - score|^2`` over parts of the rows, each scored by all others.
+    def error(self, alpha: float, parts: Sequence[npt.NDArray]) -> float:
+        """Return the weighted mean of ``|y - score|^2`` by cross-validation.
 
-        With their weights; infinite where some equations are ill-conditioned.
+        Each of `parts`, arrays of row numbers, is scored by the readout of all other rows.
+        Infinite if some equations are ill-conditioned.
         """
-        total, everybody = 0.0, np.arange(len(self.H))
+        total, all_rows = 0.0, np.arange(len(self.H))
         for held in parts:
-            kept = np.setdiff1d(everybody, held)
-            dual = self._dual(kept, alpha)
+            train = np.setdiff1d(all_rows, held)
+            dual = self._solve_dual(train, alpha)
             if dual is None:
                 return np.inf
             centred, share = dual.centred, dual.share
-            K = self.products[np.ix_(held, kept)]
+            K = self.products[np.ix_(held, train)]
             scores = HOST.multiply(K, centred) + dual.mean
-            scores -= share @ HOST.multiply(self.products[np.ix_(kept, kept)], centred)
+            scores -= share @ HOST.multiply(self.products[np.ix_(train, train)], centred)
             total += self.weight[held] @ np.square(self.Y[held] - scores).sum(axis=1)
         return total / self.weight[np.concatenate(parts)].sum()

@@ -1,44 +1,54 @@
-"""Leave-one-out scores of ridge readouts in closed form, of all samples or of some.
+"""Leave-one-out scores of ridge readouts in closed form (PRESS).
 
-With the leverage ``s = w (1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` of a sample of weight
-w, the score of a readout that was trained without it is ``y - (y - score) / (1 - s)`` (PRESS: D. M.
-Allen 1974, "The relationship between variable selection and data augmentation and a method for
-prediction"). Several samples F are left out together by ``(I - S_FF)^-1`` in the place of
-``1 / (1 - s)``, where S_FF is their block of the hat matrix.
+The readout does not have to be trained again without each sample. With the leverage
+``s = w (1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` of a sample of weight w, the score of a
+readout trained without it is ``y - (y - score) / (1 - s)`` (PRESS, the predicted residual error sum
+of squares: D. M. Allen 1974, "The relationship between variable selection and data augmentation
+and a method for prediction"). A set F of samples is left out together by ``(I - S_FF)^-1`` in the
+place of ``1 / (1 - s)``, where S_FF is its block of the hat matrix. The hidden layer stays as it
+is, including centres at the samples that are left out.
 
-With the factor L of the normal matrix, which a ridge has anyway, the leverage is
-``w (1 / n + |L^-1 (h - mean)|^2)``: one triangular solve for the samples, no other pass over the
-rows.
+With the Cholesky factor L of the normal matrix, which a ridge has anyway, the leverage is
+``w (1 / n + |L^-1 (h - mean)|^2)``. There are two evaluations:
+
+- `SampledLOO` scores a bounded sample of the rows by one penalty, by triangular solves. Calibration
+  and stacked ensembles need no more.
+- `LOOScorer` scores all rows by several penalties in one more pass over them, by products with the
+  inverse factors or with eigenvectors: see `loo_penalty.py`.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import solve
 
+from ..data.map_reduce import MapReduce, map_reduce
 from ..data.streaming import Consumer, stream
+from ..data.tiling import check_fits
 from ..engines.algebra import HOST
 from ..engines.threads import at_most
 from ..utils.callbacks import NO_CALLBACKS
-from .cross_validation import search
+from .duplicates import find_duplicates
 from .ensemble_weights import squared_errors
-from .linear import Posterior, score_uncovered
+from .linear import Posterior, Solution, score_uncovered
 from .packed_symmetric import WIDTH, PackedSymmetric
-from .statistics import RidgeStatistics
+from .statistics import FEW, FactoredEquations, RidgeStatistics
 
-# How many times its rounding 1 - leverage must be: then the error is known to a tenth.
+# 1 - leverage is known to a tenth if it is this many times its rounding error.
 _MARGIN = 10
-# Samples that choose a penalty: on 26 datasets these choose as well as 4000 do.
-_PENALTY_SAMPLES = 512
 
 
-def least_remainder(dtype, squared_norm, alpha):
-    """Return the smallest 1 - leverage of which rounding in the dtype leaves digits.
+# Formulas
 
-    Rounding moves ``|L^-1 h|^2`` by about ``eps |h| / sqrt(alpha)``, for no eigenvalue of the
-    normal matrix is less than alpha, nor than the rounding of float64 beside its trace. Measured on
-    float32 factors of 60 to 1000 rows: by twice as much at most.
+
+def min_remainder(dtype: npt.DTypeLike, squared_norm: Any, alpha: Any) -> Any:
+    """Return the smallest 1 - leverage that is more than a rounding error of the dtype.
+
+    Rounding changes ``|L^-1 h|^2`` by about ``eps |h| / sqrt(alpha)``, since no eigenvalue of the
+    normal matrix is less than alpha, nor than the rounding error of its trace in float64. On
+    float32 factors of 60 to 1000 units, errors were at most twice this estimate.
 
     Parameters
     ----------
@@ -51,146 +61,180 @@ def least_remainder(dtype, squared_norm, alpha):
     return _MARGIN * float(np.finfo(dtype).eps) * (1 + ratio**0.5)
 
 
-def leave_out(xp, targets, scores, remainder, least, mean):
-    """Return the scores of samples without themselves, and where nothing is known of these.
+def leave_out(
+    xp: Any, targets: Any, scores: Any, remainder: Any, least: Any, mean: Any
+) -> tuple[Any, Any]:
+    """Return leave-one-out scores, and a mask of the samples whose score is unknown.
 
-    Where 1 - leverage is no more than its rounding, the sample alone decides its own score. What
-    the others say of it is lost; the mean of the targets stands in for it. Dividing by a floor
-    instead would shrink the residuals that are known least.
+    If 1 - leverage is no more than its rounding error, the sample alone determines its score, and
+    what the others predict is lost. The mean of the targets replaces it. Dividing by a floor
+    instead would shrink those residuals that are least known.
 
     Parameters
     ----------
     targets, scores : arrays of shape (n_rows, ..., n_outputs)
     remainder, least : arrays of shape (n_rows, ...)
-        1 - leverage, and `least_remainder`.
+        1 - leverage, and `min_remainder`.
     mean : array of shape (n_outputs,)
         Of the targets.
     """
     is_unknown = remainder <= least
     remainder = xp.where(is_unknown, 1.0, remainder)[..., None]
-    left = targets - (targets - scores) / remainder
-    return xp.where(is_unknown[..., None], mean, left), is_unknown
+    left_out = targets - (targets - scores) / remainder
+    return xp.where(is_unknown[..., None], mean, left_out), is_unknown
 
 
-def leave_fold_out(targets, residuals, remainder, root):
-    """Return the scores of samples that are left out together.
+def leave_fold_out(
+    targets: npt.NDArray, residuals: npt.NDArray, remainder: npt.NDArray, root: npt.NDArray
+) -> npt.NDArray:
+    """Return the scores of the samples of a fold by a readout trained without the fold.
 
     Parameters
     ----------
     targets : ndarray of shape (n_rows, n_outputs)
     residuals : ndarray of shape (n_rows, n_outputs)
-        Of the readout of all rows, times `root`.
+        Of the readout of all samples, times `root`.
     remainder : ndarray of shape (n_rows, n_rows)
-        Their block of I - S, for rows that are multiplied by `root`. Residuals and remainder may
-        both have one more factor.
+        Block of I - S, for rows that are multiplied by `root`. Residuals and remainder may have
+        one more common factor.
     root : ndarray of shape (n_rows, 1)
         Square roots of the weights.
     """
     return targets - solve(remainder, residuals, assume_a="pos") / root
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Leave-one-out scores of the rows of a `Sample`."""
+# A sample of the rows, one penalty
 
-    scores: np.ndarray  # (n_rows, n_outputs)
-    uncovered: np.ndarray  # the rows that no unit covers
-    is_known: np.ndarray  # (n_rows,): False where the mean of the targets stands in for the score
-    # (n_rows, n_outputs): scores without all rows of a row's fold, where there are folds.
-    fold_scores: Any = None
+
+@dataclass(frozen=True, eq=False)
+class LOOScores:
+    """Leave-one-out scores of the rows of a `Sample`, by the readout of `n_units` units."""
+
+    n_units: int
+    scores: npt.NDArray  # (n_rows, n_outputs)
+    uncovered: npt.NDArray  # indices of the rows that no unit covers
+    is_known: npt.NDArray  # (n_rows,): False if the mean of the targets replaces the score
+    # (n_rows, n_outputs): scores by readouts without all rows of the row's fold, given folds
+    fold_scores: npt.NDArray | None = None
 
 
 class SampledLOO:
-    """Scores of a sample of the rows, each without itself and all that are equal to it.
+    """Leave-one-out scores of a sample of the rows; duplicates are left out together.
 
     Parameters
     ----------
     job : Job
-    layer : object
+    layer : RBFLayer or TanhLayer
     sample : Sample
+        Distinct rows. A row that occurs several times is one row with the sum of the weights and
+        the mean of the targets, so that the formula leaves all copies out.
     statistics : RidgeStatistics, optional
-        Of all rows; `of_dual` needs none.
+        Of all rows; `score_dual` needs none.
     folds : ndarray of int of shape (n_rows,), optional
-        The fold of each row of the sample: those of a fold are left out together, too, for
-        `LeftOut.fold_scores`.
-
-    Attributes
-    ----------
-    found : dict
-        Number of units, of which the readout has the first -> `LeftOut`.
+        The fold of each row of the sample, for `LOOScores.fold_scores`.
     """
 
-    def __init__(self, job, layer, sample, statistics=None, folds=None):
+    def __init__(
+        self,
+        job: Any,
+        layer: Any,
+        sample: Any,
+        statistics: RidgeStatistics | None = None,
+        folds: npt.NDArray | None = None,
+    ):
         self.job, self.layer, self.sample, self._statistics = job, layer, sample, statistics
-        self._folds, self.found = None, {}
+        self._folds = None
         if folds is not None:
             self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
 
-    def take(self, whiten, half, alpha, sizes=()):
-        """Find the scores; `RidgeStatistics` calls it ``also``."""
-        whitened = _Whitened(self._statistics, self.job.engine, whiten, half)
-        job = self._job_beside_factor()
+    def solve(
+        self, alpha: float, is_last: bool = False, n_units: int | None = None
+    ) -> tuple[Solution, LOOScores]:
+        """Return a readout of the statistics, and its scores.
+
+        Parameters
+        ----------
+        alpha, is_last
+            As of `RidgeStatistics.factorise`.
+        n_units : int, optional
+            Use the leading units alone.
+        """
+        statistics = self._statistics if n_units is None else self._statistics.leading(n_units)
+        equations = statistics.factorise(alpha, is_last, needs_root=True)
+        (scores,) = self.score(equations)
+        return equations.solve(), scores
+
+    def solve_leading(self, alpha: float, sizes: list[int]) -> list[tuple[Solution, LOOScores]]:
+        """Return readouts of the leading units of each size, and their scores."""
+        pairs: list[tuple[Solution, LOOScores]] = []
+        for equations in self._statistics.factorise_leading(alpha, sizes, needs_root=True):
+            scores = self.score(equations)
+            pairs += zip(equations.solve_sizes(), scores, strict=True)
+            del equations  # before the next factor is computed
+        return pairs
+
+    def score(self, equations: FactoredEquations) -> list[LOOScores]:
+        """Return the scores by the readout of each size of some equations.
+
+        The factor of the equations is in memory meanwhile, and the statistics unless the factor has
+        overwritten them.
+        """
+        whitened = _WhitenedRows(self._statistics, self.job.engine, equations)
+        job = self._job_with_factor()
         if self._folds is not None:
-            self.found[len(half)] = self._by_folds(job, whitened, alpha)
-        else:
-            self.found |= self._by_tiles(job, whitened, alpha, sizes or (len(half),))
+            return [self._score_by_folds(job, whitened)]
+        return self._score_by_tiles(job, whitened, equations.sizes)
 
-    def _by_tiles(self, job, whitened, alpha, sizes):
-        Y, weight, mean = self.sample.mean, self.sample.rows.weight, whitened.mean_y
-        scores = {size: np.empty(Y.shape) for size in sizes}
-        is_uncovered = {size: np.empty(len(Y), bool) for size in sizes}
-        is_known = {size: np.empty(len(Y), bool) for size in sizes}
+    def _score_by_tiles(self, job, whitened, sizes):
+        """Return the scores by readouts of several sizes, from tiles of H that are discarded."""
+        results = {size: _Scores(self.sample, whitened.mean_y) for size in sizes}
 
-        def take(part, H):
+        def consume(part, H):
             for size in sizes:  # before H is overwritten
-                is_uncovered[size][part] = ~job.engine.algebra.any(H[:, :size], axis=1)
-            Z, least = whitened.rows(H, alpha)
+                results[size].is_uncovered[part] = ~job.engine.algebra.any(H[:, :size], axis=1)
+            Z, least = whitened.whiten(H)
             leverages = whitened.leverages(Z, sizes)
             for size, leverage in zip(sizes, leverages, strict=True):
-                by_all, remainder = whitened.scores(Z, size), 1 - leverage * weight[part]
-                scores[size][part], is_lost = leave_out(np, Y[part], by_all, remainder, least, mean)
-                is_known[size][part] = ~is_lost
+                results[size].leave_out(part, whitened.scores(Z, size), leverage, least)
 
-        self._stream(job, take, max(sizes))
-        return {
-            size: LeftOut(scores[size], np.flatnonzero(is_uncovered[size]), is_known[size])
-            for size in sizes
-        }
+        self._stream(job, consume, max(sizes))
+        return [results[size].result(size) for size in sizes]
 
-    def _by_folds(self, job, whitened, alpha):
-        """The same of all units, and the scores without all rows of a fold, fold by fold."""
-        Y, weight, m = self.sample.mean, self.sample.rows.weight, whitened.n_units
-        scores, of_folds = np.empty(Y.shape), np.empty(Y.shape)
-        is_uncovered, is_lost = np.empty(len(Y), bool), np.empty(len(Y), bool)
+    def _score_by_folds(self, job, whitened):
+        """Return the scores by the readout of all units, also without whole folds.
+
+        A block of the hat matrix needs all rows of a fold at once, so that the whitened rows of a
+        group of folds are kept.
+        """
+        Y, weight, m = self.sample.targets, self.sample.rows.weight, whitened.n_units
+        result, fold_scores = _Scores(self.sample, whitened.mean_y), np.empty(Y.shape)
         for folds in self._groups_of_folds(m * whitened.dtype.itemsize, job.memory_limit):
             rows = np.concatenate(folds)
             Z = whitened.algebra.xp.empty((m, len(rows)), whitened.dtype, order="F")
             least = np.empty(len(rows))
 
-            def take(part, H, rows=rows, Z=Z, least=least):
-                is_uncovered[rows[part]] = ~job.engine.algebra.any(H, axis=1)
-                Z[:, part], least[part] = whitened.rows(H, alpha)
+            def consume(part, H, rows=rows, Z=Z, least=least):
+                result.is_uncovered[rows[part]] = ~job.engine.algebra.any(H, axis=1)
+                Z[:, part], least[part] = whitened.whiten(H)
 
-            self._stream(job.reserving(Z.nbytes), take, m, rows)
+            self._stream(job.reserving(Z.nbytes), consume, m, rows)
             ends = np.cumsum([len(fold) for fold in folds])
             for fold, end in zip(folds, ends, strict=True):
                 part = slice(end - len(fold), end)
-                by_all, hat = whitened.scores(Z[:, part], m), whitened.hat(Z[:, part])
-                remainder = 1 - hat.diagonal() * weight[fold]
-                scores[fold], is_lost[fold] = leave_out(
-                    np, Y[fold], by_all, remainder, least[part], whitened.mean_y
-                )
+                scores, hat = whitened.scores(Z[:, part], m), whitened.hat(Z[:, part])
+                result.leave_out(fold, scores, hat.diagonal(), least[part])
                 root = np.sqrt(weight[fold])[:, None]
-                remainder = np.eye(len(fold)) - root * hat * root.T
-                of_folds[fold] = leave_fold_out(Y[fold], root * (Y[fold] - by_all), remainder, root)
-        return LeftOut(scores, np.flatnonzero(is_uncovered), ~is_lost, of_folds)
+                residuals, remainder = root * (Y[fold] - scores), np.eye(len(fold))
+                remainder = remainder - root * hat * root.T
+                fold_scores[fold] = leave_fold_out(Y[fold], residuals, remainder, root)
+        return result.result(m, fold_scores)
 
     def _groups_of_folds(self, row_bytes, limit):
-        """Lists of folds whose rows take a quarter of the memory, or of one fold.
+        """Return lists of folds whose rows take up to a quarter of the memory, or of one fold.
 
-        Each stream of rows converts the factor to the dtype of H: few streams are faster.
+        Large groups are faster, since each stream of rows converts the factor to the dtype of H.
         """
-        groups = [[]]
+        groups: list[list] = [[]]
         for fold in self._folds:
             n_rows = sum(map(len, groups[-1])) + len(fold)
             if groups[-1] and n_rows * row_bytes > limit // 4:
@@ -198,268 +242,407 @@ class SampledLOO:
             groups[-1].append(fold)
         return groups
 
-    def _stream(self, job, take, m, rows=None):
-        consumer = Consumer(take, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=40 * m)
+    def _stream(self, job, consume, m, rows=None):
+        consumer = Consumer(consume, fixed_bytes=PackedSymmetric.strip_bytes(m), row_bytes=40 * m)
         stream(job, self.layer, self.sample.rows.X, consumer, rows)
 
-    def of_dual(self, dual, rows, places):
-        """Find the scores by the equations of few rows, a `dual.Dual`.
+    def score_dual(self, dual: Any, rows: npt.NDArray, groups: npt.NDArray) -> LOOScores:
+        """Return the scores by the dual equations of few rows, a `dual.Dual`.
 
-        Its `rows` are equal to the rows `places` of the sample.
+        Its `rows` are the copies of the rows `groups` of the sample.
         """
-        Y, root = self.sample.mean, np.sqrt(self.sample.rows.weight)[:, None]
-        residuals, remainder = dual.left_out(rows, places, root)
-        scores, of_folds = Y - residuals / (remainder.diagonal()[:, None] * root), None
+        Y, root = self.sample.targets, np.sqrt(self.sample.rows.weight)[:, None]
+        residuals, remainder = dual.hat_complement(rows, groups, root)
+        # No leverage is unknown here: alpha cancels in the quotient.
+        scores, fold_scores = Y - residuals / (remainder.diagonal()[:, None] * root), None
         if self._folds is not None:
-            of_folds = np.empty(Y.shape)
+            fold_scores = np.empty(Y.shape)
             for fold in self._folds:
                 block = remainder[np.ix_(fold, fold)]
-                of_folds[fold] = leave_fold_out(Y[fold], residuals[fold], block, root[fold])
-        uncovered = np.unique(places[dual.is_uncovered[rows]])
+                fold_scores[fold] = leave_fold_out(Y[fold], residuals[fold], block, root[fold])
+        uncovered = np.unique(groups[dual.is_uncovered[rows]])
         is_known = np.ones(len(Y), bool)
-        self.found[self.layer.n_units] = LeftOut(scores, uncovered, is_known, of_folds)
+        return LOOScores(self.layer.n_units, scores, uncovered, is_known, fold_scores)
 
-    def left_out(self, nearest=None, n_units=None):
-        """Return the `LeftOut` scores of a readout of the first units, of all by default.
+    def fill_uncovered(self, scores: LOOScores, nearest: npt.NDArray | None = None) -> LOOScores:
+        """Replace the scores of uncovered rows by the outputs of their nearest unit, in place.
 
-        Uncovered rows have the outputs of their `nearest` unit, (n_units, n_outputs), if any.
+        Parameters
+        ----------
+        nearest : ndarray of shape (n_units, n_outputs), optional
+            None keeps the scores by the formula.
         """
-        n_units = n_units or self.layer.n_units
-        found = self.found[n_units]
 
-        def take(rows, outputs):
-            for scores in (found.scores, found.fold_scores):
-                if scores is not None:
-                    scores[rows] = outputs
+        def replace_rows(rows, outputs):
+            for array in (scores.scores, scores.fold_scores):
+                if array is not None:
+                    array[rows] = outputs
 
-        layer, job = self.layer.part(slice(n_units)), self._silent(self.job)
-        score_uncovered(job, layer, self.sample.rows.X, found.uncovered, nearest, take)
-        return found
+        layer, job = self.layer.part(slice(scores.n_units)), self._silent(self.job)
+        score_uncovered(job, layer, self.sample.rows.X, scores.uncovered, nearest, replace_rows)
+        return scores
 
-    def error(self):
-        """Return the mean over the sample of ``|y - score|^2``, of readouts of all units.
-
-        Infinite where a score is not known.
-        """
-        found = self.found[self.layer.n_units]
-        if not found.is_known.all():
+    def error(self, scores: LOOScores) -> float:
+        """Return the mean of ``|y - score|^2`` over the sample; infinite if one is unknown."""
+        if not scores.is_known.all():
             return np.inf
-        (error,) = squared_errors([found.scores], self.sample.mean, self.sample.rows.weight)
+        (error,) = squared_errors([scores.scores], self.sample.targets, self.sample.rows.weight)
         return float(error)
 
     @staticmethod
     def _silent(job):
-        """The job without progress: the rows are few."""
+        """Return the job without progress: the rows are few."""
         return replace(job, task=NO_CALLBACKS, verbose=0)
 
-    def _job_beside_factor(self):
-        """The job beside the factor, and the sums where they are not in its place."""
+    def _job_with_factor(self):
+        """Return the job with the memory that the factor, and the statistics if kept, leave."""
         s, job = self._statistics, self._silent(self.job)
         n_bytes = RidgeStatistics.nbytes(self.layer.n_units) * (1 + (s.gram is not None))
         return job if s.algebra is not job.engine.algebra else job.reserving(n_bytes)
 
 
-class _Whitened:
-    """Rows of H as ``L^-1 (h - mean)``, for the factor L of the normal matrix."""
+class _Scores:
+    """Arrays of the `LOOScores` of a sample, while they are filled."""
 
-    def __init__(self, statistics, engine, whiten, half):
-        s = statistics
-        self.algebra, self._engine, self._whiten, self._n = s.algebra, engine, whiten, s.n
-        # Sums that were rounded to float32 have no more digits, nor has a factor in float32.
+    def __init__(self, sample, mean_y):
+        self._Y, self._weight, self._mean_y = sample.targets, sample.rows.weight, mean_y
+        n_rows = len(self._Y)
+        self._scores, self._is_known = np.empty(self._Y.shape), np.empty(n_rows, bool)
+        self.is_uncovered = np.empty(n_rows, bool)
+
+    def leave_out(self, rows, scores, leverage, least):
+        """Set scores of rows, from those by the readout of all rows and leverages of weight 1."""
+        remainder = 1 - leverage * self._weight[rows]
+        self._scores[rows], is_unknown = leave_out(
+            np, self._Y[rows], scores, remainder, least, self._mean_y
+        )
+        self._is_known[rows] = ~is_unknown
+
+    def result(self, n_units, fold_scores=None):
+        uncovered = np.flatnonzero(self.is_uncovered)
+        return LOOScores(n_units, self._scores, uncovered, self._is_known, fold_scores)
+
+
+class _WhitenedRows:
+    """Rows of H as ``L^-1 (h - mean)``, for the root L of the normal matrix of some equations.
+
+    The equations may be of more precise statistics (`RidgeStatistics.float64_fallback`); rows are
+    whitened in the precision of those that are given.
+    """
+
+    def __init__(self, statistics, engine, equations):
+        s, half = statistics, equations.half
+        self.algebra, self._engine, self._n, self._alpha = s.algebra, engine, s.n, equations.alpha
+        self._whiten = equations.whiten
+        # Neither sums that were rounded to float32 nor a float32 factor have more digits.
         self.dtype = np.dtype(np.float32 if s.is_coarse else half.dtype)
         self.n_units, self._half = len(half), half.astype(self.dtype)
         self._mean_h = s.mean[: self.n_units].astype(self.dtype)
         self.mean_y = self.algebra.to_host(s.y / s.n)
 
-    def rows(self, H, alpha):
-        """Return a tile of rows (n_units, n_rows), and their `least_remainder` on the host."""
+    def whiten(self, H):
+        """Return a tile as columns (n_units, n_rows), and their `min_remainder` on the host."""
         H = H if self._engine.algebra is self.algebra else self._engine.to_host(H)
         H = H[:, : self.n_units].astype(self.dtype, copy=False)
         H -= self._mean_h
-        norms = self.algebra.to_host((H * H).sum(axis=1)).astype(np.float64)
-        return self._whiten(H.T), least_remainder(self.dtype, norms, alpha)
+        squared_norms = self.algebra.to_host((H * H).sum(axis=1)).astype(np.float64)
+        return self._whiten(H.T), min_remainder(self.dtype, squared_norms, self._alpha)
 
     def scores(self, Z, size):
         """Return scores (n_rows, n_outputs) by the first units, in float64 on the host."""
-        found = self.algebra.to_host(self.algebra.cross(Z[:size], self._half[:size]))
-        return found.astype(np.float64) + self.mean_y
+        scores = self.algebra.to_host(self.algebra.cross(Z[:size], self._half[:size]))
+        return scores.astype(np.float64) + self.mean_y
 
     def leverages(self, Z, sizes):
-        """Return leverages (n_rows,) for a weight of 1, by the first units of each size."""
+        """Yield leverages (n_rows,) of rows of weight 1, by the first units of each size."""
         squares = Z * Z
         for size in sizes:
-            own = self.algebra.to_host(squares[:size].sum(axis=0)).astype(np.float64)
-            yield own + 1 / self._n
+            sums = self.algebra.to_host(squares[:size].sum(axis=0)).astype(np.float64)
+            yield sums + 1 / self._n
 
     def hat(self, Z):
-        """Return the block of the hat matrix (n_rows, n_rows) for a weight of 1."""
+        """Return the block of the hat matrix (n_rows, n_rows) for rows of weight 1."""
         return self.algebra.to_host(self.algebra.cross(Z, Z)).astype(np.float64) + 1 / self._n
 
 
-def search_loo_penalty(job, layer, sample, statistics, start):
-    """The penalty with the least leave-one-out error of a sample, downhill from `start`.
-
-    It tells more than rows that are held out: all units are judged, trained on all other rows. A
-    factor of all units is made for each penalty, in memory beside the statistics; without that,
-    it is `start`.
-    """
-    if not statistics.may_be_copied:
-        return start
-    sample = sample.leading(_PENALTY_SAMPLES)
-
-    def error_of(alpha):
-        loo = SampledLOO(job, layer, sample, statistics)
-        solution = statistics.solve_well(alpha, also=loo.take, is_compared=True)
-        return np.inf if solution is None else loo.error()
-
-    return search(error_of, statistics.n, layer.n_units, start).alpha
+# All rows, several penalties
 
 
-# Scores of the training rows by readouts that have not seen them.
+class PressResult(NamedTuple):
+    """Ridge readouts of several penalties, with their leave-one-out errors."""
+
+    alphas: Any  # sequence of float
+    solutions: list[Solution]  # for each penalty
+    # (n_alphas,): weighted mean over the rows of the squared leave-one-out error, summed over
+    # outputs; infinite if the score of a row is unknown.
+    errors: npt.NDArray
+    # (n_alphas, n_rows, n_outputs): scores of each row without itself and its duplicates, in the
+    # dtype of H; None if they are not kept.
+    scores: npt.NDArray | None
+    uncovered: npt.NDArray  # indices of the rows that no unit covers, if scores are kept
+    posterior: Any = None  # ``posterior(k)`` returns the `Posterior` at penalty number k
 
 
-class PressScorer:
-    """Scores of the training rows by readouts that have not seen them, for some penalties.
-
-    A row that is left out changes its own score alone, and by a known amount: see
-    `leave_one_out`. Rows that are equal are one row to the equations, of the sum of their weights
-    and the mean of their targets: with these for w and y it is the score without all of them. The
-    hidden layer stays as it is, centres among the rows too.
+def press(
+    job: Any,
+    layer: Any,
+    samples: Any,
+    statistics: RidgeStatistics,
+    alphas: Any,
+    keep_scores: bool,
+    rows: npt.NDArray | None = None,
+) -> PressResult:
+    """Return ridge readouts and their leave-one-out errors, by one more pass over the rows.
 
     Parameters
     ----------
     statistics : RidgeStatistics
         Of all rows.
     alphas : sequence of float
-    dtype : dtype
-        In which rows are whitened.
+    keep_scores : bool
+        Whether to keep the scores: always for one penalty, for several if a quarter of the memory
+        holds them.
+    rows : ndarray of int, optional
+        The rows that are left out, ascending; all by default.
+    """
+    # With fewer rows than units, leverages are near 1 and need the digits of float64.
+    m, is_few = layer.n_units, len(samples) < layer.n_units
+    dtype = np.dtype(np.float64) if is_few else layer.hidden_dtype
+    n_bases = len(alphas) if len(alphas) <= FEW else 1
+    needed = LOOScorer.nbytes(m, dtype.itemsize, job.engine.algebra, n_bases)
+    limit = job.memory_limit
+    check_fits("leave-one-out", needed, limit)
+    scorer, solutions = LOOScorer.build(statistics, alphas, dtype)
+    n_rows = len(samples if rows is None else rows)
+    kept_bytes = dtype.itemsize * len(alphas) * n_rows * samples.targets.n_outputs
+    keep_scores = keep_scores and (len(alphas) == 1 or kept_bytes <= limit // 4)
+    if keep_scores:
+        duplicates = find_duplicates(job, samples, rows)
+        needed += kept_bytes + (0 if duplicates is None else duplicates.mean.nbytes)
+        samples = replace(samples, duplicates=duplicates)
+    sums = map_reduce(job, samples, _PressPass(layer, scorer, keep_scores, needed), rows)
+    uncovered = sums.uncovered if rows is None else rows[sums.uncovered]
+
+    def posterior(k):
+        return scorer.posterior(k, sums)
+
+    return PressResult(alphas, solutions, sums.errors, sums.scores, uncovered, posterior)
+
+
+@dataclass(eq=False)
+class LOOSums:
+    """Sums over rows that were left out one at a time; those of disjoint rows add up.
 
     Attributes
     ----------
-    solutions : list of Solution
     errors : array of shape (n_alphas,)
-        See `PressResult`; of the rows so far. Infinite where the score of a row is not known.
+        As of `PressResult`, for the rows so far.
     noise, noise_weight : arrays of shape (n_alphas, n_outputs) and (n_alphas,)
-        Sums over the rows so far of ``w (1 - s) e^2``, of their residuals e, and of
-        ``w (1 - s)^2``: their quotient estimates the variance of the noise, see `posterior`.
+        Sums of ``w (1 - s) e^2`` for the residuals e, and of ``w (1 - s)^2``. Their quotient
+        estimates the variance of the noise: see `LOOScorer.posterior`.
+    scores, uncovered : ndarray or None, and ndarray
+        As of `PressResult`; rows are counted from the first of these.
+    n_rows : int
     """
 
-    def __init__(self, statistics, alphas, dtype):
-        self.algebra, self.dtype = statistics.algebra, np.dtype(dtype)
-        self.solutions, self._bases = [], []
-        for whitening in statistics.whiten(alphas):
-            solutions, basis = _readouts_in(whitening, statistics, self.dtype)
-            self.solutions += solutions
-            self._bases.append(basis)
-        self.alphas = self.xp.asarray(np.array(alphas, np.float64))
-        self._n, self._mean_y = statistics.n, statistics.y / statistics.n
-        self._mean_h = statistics.mean.astype(dtype)
-        self.errors = self.xp.zeros(len(alphas))
-        self.noise = self.xp.zeros((len(alphas), len(statistics.y)))
-        self.noise_weight = self.xp.zeros(len(alphas))
+    errors: Any
+    noise: Any
+    noise_weight: Any
+    scores: npt.NDArray | None
+    uncovered: npt.NDArray
+    n_rows: int
 
-    @property
-    def xp(self):
-        """Namespace of the arrays."""
-        return self.algebra.xp
+    def __add__(self, other: "LOOSums") -> "LOOSums":
+        """Return the sums of these rows and of those that follow them."""
+        scores = None
+        if self.scores is not None:
+            scores = np.concatenate([self.scores, other.scores], axis=1)
+        return LOOSums(
+            self.errors + other.errors, self.noise + other.noise,
+            self.noise_weight + other.noise_weight, scores,
+            np.concatenate([self.uncovered, self.n_rows + other.uncovered]),
+            self.n_rows + other.n_rows,
+        )  # fmt: skip
 
-    def on(self, algebra):
-        """Return the same where another algebra has its arrays, for other rows."""
-        result = object.__new__(type(self))  # `copy` would ask how it travels
-        vars(result).update(vars(self))
-        result.algebra, result.solutions = algebra, None
-        for name in ("_mean_y", "_mean_h", "alphas"):
-            setattr(result, name, algebra.here(getattr(self, name)))
-        result._bases = [basis.map(algebra.here) for basis in self._bases]
-        result.errors = algebra.xp.zeros(self.errors.shape)
-        result.noise = algebra.xp.zeros(self.noise.shape)
-        result.noise_weight = algebra.xp.zeros(self.noise_weight.shape)
-        return result
 
-    def __getstate__(self):
-        """Return the state in arrays of the host, wherever they are."""
-        arrays = {name: self._to_host(value) for name, value in vars(self).items()}
-        bases = [basis.map(self._to_host) for basis in self._bases]
-        return arrays | {"algebra": HOST, "solutions": None, "_bases": bases}
+@dataclass(frozen=True, eq=False)
+class _PressPass(MapReduce):
+    """The pass over the rows of `press`."""
 
-    def _to_host(self, value):
-        return self.algebra.to_host(value) if isinstance(value, self.xp.ndarray) else value
+    layer: Any
+    scorer: "LOOScorer"
+    keep_scores: bool
+    needed: int  # bytes of the scorer and of the scores
 
-    def take_in(self, found):
-        """Take in the sums of rows that others have scored."""
-        self.errors += self.algebra.here(found.errors)
-        self.noise += self.algebra.here(found.noise)
-        self.noise_weight += self.algebra.here(found.noise_weight)
+    def __call__(self, job, samples, rows=None):
+        engine, keep_scores = job.engine, self.keep_scores
+        scorer = self.scorer.on(engine.algebra)
+        n_alphas, n_outputs = len(scorer.alphas), samples.targets.n_outputs
+        n_rows = len(samples if rows is None else rows)
+        xp = engine.xp
+        sums = LOOSums(
+            xp.zeros(n_alphas), xp.zeros((n_alphas, n_outputs)), xp.zeros(n_alphas),
+            np.empty((n_alphas, n_rows, n_outputs), scorer.dtype) if keep_scores else None,
+            np.empty(0, np.intp), n_rows,
+        )  # fmt: skip
+        uncovered = [sums.uncovered]
+
+        def consume(at, H):
+            part = at if rows is None else rows[at]
+            # Before H is overwritten.
+            is_uncovered = ~engine.algebra.any(H, axis=1) if keep_scores else None
+            Y = samples.targets.matrix(part, xp)
+            duplicates = samples.duplicates and samples.duplicates.of(part, xp)
+            scores = scorer.scores(H, Y, sums, samples.weight_of(part), duplicates)
+            if keep_scores:
+                sums.scores[:, at] = engine.to_host(scores).swapaxes(0, 1)
+                uncovered.append(at.start + np.flatnonzero(is_uncovered))
+
+        m, itemsize = self.layer.n_units, scorer.dtype.itemsize
+        row_bytes = scorer.row_bytes(m, n_outputs, itemsize, engine.algebra, n_alphas)
+        stream(job, self.layer, samples.X, Consumer(consume, self.needed, row_bytes), rows)
+        return replace(
+            sums, errors=engine.to_host(sums.errors), noise=engine.to_host(sums.noise),
+            noise_weight=engine.to_host(sums.noise_weight), uncovered=np.concatenate(uncovered),
+        )  # fmt: skip
 
     @staticmethod
-    def nbytes(n_units, itemsize, algebra, n_bases=1):
-        """Bytes that it takes on the engine at most."""
+    def add(some, more):
+        return some + more
+
+
+@dataclass(frozen=True, eq=False)
+class LOOScorer:
+    """Leave-one-out scores of tiles of H, by the ridge readouts of several penalties.
+
+    Immutable: several devices and processes score rows with copies of one scorer.
+    """
+
+    algebra: Any
+    dtype: np.dtype  # in which rows are whitened
+    bases: "tuple[_Basis, ...]"  # which cover the penalties in their order
+    alphas: Any  # (n_alphas,)
+    n: float  # sum of the weights of all rows
+    mean_h: Any  # (n_units,), in `dtype`
+    mean_y: Any  # (n_outputs,)
+
+    @classmethod
+    def build(
+        cls, statistics: RidgeStatistics, alphas: Any, dtype: npt.DTypeLike
+    ) -> "tuple[LOOScorer, list[Solution]]":
+        """Return the scorer of the statistics of all rows, and the solutions of the penalties."""
+        dtype, xp = np.dtype(dtype), statistics.xp
+        solutions: list[Solution] = []
+        bases = []
+        for whitening in statistics.whiten(alphas):
+            more, basis = _solve_in_basis(whitening, statistics, dtype)
+            solutions += more
+            bases.append(basis)
+        scorer = cls(
+            statistics.algebra, dtype, tuple(bases), xp.asarray(np.array(alphas, np.float64)),
+            statistics.n, statistics.mean.astype(dtype), statistics.y / statistics.n,
+        )  # fmt: skip
+        return scorer, solutions
+
+    def on(self, algebra: Any) -> "LOOScorer":
+        """Return the same scorer in arrays of another algebra."""
+        return self._moved(algebra, algebra.here)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes with host arrays, for pickle."""
+        return vars(self._moved(HOST, self.algebra.to_host))
+
+    def _moved(self, algebra, move):
+        return LOOScorer(
+            algebra, self.dtype, tuple(basis.moved(move) for basis in self.bases),
+            move(self.alphas), self.n, move(self.mean_h), move(self.mean_y),
+        )  # fmt: skip
+
+    @staticmethod
+    def nbytes(n_units: int, itemsize: int, algebra: Any, n_bases: int = 1) -> int:
+        """Return the bytes of a scorer on the engine, at most."""
         whitening = RidgeStatistics.whitening_bytes(n_units, algebra)
         return whitening + (n_bases + 2 * (algebra.n_parts - 1)) * n_units**2 * itemsize
 
     @staticmethod
-    def row_bytes(n_units, n_outputs, itemsize, algebra, n_alphas):
-        """Bytes that `scores` takes for a row."""
-        of_outputs = 8 * (8 * n_outputs + 6) * n_alphas
-        return (2 * algebra.n_parts + 1) * n_units * itemsize + of_outputs
+    def row_bytes(n_units: int, n_outputs: int, itemsize: int, algebra: Any, n_alphas: int) -> int:
+        """Return the bytes that `scores` allocates for a row."""
+        output_bytes = 8 * (8 * n_outputs + 6) * n_alphas
+        return (2 * algebra.n_parts + 1) * n_units * itemsize + output_bytes
 
     @at_most(1)
-    def scores(self, H, Y, weight=None, together=None):
-        """Scores (rows, n_alphas, n_outputs) of rows, each without itself, in float64.
+    def scores(
+        self,
+        H: Any,
+        Y: Any,
+        sums: LOOSums,
+        weight: npt.NDArray | None = None,
+        duplicates: tuple[Any, Any] | None = None,
+    ) -> Any:
+        """Return scores (n_rows, n_alphas, n_outputs) of rows, each without itself, in float64.
 
-        Adds to `errors`. H is overwritten. With `together`, the weights and mean targets of the
-        rows that are equal to each, scores are those without all of them; errors are as before.
+        Adds the errors and the noise to `sums`. H is overwritten. `duplicates` are the total
+        weights and the mean targets of each row and its duplicates; given them, scores are those
+        without all of these, whereas errors still leave single rows out.
         """
-        xp = self.xp
+        algebra, xp = self.algebra, self.algebra.xp
         H = H.astype(self.dtype, copy=False)
-        H -= self._mean_h
-        norms = (H * H).sum(axis=1).astype(np.float64)
-        least = least_remainder(self.dtype, norms[:, None], self.alphas)
-        scores, leverage = self._by_all_rows(H, Y.shape[1])
-        without = None
-        if together is not None:
-            weights, means = together
+        H -= self.mean_h
+        squared_norms = (H * H).sum(axis=1).astype(np.float64)
+        least = min_remainder(self.dtype, squared_norms[:, None], self.alphas)
+        scores, leverage = self._in_sample(algebra.split(H), Y.shape[1])
+        without_duplicates = None
+        if duplicates is not None:
+            weights, means = duplicates
             remainder = 1 - leverage * weights[:, None]
-            without, _ = leave_out(xp, means[:, None], scores, remainder, least, self._mean_y)
+            without_duplicates, _ = leave_out(
+                xp, means[:, None], scores, remainder, least, self.mean_y
+            )
         if weight is not None:
             leverage *= xp.asarray(weight)[:, None]
         Y, remainder = Y[:, None, :], 1 - leverage
-        left, is_unknown = leave_out(xp, Y, scores, remainder, least, self._mean_y)
+        left_out, is_unknown = leave_out(xp, Y, scores, remainder, least, self.mean_y)
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
-        self.errors += xp.tensordot(weight, ((Y - left) ** 2).sum(axis=2), 1) / self._n
-        self.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
-        self.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - scores) ** 2, 1)
-        self.noise_weight += xp.tensordot(weight, remainder**2, 1)
-        return left if without is None else without
+        sums.errors += xp.tensordot(weight, ((Y - left_out) ** 2).sum(axis=2), 1) / self.n
+        sums.errors += xp.where(is_unknown.any(axis=0), np.inf, 0.0)
+        sums.noise += xp.tensordot(weight, remainder[:, :, None] * (Y - scores) ** 2, 1)
+        sums.noise_weight += xp.tensordot(weight, remainder**2, 1)
+        return left_out if without_duplicates is None else without_duplicates
 
-    def _by_all_rows(self, H, n_outputs):
-        """Scores (rows, n_alphas, n_outputs) and leverages (rows, n_alphas) of centred rows."""
-        xp, H = self.xp, self.algebra.split(H)
-        U, found = xp.empty(H[0].shape, self.dtype), []
-        for basis in self._bases:
-            basis.transform(H, U, self.algebra)
-            scores = self.algebra.multiply(U, basis.readouts).astype(np.float64)
-            scores = scores.reshape(len(U), -1, n_outputs)
-            found.append((scores, (xp.multiply(U, U, out=U) @ basis.scale).astype(np.float64)))
-        scores, leverage = (xp.concatenate(each, axis=1) for each in zip(*found, strict=True))
-        scores += self._mean_y
-        leverage += 1 / self._n
-        return scores, leverage
+    def _in_sample(self, H_parts, n_outputs):
+        """Return scores (n_rows, n_alphas, n_outputs) of the readouts of all rows, and leverages.
 
-    def posterior(self, k):
-        """The `Posterior` at penalty k, by all rows.
-
-        Without row i, the variance of what is predicted of it is that of the noise over
-        ``1 - s``: the noise makes the squared leave-one-out residuals, each in units of its own
-        variance, 1 on average. Rows count for ``(1 - s)^2``: new rows are hardly ever as near to a
-        unit as the row that it is centred on, whose residual tells of the unit, not of the noise.
+        Leverages have the shape (n_rows, n_alphas). `H_parts` are centred rows, split by
+        ``algebra.split``.
         """
-        noise = self.xp.sqrt(self.noise[k] / self.noise_weight[k])
-        for basis in self._bases:
-            if k < basis.scale.shape[1]:
-                root = basis.vectors * self.xp.sqrt(basis.scale[:, k])
-                return Posterior(root, self._mean_h, self._n, noise)
-            k -= basis.scale.shape[1]
+        xp = self.algebra.xp
+        U, scores, leverages = xp.empty(H_parts[0].shape, self.dtype), [], []
+        for basis in self.bases:
+            basis.transform(H_parts, U, self.algebra)
+            products = self.algebra.multiply(U, basis.readouts).astype(np.float64)
+            scores.append(products.reshape(len(U), -1, n_outputs))
+            leverages.append((xp.multiply(U, U, out=U) @ basis.scale).astype(np.float64))
+        of_all, leverage = xp.concatenate(scores, axis=1), xp.concatenate(leverages, axis=1)
+        of_all += self.mean_y
+        leverage += 1 / self.n
+        return of_all, leverage
+
+    def posterior(self, k: int, sums: LOOSums) -> Posterior:
+        """Return the `Posterior` at penalty number k, with the noise that all rows show.
+
+        The variance of the leave-one-out residual of row i is that of the noise over ``1 - s``.
+        The noise is estimated so that the squared residuals, each in units of its own variance, are
+        1 on average. Rows have the weights ``(1 - s)^2``: new rows are hardly ever as close to a
+        unit as the row at its centre, whose residual depends on the unit more than on the noise.
+        """
+        noise = self.algebra.here(np.sqrt(sums.noise[k] / sums.noise_weight[k]))
+        for basis in self.bases:
+            n_penalties = basis.scale.shape[1]
+            if k < n_penalties:
+                root = basis.vectors * self.algebra.xp.sqrt(basis.scale[:, k])
+                return Posterior(root, self.mean_h, self.n, noise)
+            k -= n_penalties
+        raise IndexError("no penalty has this number")
 
 
 @dataclass(frozen=True, eq=False)
@@ -469,31 +652,34 @@ class _Basis:
     vectors: Any  # (n_units, n_directions)
     scale: Any  # (n_directions, n_penalties)
     readouts: Any  # (n_directions, n_penalties * n_outputs)
-    is_triangular: bool  # whether `vectors` has only zeros below the diagonal
+    is_triangular: bool  # whether `vectors` is 0 below the diagonal
 
-    def map(self, function):
-        """Return the same with a function of each array in its place."""
-        arrays = {name: function(getattr(self, name)) for name in ("vectors", "scale", "readouts")}
-        return replace(self, **arrays)
+    def moved(self, move):
+        """Return the same basis with ``move(array)`` for each array."""
+        arrays = move(self.vectors), move(self.scale), move(self.readouts)
+        return _Basis(*arrays, self.is_triangular)
 
-    def transform(self, H, U, algebra):
-        """Write rows in this basis into U; H is what `algebra.split` gives for them."""
+    def transform(self, H_parts, U, algebra):
+        """Write rows in this basis into U; `H_parts` are the rows, split by ``algebra.split``.
+
+        Of a triangular basis, products with the zeros below the diagonal are skipped.
+        """
         vectors, m = algebra.split(self.vectors), U.shape[1]
         width = WIDTH if self.is_triangular else m
         for first in range(0, m, width):
             columns = slice(first, first + width)
             used = slice(columns.stop if self.is_triangular else None)
             algebra.gemm_split(
-                U.T[columns], [v[used, columns].T for v in vectors], [h[:, used].T for h in H]
+                U.T[columns], [v[used, columns].T for v in vectors], [h[:, used].T for h in H_parts]
             )
 
 
-def _readouts_in(whitening, statistics, dtype):
-    """The solutions for the penalties of a `Whitening`, and it as a `_Basis`."""
+def _solve_in_basis(whitening, statistics, dtype):
+    """Return the solutions of the penalties of a `Whitening`, and its `_Basis`."""
     vectors, scale, problems, is_triangular = whitening
     target = vectors.T @ statistics.right
     solutions = [
-        statistics._solution(vectors @ (scale[:, [k]] * target), problem)
+        statistics.to_solution(vectors @ (scale[:, [k]] * target), problem)
         for k, problem in enumerate(problems)
     ]
     readouts = (scale[:, :, None] * target[:, None, :]).reshape(len(target), -1)

@@ -1,118 +1,124 @@
 """The log-loss of several readouts and its gradients, in one pass over the rows.
 
-To evaluate the layer is dear, and products of a tile of H with a few columns more are cheap.
+Evaluating the layer is expensive, whereas products of a tile of H with a few more columns are
+cheap: so one pass evaluates all candidate readouts of a line search.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, map_reduce
+from ..data.samples import Samples
 from ..data.streaming import Consumer, stream
-
-# The log-loss of scores of classes: its value, slope and curvature, row by row.
-#
-# A group of scores belongs to one output: a softmax over all of its classes, or, of two classes,
-# one score whose logistic function is the probability of the second.
 
 
 class LogLoss:
-    """Of several groups side by side.
+    """The log-loss of scores as a function of these: value, gradient and Hessian, row by row.
+
+    Each output has a group of scores: a softmax over its classes or, of two classes, one score
+    whose logistic function is the probability of the second class.
 
     Parameters
     ----------
     sizes : sequence of int
-        Classes of each output.
+        Number of classes of each output.
     """
 
-    def __init__(self, sizes):
+    def __init__(self, sizes: Sequence[int]):
         self.sizes = tuple(sizes)
+        # (columns of the scores, whether they are logistic). Consecutive outputs of two classes are
+        # one group, whose logistic functions are evaluated together.
         self._groups, start = [], 0
         for is_pair, group in groupby(self.sizes, key=lambda size: size == 2):
-            # Logistic functions of all neighbours are taken in one go.
             for width in [len(list(group))] if is_pair else group:
                 self._groups.append((slice(start, start + width), is_pair))
                 start += width
         self.n_scores = start
         first = np.cumsum([0, *self.sizes[:-1]])
-        self.columns = np.concatenate(
+        # Columns of one-hot targets that are the target probabilities of the scores.
+        self._columns = np.concatenate(
             [[f + 1] if size == 2 else np.arange(f, f + size)
              for f, size in zip(first, self.sizes, strict=True)]
         )  # fmt: skip
 
     @classmethod
-    def of(cls, targets):
-        """For `ClassTargets`, or several of them."""
+    def for_targets(cls, targets: Any) -> "LogLoss":
+        """Return the log-loss of `ClassTargets`, or of several outputs."""
         return cls([part.n_outputs for part in getattr(targets, "parts", (targets,))])
 
-    def wanted(self, targets, rows, xp):
-        """What the probabilities of some rows should be, (rows, n_scores)."""
-        return targets.matrix(rows, xp)[:, xp.asarray(self.columns)]
+    def target_probabilities(self, targets: Any, rows: Any, xp: Any) -> Any:
+        """Return the true probabilities of some rows, (n_rows, n_scores)."""
+        return targets.matrix(rows, xp)[:, xp.asarray(self._columns)]
 
-    def probabilities(self, S, xp):
-        """The losses of rows but for the scores that are wanted, and the probabilities.
+    def normalise(self, S: Any, xp: Any) -> Any:
+        """Replace scores by probabilities, and return the log-partition function (n_rows,).
+
+        The loss is the log-partition function minus the scores times the true probabilities.
 
         Parameters
         ----------
-        S : array of shape (rows, n_scores), float64
-            Overwritten by the probabilities.
-
-        Returns
-        -------
-        array of shape (rows,)
+        S : array of shape (n_rows, n_scores), float64
+            Overwritten.
         """
         total = xp.zeros(len(S))
         for part, is_pair in self._groups:
             total += (_logistic if is_pair else _softmax)(S[:, part], xp)
         return total
 
-    def spread(self, P, xp):
-        """How unsure each row is, (rows,): the sum over the outputs of ``1 - sum p^2``."""
+    def uncertainty(self, P: Any, xp: Any) -> Any:
+        """Return the sum over the outputs of ``1 - sum p^2`` (n_rows,): the trace of the Hessian.
+
+        For a logistic score, twice the trace.
+        """
         total = xp.zeros(len(P))
         for part, is_pair in self._groups:
             p = P[:, part]
             total += (2 * p * (1 - p)).sum(axis=1) if is_pair else 1 - (p * p).sum(axis=1)
         return total
 
-    def curve(self, P, U):
-        """The second derivative by the scores times U, in the place of U."""
+    def hessian_product(self, P: Any, U: Any) -> Any:
+        """Return the Hessian by the scores, ``diag(p) - p p'``, times U, in the memory of U."""
         for part, is_pair in self._groups:
             p, u = P[:, part], U[:, part]
             u *= p
             u -= p * (u if is_pair else u.sum(axis=1, keepdims=True))
         return U
 
-    def of_classes(self, W):
-        """A row for each class of a W with a row for each score: of two classes, half each."""
-        rows = []
+    def to_classes(self, W: Any) -> list[Any]:
+        """Return a row for each class, given a row for each score: for two classes, half each."""
+        rows: list[Any] = []
         for part, is_pair in self._groups:
             w = W[part]
             rows += [half for row in w for half in (-row / 2, row / 2)] if is_pair else list(w)
         return rows
 
-    def of_scores(self, W):
-        """The other way round: a row for each score."""
-        ends = np.cumsum(self.sizes)[:-1].tolist()
-        starts = [0, *ends]
+    def to_scores(self, W: Any) -> list[Any]:
+        """Return a row for each score, given a row for each class."""
+        starts = np.cumsum([0, *self.sizes[:-1]]).tolist()
         rows = []
         for start, size in zip(starts, self.sizes, strict=True):
-            own = [W[start + i] for i in range(size)]
-            rows += [own[1] - own[0]] if size == 2 else own
+            of_classes = [W[start + i] for i in range(size)]
+            rows += [of_classes[1] - of_classes[0]] if size == 2 else of_classes
         return rows
 
 
 def _softmax(S, xp):
-    most = S.max(axis=1, keepdims=True)
-    S -= most
+    """Replace scores by their softmax; return log sum exp, computed without overflow."""
+    largest = S.max(axis=1, keepdims=True)
+    S -= largest
     xp.exp(S, out=S)
     total = S.sum(axis=1, keepdims=True)
     S /= total
-    return (most + xp.log(total))[:, 0]
+    return (largest + xp.log(total))[:, 0]
 
 
 def _logistic(S, xp):
+    """Replace scores by their logistic functions; return the sum of log(1 + exp(score))."""
     small = xp.exp(-xp.abs(S))
     loss = (xp.maximum(S, 0) + xp.log1p(small)).sum(axis=1)
     S[...] = xp.where(S >= 0, 1.0, small) / (1 + small)
@@ -120,89 +126,95 @@ def _logistic(S, xp):
 
 
 class LossAndGradient(NamedTuple):
-    """What all rows say of some readouts; arrays of the host.
+    """The log-loss of several readouts, in host arrays.
 
     Attributes
     ----------
     losses : ndarray of shape (n_points,)
-        Sums over the rows with their weights.
+        Weighted sums over the rows.
     gradients : ndarray of shape (n_points, n_units + 1, n_scores)
-    spreads : ndarray of shape (n_points, n_rows), float32
-        How unsure each row is, times its weight: see `LogLoss.spread`.
+    uncertainties : ndarray of shape (n_points, n_rows), float32
+        `LogLoss.uncertainty` of each row, times its weight.
     """
 
-    losses: np.ndarray
-    gradients: np.ndarray
-    spreads: np.ndarray
+    losses: npt.NDArray
+    gradients: npt.NDArray
+    uncertainties: npt.NDArray
 
 
-def compute_losses(job, layer, samples, log_loss, points, rows=None):
-    """`LossAndGradient` of readouts (n_points, n_units + 1, n_scores), intercepts last."""
-    return map_reduce(job, samples, _Tally(layer, log_loss, points), rows)
+def compute_losses(
+    job: Any, layer: Any, samples: Samples, log_loss: LogLoss, points: npt.NDArray
+) -> LossAndGradient:
+    """Return the loss of readouts (n_points, n_units + 1, n_scores), intercepts last."""
+    return map_reduce(job, samples, _LossPass(layer, log_loss, points))
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally(MapReduce):
-    """`compute_losses` as work for `map_reduce`."""
+class _LossPass(MapReduce):
+    """The pass over the rows of `compute_losses`."""
 
     layer: Any
     log_loss: LogLoss
-    points: np.ndarray
+    points: npt.NDArray
 
     def __call__(self, job, samples, rows=None):
         sums = LossSums(job.engine.algebra, self.log_loss, self.points, self.layer.hidden_dtype)
 
-        def take(part, H):
+        def consume(part, H):
             part = part if rows is None else rows[part]
-            wanted = self.log_loss.wanted(samples.targets, part, job.engine.xp)
-            sums.add(H, wanted, samples.weight_of(part))
+            targets = self.log_loss.target_probabilities(samples.targets, part, job.engine.xp)
+            sums.add(H, targets, samples.weight_of(part))
 
         n_columns = self.points[:, 0].size
-        consumer = Consumer(take, fixed_bytes=3 * self.points.nbytes, row_bytes=40 * n_columns)
+        consumer = Consumer(consume, fixed_bytes=3 * self.points.nbytes, row_bytes=40 * n_columns)
         stream(job, self.layer, samples.X, consumer, rows)
-        return sums.found()
+        return sums.result()
 
     @staticmethod
     def add(some, more):
-        """Losses and gradients add up; rows follow one another."""
-        spreads = np.concatenate([some.spreads, more.spreads], axis=1)
-        return LossAndGradient(some.losses + more.losses, some.gradients + more.gradients, spreads)
+        """Return the sums of losses and gradients; rows are concatenated."""
+        uncertainties = np.concatenate([some.uncertainties, more.uncertainties], axis=1)
+        return LossAndGradient(
+            some.losses + more.losses, some.gradients + more.gradients, uncertainties
+        )
 
 
 class LossSums:
-    """What `compute_losses` adds up over tiles of H, where they are."""
+    """Accumulates the `LossAndGradient` of several readouts over tiles of H, on the device."""
 
-    def __init__(self, algebra, log_loss, points, dtype):
+    def __init__(self, algebra: Any, log_loss: LogLoss, points: npt.NDArray, dtype: Any):
         xp = algebra.xp
-        run_parallel = points.swapaxes(0, 1).reshape(points.shape[1], -1)
-        self._W = xp.asarray(run_parallel[:-1].astype(dtype))
-        self._b = xp.asarray(run_parallel[-1])
+        # The readouts are concatenated to one of n_points * n_scores columns.
+        readouts = points.swapaxes(0, 1).reshape(points.shape[1], -1)
+        self._W = xp.asarray(readouts[:-1].astype(dtype))
+        self._b = xp.asarray(readouts[-1])
         self._algebra, self._log_loss, self._shape = algebra, log_loss, points.shape
-        self._losses, self._gradients = xp.zeros(len(points)), xp.zeros(run_parallel.shape)
-        self._spreads = []
+        self._losses, self._gradients = xp.zeros(len(points)), xp.zeros(readouts.shape)
+        self._uncertainties: list[npt.NDArray] = []
 
-    def add(self, H, wanted, weight):
-        """Add rows: H (rows, units), wanted probabilities, weights of the host or None."""
+    def add(self, H: Any, targets: Any, weight: npt.NDArray | None) -> None:
+        """Add a tile: H (n_rows, n_units), target probabilities, host weights or None."""
         xp, log_loss = self._algebra.xp, self._log_loss
         weight = xp.ones(len(H)) if weight is None else xp.asarray(weight)
         S = self._algebra.multiply(H, self._W).astype(np.float64)
         S += self._b
-        spreads = xp.empty((self._shape[0], len(H)), np.float32)
-        for i, own in enumerate(xp.split(S, self._shape[0], axis=1)):
-            of_wanted = (own * wanted).sum(axis=1)
-            self._losses[i] += weight @ (log_loss.probabilities(own, xp) - of_wanted)
-            spreads[i] = weight * log_loss.spread(own, xp)
-            own -= wanted
-            own *= weight[:, None]
+        uncertainties = xp.empty((self._shape[0], len(H)), np.float32)
+        # The scores of each readout, a view, become probabilities and then derivatives.
+        for i, U in enumerate(xp.split(S, self._shape[0], axis=1)):
+            target_scores = (U * targets).sum(axis=1)
+            self._losses[i] += weight @ (log_loss.normalise(U, xp) - target_scores)
+            uncertainties[i] = weight * log_loss.uncertainty(U, xp)
+            U -= targets
+            U *= weight[:, None]
         self._gradients[:-1] += self._algebra.cross(H, S.astype(H.dtype))
         self._gradients[-1] += xp.ones(len(S)) @ S
-        self._spreads.append(self._algebra.to_host(spreads))
+        self._uncertainties.append(self._algebra.to_host(uncertainties))
 
-    def found(self):
-        """`LossAndGradient`."""
+    def result(self) -> LossAndGradient:
+        """Return the sums so far."""
         n_points, *shape = self._shape
         gradients = self._algebra.to_host(self._gradients).reshape(shape[0], n_points, shape[1])
         losses = self._algebra.to_host(self._losses)
         return LossAndGradient(
-            losses, gradients.swapaxes(0, 1), np.concatenate(self._spreads, axis=1)
+            losses, gradients.swapaxes(0, 1), np.concatenate(self._uncertainties, axis=1)
         )

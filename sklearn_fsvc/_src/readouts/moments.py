@@ -1,124 +1,163 @@
-"""Moments of H and of the targets: sums over tiles of H, where they are.
+"""Moments of H and of the targets, summed over tiles of H where the tiles are.
 
-An engine brings the algebra for its arrays.
+The moments are all that a ridge readout needs of the data. They form a commutative group: moments
+of disjoint sets of samples add up and subtract, so that out-of-core fits, `partial_fit`, several
+devices and cross-validation use the same object.
 """
 
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
 import numpy as np
+import numpy.typing as npt
 
 from ..engines.algebra import HOST
 from ..engines.integers import exact_sums
 from .packed_symmetric import PackedSymmetric
 
-# Rows of H whose mean is its origin.
+# Leading rows of the first tile whose mean becomes the origin.
 ORIGIN_ROWS = 1024
-# Rows whose sum of integers of 8 bits is exact in any float.
+# Rows whose sum of 8-bit integers is exact in any float.
 EXACT_ROWS = 4096
 
 
+@dataclass(eq=False)
 class Moments:
-    """What a ridge readout needs of the data: a commutative monoid.
+    """Weighted sums over samples: n, sum h, sum y, sum h h', sum h y' and sum y^2, in float64.
 
-    Sums over rows with weights w, in float64: n = sum w, sum w h, sum w y, sum w h h',
-    sum w h y' and sum w y^2, where h is H less an origin, so that what is rounded is near the
-    variance.
-    Those of two sets of rows add up to those of their union, subtract, and cut down to
-    those of the leading units.
-
-    Parameters
-    ----------
-    algebra : HostAlgebra or its like
-        What solves, and the namespace of the arrays.
-    dtype : dtype, optional
-        In which H, less its origin, is multiplied with itself; by default H's own.
-    origin : array of shape (n_units,), optional
-        By default that of the first rows that are added.
-    gram : PackedSymmetric, optional
-        All 0; some of the panels will do.
-    steps : Steps, optional
-        To which H is rounded. Then sums of rows without weights are exact: of the same H, the
-        same bits in whatever order rows and parts of them are added, subtracted and put together;
-        `data.streaming.is_row_exact` says where a row always has the same H. Rows with weights,
-        and targets that are no whole numbers, are added in float64.
-
-    Attributes
-    ----------
-    gram : PackedSymmetric of order n_units
-    origin : (n_units,)
-        What was taken from H: about its mean over the first rows that were added.
-    rounding : float
-        The coarsest machine epsilon among the tiles that were added.
+    Here h is a row of H minus an origin near the mean. The variance is the difference of two
+    large sums if the mean is far from 0; with the origin subtracted first, their rounding error is
+    relative to the variance. `zeros` returns the moments of no samples.
     """
 
-    # Whether all targets are 0 or 1, so that sums with few rows are exact in floats.
-    are_whole = False
+    algebra: Any  # `HostAlgebra` or the algebra of another engine
+    dtype: npt.DTypeLike | None  # in which H is multiplied with itself; None for that of H
+    # `Steps` to which H is quantised. Then sums without sample weights are exact: they have the
+    # same bits in any order of the samples and of additions and subtractions.
+    # `data.streaming.is_row_exact` says when a row of H has the same bits in every tile. With
+    # sample weights, or with real-valued targets, sums are accumulated in float64.
+    steps: Any
+    has_origin: bool  # False until the first tile defines the origin
+    origin: Any  # (n_units,)
+    h: Any  # (n_units,)
+    y: Any  # (n_outputs,)
+    yy: Any  # (n_outputs,)
+    hy: Any  # (n_units, n_outputs)
+    gram: PackedSymmetric | None  # None after a solution has overwritten it
+    n: float = 0.0  # sum of the weights
+    rounding: float = float(np.finfo(np.float64).eps)  # largest machine epsilon among the tiles
+    are_whole: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats
 
-    def __init__(
-        self, n_units, n_outputs, algebra=HOST, dtype=None, origin=None, gram=None, steps=None
-    ):
-        self.algebra, self.dtype = algebra, None if dtype is None else np.dtype(dtype)
-        xp, self.steps = self.xp, steps
+    @classmethod
+    def zeros(
+        cls,
+        n_units: int,
+        n_outputs: int,
+        algebra: Any = HOST,
+        dtype: npt.DTypeLike | None = None,
+        origin: Any = None,
+        gram: PackedSymmetric | None = None,
+        steps: Any = None,
+    ) -> Self:
+        """Return the moments of no samples.
+
+        Parameters
+        ----------
+        algebra : HostAlgebra or that of another engine
+            Owner of the arrays, and solver.
+        dtype : dtype, optional
+            In which H, minus the origin, is multiplied with itself; that of H by default.
+        origin : array of shape (n_units,), optional
+            The mean of the first rows by default; 0 for quantised activations.
+        gram : PackedSymmetric, optional
+            All 0; may hold a subset of the panels.
+        steps : Steps, optional
+            Quantisation of H.
+        """
+        xp = algebra.xp
         if steps is not None and origin is None:
             origin = xp.zeros(n_units)
-        self.n = 0.0
-        self.rounding = np.finfo(np.float64).eps
-        self._has_origin = origin is not None
-        self.origin = algebra.here(origin).copy() if self._has_origin else xp.zeros(n_units)
-        self.h = xp.zeros(n_units)
-        self.y, self.yy = xp.zeros(n_outputs), xp.zeros(n_outputs)
-        self.gram = gram or PackedSymmetric(n_units, algebra)
-        self.hy = xp.zeros((n_units, n_outputs))
+        has_origin = origin is not None
+        return cls(
+            algebra=algebra,
+            dtype=None if dtype is None else np.dtype(dtype),
+            steps=steps,
+            has_origin=has_origin,
+            origin=algebra.here(origin).copy() if has_origin else xp.zeros(n_units),
+            h=xp.zeros(n_units),
+            y=xp.zeros(n_outputs),
+            yy=xp.zeros(n_outputs),
+            hy=xp.zeros((n_units, n_outputs)),
+            gram=gram or PackedSymmetric(n_units, algebra),
+        )
 
     @property
-    def xp(self):
+    def xp(self) -> Any:
         """Namespace of the arrays."""
         return self.algebra.xp
 
     @staticmethod
-    def nbytes(n_units):
-        """Bytes of the moments."""
+    def nbytes(n_units: int) -> int:
+        """Return the bytes of the moments: those of the Gram matrix."""
         return PackedSymmetric.nbytes(n_units)
 
-    def update(self, H, Y, weight=None):
-        """Add rows: H (rows, units), Y (rows, outputs), host weights (rows,) or None.
+    def update(self, H: Any, Y: Any, weight: npt.NDArray | None = None) -> Self:
+        """Add a tile: H (n_rows, n_units), Y (n_rows, n_outputs), host weights (n_rows,) or None.
 
-        H is overwritten.
+        H is overwritten. A MemoryError leaves the moments as they were.
         """
         xp = self.xp
         n = len(H) if weight is None else float(weight.sum())
-        ones = xp.asarray(np.ones(len(H)))  # for which a GPU has nothing to compile
         is_exact = self.steps is not None and weight is None
-        dtype = self.dtype or H.dtype
-        if self.steps is not None:
-            dtype = H.dtype if is_exact else np.dtype(np.float64)
-        H = H.astype(max(H.dtype, dtype), copy=False)
-        is_first = self.n == 0 and not self._has_origin
+        product_dtype = self._product_dtype(H.dtype, is_exact)
+        H = H.astype(max(H.dtype, product_dtype), copy=False)
+        # 1. Centre the tile at the origin; the first tile defines it.
+        is_first = self.n == 0 and not self.has_origin
         origin = H[:ORIGIN_ROWS].mean(axis=0) if is_first else self.origin.astype(H.dtype)
-        # That of steps is 0, and nobody waits for a GPU to say so.
+        # Quantised activations have the origin 0: skip the test, which synchronises a GPU.
         if is_first or (self.steps is None and self.algebra.any(origin)):
             H -= origin
+        # 2. Multiply rows by the roots of their weights: sums of products have the weights then.
+        # A host array is copied, since xp.ones would compile a kernel on a GPU.
+        root = xp.asarray(np.ones(len(H)))
         if weight is not None:
-            ones = xp.sqrt(xp.asarray(weight))
-            H *= ones[:, None].astype(H.dtype)
-            Y = Y * ones[:, None]
-        sums = self._cross(H, xp.column_stack([ones, Y]), is_exact)
-        # Where there is no memory for all this, nothing has been added yet.
-        self.gram.add_gram(H.astype(dtype, copy=False), self.steps if is_exact else None)
+            root = xp.sqrt(xp.asarray(weight))
+            H *= root[:, None].astype(H.dtype)
+            Y = Y * root[:, None]
+        # 3. Sum products. Only steps after `add_gram`, the last one that allocates, change self.
+        sums = self._cross(H, xp.column_stack([root, Y]), is_exact)
+        self.gram.add_gram(H.astype(product_dtype, copy=False), self.steps if is_exact else None)
         if is_first:
             self.origin = origin.astype(np.float64)
         self.n += n
         if not is_exact:
-            self.rounding = max(self.rounding, float(np.finfo(dtype).eps))
+            self.rounding = max(self.rounding, float(np.finfo(product_dtype).eps))
         squares = xp.asarray(np.ones(len(H))) @ (Y * Y)
-        self._add(sums[:, 0], sums[:, 1:], ones @ Y, squares)
+        self._add_sums(sums[:, 0], sums[:, 1:], root @ Y, squares)
         return self
 
-    def _add(self, h, hy, y, yy, sign=1):
-        """Add sums to these, or subtract them."""
-        for own, more in ((self.h, h), (self.hy, hy), (self.y, y), (self.yy, yy)):
-            self.algebra.add(own, more, sign)
+    def _product_dtype(self, hidden_dtype, is_exact):
+        """Return the dtype in which H is multiplied with itself.
+
+        Exact sums of integers are computed in any float. Weighted quantised activations are
+        no integers any more and need float64.
+        """
+        if self.steps is None:
+            return self.dtype or hidden_dtype
+        return hidden_dtype if is_exact else np.dtype(np.float64)
+
+    def _add_sums(self, h, hy, y, yy, sign=1):
+        """Add sums to these, or subtract them, in place."""
+        pairs = ((self.h, h), (self.hy, hy), (self.y, y), (self.yy, yy))
+        for total, increment in pairs:
+            self.algebra.add(total, increment, sign)
 
     def _cross(self, H, Y, is_exact):
-        """H'Y in float64, by products in the dtype of H; of integers and whole numbers exactly."""
+        """Return H'Y in float64, multiplied in the dtype of H; exactly if both hold integers.
+
+        Exact products are cut to so few rows that no partial sum exceeds the integers that the
+        dtype represents. If these would be very few rows, float64 is faster.
+        """
         if not is_exact:
             return self.algebra.cross(H, Y.astype(H.dtype)).astype(np.float64, copy=False)
         dtype, n_rows = H.dtype, min(EXACT_ROWS, exact_sums(self.steps, H.dtype))
@@ -130,102 +169,95 @@ class Moments:
             sums += self.algebra.cross(H[rows].astype(dtype, copy=False), Y[rows])
         return sums
 
-    def absorb(self, other):
-        """Add the sums of other rows to these, in place."""
+    def absorb(self, other: "Moments") -> Self:
+        """Add the moments of other samples, in place."""
         if self.n == 0:
             self.origin = self.algebra.here(other.origin).copy()
-        return self._take_in(other, 1)
+        return self._combine(other, 1)
 
-    def _take_in(self, other, sign):
-        """Add the other sums to these, or subtract them, seen from this origin.
+    def _combine(self, other, sign):
+        """Add the other moments, or subtract them, in place, translated to this origin.
 
-        They may lie on another device of the same kind.
+        They may be on another device of the same kind. With the step s between the origins,
+        ``sum (h + s)(h + s)' = sum h h' + n s s' + s (sum h)' + (sum h) s'``, which is two
+        rank-one updates.
         """
         if other.n == 0:
             return self
-        gram, other = other.gram, other._sums_on(self.algebra)
+        gram, other = other.gram, other._with_sums_on(self.algebra)
         step, n = other.origin - self.origin, sign * other.n
         h, hy = other.h, other.hy
         self.gram.add(gram, sign)
         if self.algebra.any(step):
-            # n step step' + h step' + step h', by rank-one updates.
             self.gram.add_outer(n, step + h / other.n)
             self.gram.add_outer(-sign / other.n, h)
             h, hy = h + other.n * step, hy + self.xp.outer(step, other.y)
-        self._add(h, hy, other.y, other.yy, sign)
+        self._add_sums(h, hy, other.y, other.yy, sign)
         self.n += n
         self.rounding = max(self.rounding, other.rounding)
         return self
 
-    def _alike(self):
-        """Another one with the same attributes; `copy` of the library asks how it travels."""
-        result = object.__new__(type(self))
-        vars(result).update(vars(self))
-        return result
+    def copy(self) -> Self:
+        """Return the same moments in new arrays."""
+        return replace(
+            self, origin=self.origin.copy(), h=self.h.copy(), y=self.y.copy(), yy=self.yy.copy(),
+            hy=self.hy.copy(), gram=self.gram.copy(),
+        )  # fmt: skip
 
-    def copy(self):
-        """Return the same moments, in arrays of their own."""
-        result = self._alike()
-        for name in ("origin", "h", "y", "yy", "gram", "hy"):
-            setattr(result, name, getattr(self, name).copy())
-        return result
+    def on(self, algebra: Any) -> Self:
+        """Return the same moments in arrays of another algebra."""
+        return replace(self._with_sums_on(algebra), gram=self.gram.on(algebra))
 
-    def on(self, algebra):
-        """Return the same moments where another algebra has its arrays."""
-        result = self._sums_on(algebra)
-        result.gram = self.gram.on(algebra)
-        return result
+    def _with_sums_on(self, algebra):
+        """Return the same moments in arrays of another algebra, except the Gram matrix."""
 
-    def _sums_on(self, algebra):
-        """Return the same where another algebra has its arrays, but for the gram."""
-        result = self._alike()
-        result.algebra = algebra
-        for name in ("origin", "h", "y", "yy", "hy"):
-            array = getattr(self, name)
-            array = array if algebra is self.algebra else self.algebra.to_host(array)
-            setattr(result, name, algebra.here(array))
-        return result
+        def move(array):
+            return algebra.here(array if algebra is self.algebra else self.algebra.to_host(array))
 
-    def scaled(self, factor):
-        """The moments of the same rows, with all weights multiplied by a factor."""
+        return replace(
+            self, algebra=algebra, origin=move(self.origin), h=move(self.h), y=move(self.y),
+            yy=move(self.yy), hy=move(self.hy),
+        )  # fmt: skip
+
+    def scaled(self, factor: float) -> Self:
+        """Return the moments of the same samples with all weights multiplied by a factor."""
         result = self.copy()
         result.n *= factor
         for sums in (result.h, result.y, result.yy, result.hy, *result.gram.blocks):
             sums *= factor
         return result
 
-    def __getstate__(self):
-        """Return the state in arrays of the host, wherever they are."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes with host arrays, for pickle."""
         return vars(self if self.algebra is HOST else self.on(HOST))
 
-    def seen_from(self, origin):
-        """Return the same moments, of H less another origin."""
-        empty = type(self)(len(self.h), len(self.y), self.algebra, self.dtype, steps=self.steps)
+    def translated(self, origin: Any) -> Self:
+        """Return the same moments relative to another origin."""
+        empty = self.zeros(len(self.h), len(self.y), self.algebra, self.dtype, steps=self.steps)
         empty.origin = origin
-        return empty._take_in(self, 1)
+        return empty._combine(self, 1)
 
-    def __add__(self, other):
+    def __add__(self, other: "Moments") -> Self:
         return self.copy().absorb(other)
 
-    def __sub__(self, other):
-        return self.copy()._take_in(other, -1)
+    def __sub__(self, other: "Moments") -> Self:
+        return self.copy()._combine(other, -1)
 
-    def leading(self, n_units):
-        """The moments of the first `n_units` units, as views."""
-        result = self._alike()
-        for name in ("origin", "h", "hy"):
-            setattr(result, name, getattr(self, name)[:n_units])
-        result.gram = self.gram.leading(n_units)
-        return result
+    def leading(self, n_units: int) -> Self:
+        """Return the moments of the first `n_units` units, as views."""
+        return replace(
+            self, origin=self.origin[:n_units], h=self.h[:n_units], hy=self.hy[:n_units],
+            gram=self.gram.leading(n_units),
+        )  # fmt: skip
 
     @property
-    def mean(self):
+    def mean(self) -> Any:
         """Mean of H, (n_units,)."""
         mean = self.origin.copy()
         self.algebra.add(mean, self.h, np.divide(1.0, self.n))
         return mean
 
     @property
-    def right(self):
+    def right(self) -> Any:
         """Right-hand side of the centred normal equations, (n_units, n_outputs)."""
         return self.algebra.less_outer(self.hy, self.h, self.y, self.n)

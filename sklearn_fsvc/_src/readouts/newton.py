@@ -1,229 +1,276 @@
-"""The way down the log-loss, by Newton's steps on the kept rows, in whitened coordinates."""
+"""Steps of the softmax readout: Newton-CG on a model of the objective, in whitened coordinates.
+
+The objective is modelled by the log-loss of some cached rows of H. Conjugate gradients solve for
+Newton's steps of the model (truncated Newton, J. Nocedal and S. J. Wright 2006, "Numerical
+Optimization", section 7.1), preconditioned by coordinates in which the Hessian is close to the
+identity. L-BFGS around the model corrects for what the cached rows leave out.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from .calibration import root
-
-# Conjugate gradients end at this part of the gradient, or after so many steps: sooner where some
-# rows stand for others, for then the Hessian is a guess.
-_ENDS, _ENDS_OF_GUESS = (0.05, 60), (0.2, 25)
-# Newton's steps end where the gradient comes out as the Hessian says but for this part of the first
-# one, or after so many; and how exactly the length of each is found.
-_BENT, _MOST_STEPS, _LENGTH = 0.2, 4, 0.02
-# Lengths under this part of Newton's step are not told apart.
-_SHORTEST = 2.0**-30
+from .calibration import find_root
+from .log_loss import LogLoss
+from .statistics import RidgeStatistics
 
 
-class Coordinates:
-    """Coordinates z in which the normal matrix of a ridge, centred, is the identity.
+class CGStop(NamedTuple):
+    """Stopping rule of conjugate gradients."""
 
-    With its factor L and the mean h of H, ``W = L'^-1 z`` and ``b = z_b / sqrt(n) - W h``.
+    tolerance: float  # norm of the residual, relative to that of the right-hand side
+    max_steps: int
+
+
+# Conjugate gradients stop early if cached rows represent others: the Hessian is an estimate then.
+_CG, _CG_OF_ESTIMATE = CGStop(0.05, 60), CGStop(0.2, 25)
+# Newton's steps on the model stop if the change of the gradient differs from that by the Hessian by
+# less than this part of the first gradient.
+_GRADIENT_TOLERANCE, _MAX_NEWTON_STEPS = 0.2, 4
+# Precision of the line search, relative to the largest step; and the smallest step.
+_STEP_TOLERANCE, _MIN_STEP = 0.02, 2.0**-30
+
+
+class WhitenedCoordinates:
+    """Coordinates z of a readout in which the centred normal matrix of a ridge is the identity.
+
+    With the Cholesky factor L of the normal matrix and the mean h of H, ``W = L'^-1 z`` and
+    ``b = z_b / sqrt(n) - W h``. The Hessian of the log-loss with a penalty is between 0 and about
+    the normal matrix, so that conjugate gradients converge fast.
 
     Parameters
     ----------
     statistics : RidgeStatistics
     penalty : float
-        On the diagonal of the normal matrix; raised until it has a factor.
+        On the diagonal of the normal matrix; multiplied by 10 until there is a factor.
     """
 
-    def __init__(self, statistics, penalty):
+    def __init__(self, statistics: RidgeStatistics, penalty: float):
         self.algebra, self._mean = statistics.algebra, statistics.mean
         self._root = float(np.sqrt(statistics.n))
-        while (factor := statistics._factor(penalty)) is None:
+        while (factor := statistics.cholesky(penalty)) is None:
             penalty *= 10
         self.penalty = penalty
+        # On some devices, products with the inverse are faster than triangular solves.
         self._factor = factor.inverse_factor() if self.algebra.inverts else factor
 
-    def point(self, z):
-        """The readout (n_units + 1, n_scores) at z."""
-        W = self._solved(z[:-1], transposed=True)
-        return self._with(W, z[-1] / self._root - self._mean @ W)
+    def point(self, z: Any) -> Any:
+        """Return the readout (n_units + 1, n_scores) with coordinates z; intercepts are last."""
+        W = self._solve(z[:-1], transposed=True)
+        return self._append(W, z[-1] / self._root - self._mean @ W)
 
-    def gradient(self, G):
-        """The gradient by z of what has the gradient G by the readout."""
+    def gradient(self, G: Any) -> Any:
+        """Return the gradient by z, given the gradient G by the readout."""
         xp = self.algebra.xp
         right = G[:-1] - xp.outer(self._mean, G[-1])
-        return self._with(self._solved(right), G[-1] / self._root)
+        return self._append(self._solve(right), G[-1] / self._root)
 
-    def whiten(self, right):
-        """L^-1 times some columns, a new array."""
-        return self._solved(right)
-
-    def _solved(self, right, transposed=False):
+    def _solve(self, right, transposed=False):
         if self.algebra.inverts:
             inverse = self._factor.T if transposed else self._factor
             return self.algebra.multiply(inverse, right)
         return self._factor.solve_lower(self.algebra.xp.array(right, order="F"), transposed)
 
-    def _with(self, rows, last):
+    def _append(self, rows, last):
         return self.algebra.xp.concatenate([rows, last[None]])
 
 
-class Model:
-    """The objective near a readout: the log-loss of the kept rows, and a line.
-
-    The line makes its gradient that of all rows, where it begins (O. Shamir, N. Srebro and T. Zhang
-    2014, "Communication-efficient distributed optimization using an approximate Newton-type
-    method"). Rows that are not kept have a curvature `of_others` each, the same in all directions
-    of the scores.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    log_loss : LogLoss
-    kept : Kept
-    T : array of shape (n_units + 1, n_scores)
-        The readout.
-    alpha, of_others : float
-    ends : (float, int), optional
-        The part of the gradient that conjugate gradients leave, and their steps at most.
-
-    Attributes
-    ----------
-    n_newton, n_steps : int
-        Newton's steps that `solve` has taken, and those of conjugate gradients in the last of them.
-    """
-
-    n_newton = n_steps = 0
-
-    def __init__(self, coordinates, log_loss, kept, T, alpha, of_others, ends=None):
-        self._coordinates, self._log_loss, self._kept = coordinates, log_loss, kept
-        self._of_others = of_others
-        self._ends = ends or (_ENDS_OF_GUESS if of_others else _ENDS)
-        # Of the others the Hessian is the identity, but for the penalty that is in the coordinates.
-        self._ridge = alpha - of_others * coordinates.penalty
-        self._S = kept.scores(T)
-        self._P = self._probabilities(self._S.copy())
-
-    def solve(self, G):
-        """Minus the way to the lowest point of the model, if its gradient is G at the readout.
-
-        That is the Hessian's inverse times G wherever one of Newton's steps is enough.
-        """
-        start = r = self._coordinates.gradient(G)
-        z, S, P = r * 0, self._S, self._P
-        for self.n_newton in range(1, _MOST_STEPS + 1):
-            d, rest = self._newton(r, P)
-            if not self._of_others:  # the objective itself is as cheap to look at
-                return self._coordinates.point(d)
-            length, along = self._length(d, r, S, P)
-            z, S = z - length * d, S - length * along
-            P = self._probabilities(S.copy())
-            straight = (1 - length) * r + length * rest
-            r = start + self._gradient(P - self._P, z, self._coordinates.point(z))
-            bent = r - straight
-            if _dot(bent, bent) <= _BENT**2 * _dot(start, start):
-                break
-        return -self._coordinates.point(z)
-
-    def _newton(self, r, P):
-        """The Hessian's inverse times r, with probabilities P of the kept rows, and its rest."""
-        z, p, rr = r * 0, r, _dot(r, r)
-        tolerance, n_steps = self._ends
-        least = tolerance**2 * rr
-        for self.n_steps in range(n_steps):
-            if rr <= least:
-                break
-            q = self._times(p, P)
-            step = rr / _dot(p, q)
-            z, r = z + step * p, r - step * q
-            rr, old = _dot(r, r), rr
-            p = r + rr / old * p
-        return z, r
-
-    def _times(self, z, P):
-        """The Hessian by the coordinates, times z."""
-        D = self._coordinates.point(z)
-        return self._gradient(self._log_loss.curve(P, self._kept.scores(D)), z, D)
-
-    def _length(self, d, r, S, P):
-        """How far to go against d from where r is the gradient, and what the scores are along d."""
-        D = self._coordinates.point(d)
-        along, weight = self._kept.scores(D), self._kept.weight
-        slope, bend = -_dot(r, d), self._of_others * _dot(d, d) + self._ridge * _dot(D[:-1], D[:-1])
-
-        def slope_at(length):
-            change = P - self._probabilities(S - length * along)
-            return slope + length * bend + float(weight @ (change * along).sum(axis=1))
-
-        most = 1.0
-        while slope_at(most) < 0:
-            most *= 2
-        # Of rows that are surely wrong it may be a thousandth of Newton's, and is not to become 0.
-        least = most / 2
-        while least > _SHORTEST and slope_at(least) > 0:
-            most, least = least, least / 2
-        if least <= _SHORTEST:
-            return least, along
-        return root(slope_at, least, most, xtol=_LENGTH * most), along
-
-    def _gradient(self, U, z, D):
-        """By the coordinates, of what has slopes U by the scores of kept rows, at z, which is D."""
-        Q = self._kept.weighted(U)
-        Q[:-1] += self._ridge * D[:-1]
-        return self._coordinates.gradient(Q) + self._of_others * z
-
-    def _probabilities(self, S):
-        """Of scores, in their place."""
-        self._log_loss.probabilities(S, self._coordinates.algebra.xp)
-        return S
-
-
 class CachedRows:
-    """Some rows of H that are kept.
+    """Some rows of H in memory.
 
     Parameters
     ----------
-    algebra : HostAlgebra or its like
+    algebra : HostAlgebra or that of another engine
     rows : ndarray of int
-    H : array of shape (n_kept, n_units)
-    weight : ndarray of shape (n_kept,)
-        How much each counts: more where it stands for others, too.
+    H : array of shape (n_cached, n_units)
+    weight : ndarray of shape (n_cached,)
+        Sample weights, times the number of rows that each represents.
     """
 
-    def __init__(self, algebra, rows, H, weight):
+    def __init__(self, algebra: Any, rows: npt.NDArray, H: Any, weight: npt.NDArray):
         self.algebra, self.rows, self.H = algebra, rows, H
         self.weight = algebra.xp.asarray(weight)
 
-    def scores(self, T):
-        """Of a readout (n_units + 1, n_scores), in float64."""
+    def scores(self, T: Any) -> Any:
+        """Return the scores by a readout (n_units + 1, n_scores), in float64."""
         return self.algebra.multiply(self.H, T[:-1].astype(self.H.dtype)).astype(float) + T[-1]
 
-    def weighted(self, U):
-        """``[H 1]'`` times the rows of U with their weights; U is overwritten."""
+    def gradient(self, U: Any) -> Any:
+        """Return ``[H 1]' (w U)`` for derivatives U by the scores, which are overwritten."""
         xp = self.algebra.xp
         U *= self.weight[:, None]
         product = self.algebra.cross(self.H, U.astype(self.H.dtype)).astype(float)
         return xp.concatenate([product, (xp.ones(len(U)) @ U)[None]])
 
 
-class History:
-    """Steps and what the gradient changed by: L-BFGS around another inverse of the Hessian.
+class LocalModel:
+    """A model of the objective near a readout: the log-loss of cached rows, plus a linear term.
 
-    J. Nocedal and S. J. Wright 2006, "Numerical Optimization", algorithm 7.4.
+    The linear term makes the gradient at the readout that of all rows (O. Shamir, N. Srebro and
+    T. Zhang 2014, "Communication-efficient distributed optimization using an approximate
+    Newton-type method"). Each row that is not cached has the same curvature in all directions of
+    the scores.
 
     Parameters
     ----------
-    most : int
-        Pairs that are remembered.
+    coordinates : WhitenedCoordinates
+    log_loss : LogLoss
+    cached : CachedRows
+    T : array of shape (n_units + 1, n_scores)
+        The readout.
+    alpha : float
+        Penalty of the objective.
+    other_curvature : float
+        That of a row that is not cached; 0 if all are.
+    cg_stop : CGStop, optional
+    max_newton_steps, gradient_tolerance
+        Newton's steps on the model stop after so many, or as of `_GRADIENT_TOLERANCE`.
+
+    Attributes
+    ----------
+    n_newton, n_cg : int
+        Newton's steps of the last `solve`, and steps of conjugate gradients in the last of them.
     """
 
-    def __init__(self, most):
-        self._most, self._pairs = most, []
+    def __init__(
+        self,
+        coordinates: WhitenedCoordinates,
+        log_loss: LogLoss,
+        cached: CachedRows,
+        T: Any,
+        alpha: float,
+        other_curvature: float,
+        cg_stop: CGStop | None = None,
+        max_newton_steps: int = _MAX_NEWTON_STEPS,
+        gradient_tolerance: float = _GRADIENT_TOLERANCE,
+    ):
+        self._coordinates, self._log_loss, self._cached = coordinates, log_loss, cached
+        self._other_curvature = other_curvature
+        self._cg_stop = cg_stop or (_CG_OF_ESTIMATE if other_curvature else _CG)
+        self._max_newton_steps, self._gradient_tolerance = max_newton_steps, gradient_tolerance
+        # In the coordinates the other rows have a multiple of the identity, which includes the
+        # penalty of the coordinates: subtract that.
+        self._penalty = alpha - other_curvature * coordinates.penalty
+        self._S = cached.scores(T)
+        self._P = self._probabilities(self._S.copy())
+        self.n_newton = self.n_cg = 0
 
-    def __len__(self):
+    def solve(self, G: Any) -> Any:
+        """Return minus the step to the minimum of the model, whose gradient at the readout is G.
+
+        Equal to the inverse Hessian times G if one Newton step is sufficient. Otherwise each
+        step is followed by a line search and a new gradient.
+        """
+        first_gradient = gradient = self._coordinates.gradient(G)
+        z, S, P = gradient * 0, self._S, self._P
+        for n_newton in range(1, self._max_newton_steps + 1):
+            self.n_newton = n_newton
+            d, residual = self._newton_step(gradient, P)
+            if not self._other_curvature:
+                # All rows are cached: the caller evaluates the objective itself at the same cost.
+                return self._coordinates.point(d)
+            step, change = self._line_search(d, gradient, S, P)
+            z, S = z - step * d, S - step * change
+            P = self._probabilities(S.copy())
+            by_hessian = (1 - step) * gradient + step * residual
+            gradient = first_gradient + self._gradient(P - self._P, z, self._coordinates.point(z))
+            error = gradient - by_hessian
+            limit = self._gradient_tolerance**2 * _dot(first_gradient, first_gradient)
+            if _dot(error, error) <= limit:
+                break
+        return -self._coordinates.point(z)
+
+    def _newton_step(self, gradient, P):
+        """Solve ``hessian z = gradient`` by conjugate gradients; return z and the residual."""
+        z, r = gradient * 0, gradient
+        p, rr = r, _dot(r, r)
+        least = self._cg_stop.tolerance**2 * rr
+        for n_cg in range(self._cg_stop.max_steps):
+            self.n_cg = n_cg
+            if rr <= least:
+                break
+            q = self._hessian_product(p, P)
+            step = rr / _dot(p, q)
+            z, r = z + step * p, r - step * q
+            rr, old = _dot(r, r), rr
+            p = r + rr / old * p
+        return z, r
+
+    def _hessian_product(self, z, P):
+        """Return the Hessian, in the coordinates, times z; at probabilities P."""
+        D = self._coordinates.point(z)
+        return self._gradient(self._log_loss.hessian_product(P, self._cached.scores(D)), z, D)
+
+    def _line_search(self, d, gradient, S, P):
+        """Return the step along -d to the minimum, and the change of the scores by d.
+
+        The derivative along -d is found to be 0 between two steps, of which the longer one has a
+        positive derivative.
+        """
+        D = self._coordinates.point(d)
+        change, weight = self._cached.scores(D), self._cached.weight
+        slope = -_dot(gradient, d)
+        curvature = self._other_curvature * _dot(d, d) + self._penalty * _dot(D[:-1], D[:-1])
+
+        def derivative(step):
+            dP = P - self._probabilities(S - step * change)
+            return slope + step * curvature + float(weight @ (dP * change).sum(axis=1))
+
+        longest = 1.0
+        while derivative(longest) < 0:
+            longest *= 2
+        # With confidently misclassified rows the minimum may be at a thousandth of Newton's step:
+        # approach it from above, since the root finder might return 0.
+        shortest = longest / 2
+        while shortest > _MIN_STEP and derivative(shortest) > 0:
+            longest, shortest = shortest, shortest / 2
+        if shortest <= _MIN_STEP:
+            return shortest, change
+        return find_root(derivative, shortest, longest, _STEP_TOLERANCE * longest), change
+
+    def _gradient(self, U, z, D):
+        """Return the gradient in the coordinates at z, which is the readout D.
+
+        Given derivatives U by the scores of the cached rows, which are overwritten.
+        """
+        G = self._cached.gradient(U)
+        G[:-1] += self._penalty * D[:-1]
+        return self._coordinates.gradient(G) + self._other_curvature * z
+
+    def _probabilities(self, S):
+        """Return the probabilities of scores, in their memory."""
+        self._log_loss.normalise(S, self._coordinates.algebra.xp)
+        return S
+
+
+class LBFGSHistory:
+    """L-BFGS around another approximation of the inverse Hessian (Nocedal & Wright, alg. 7.4).
+
+    Parameters
+    ----------
+    max_pairs : int
+        Pairs of a step and the change of the gradient that are stored.
+    """
+
+    def __init__(self, max_pairs: int):
+        self._max_pairs = max_pairs
+        self._pairs: list[tuple[Any, Any, float]] = []
+
+    def __len__(self) -> int:
         return len(self._pairs)
 
-    def clear(self):
+    def clear(self) -> None:
         self._pairs = []
 
-    def add(self, step, change):
-        """Take in a pair, if the objective is convex along it in spite of rounding."""
+    def add(self, step: Any, change: Any) -> None:
+        """Store a pair, unless rounding makes the objective concave along it."""
         if (curvature := _dot(step, change)) > 0:
-            self._pairs = [*self._pairs, (step, change, curvature)][-self._most :]
+            self._pairs = [*self._pairs, (step, change, curvature)][-self._max_pairs :]
 
-    def times(self, G, solve):
-        """The inverse of the Hessian times G, where ``solve(G)`` is a guess of it."""
+    def inverse_product(self, G: Any, solve: Callable[[Any], Any]) -> Any:
+        """Return the inverse Hessian times G, where ``solve(G)`` is a first approximation."""
         q, parts = G, []
         for step, change, curvature in reversed(self._pairs):
             parts.append(_dot(step, q) / curvature)

@@ -1,147 +1,163 @@
 """A symmetric matrix as column panels of its lower triangle: half the memory of a square.
 
-All calls of BLAS are on panels, so that they stay in the range of 32 bits, and below the order
-at which OpenBLAS crashes as it factorises (14,336 with version 0.3.30 and two threads).
+All calls of BLAS are on panels, so that indices fit in 32 bits, and orders stay below that at which
+OpenBLAS crashes in a Cholesky factorisation (14,336 with version 0.3.30 and two threads).
 """
 
+from collections.abc import Callable, Iterator
 from threading import Event
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..engines.device_group import Stopped
 from ..engines.integers import exact_products
 
 # Columns of a panel.
 WIDTH = 2048
-# Columns of a panel that are summed at a time, at least, where memory is short; and the part of it
-# that their sums may take.
-_LEAST_STRIP, _OF_MEMORY = 256, 16
-# Steps of the inverse iteration that estimates an eigenvalue.
-_STEPS = 3
+# If memory is short, products are summed for strips of columns: at least this many, and as many as
+# take one part in `_MEMORY_SHARE` of the memory.
+_MIN_STRIP, _MEMORY_SHARE = 256, 16
+# Steps of the inverse iteration that estimates the smallest eigenvalue.
+_INVERSE_ITERATIONS = 3
+# Seconds between checks for failed threads, while waiting for a panel.
+_POLL_INTERVAL = 0.1
 
 
 def _shapes(order):
+    """Return the shapes of the panels: from the first diagonal element of each down."""
     return [(order - first, min(WIDTH, order - first)) for first in range(0, order, WIDTH)]
 
 
 class PackedSymmetric:
-    """The lower triangle of a symmetric matrix in float64, all 0 at first.
+    """The lower triangle of a symmetric float64 matrix, initially 0; or its Cholesky factor.
 
     Parameters
     ----------
-    algebra : HostAlgebra or its like
+    order : int
+    algebra : HostAlgebra or that of another engine
     blocks : list of arrays, optional
-        Each with the rows from its first diagonal element on, and contiguous columns. Above
-        the diagonal there may be anything. None where another matrix has the panel.
+        Panels with the rows from the first diagonal element on, and contiguous columns. Elements
+        above the diagonal are undefined. None for panels that another matrix holds.
     team : Team, optional
-        Where panel j is on the device of member j modulo their number.
+        Devices that hold the panels: panel j is on device j modulo their number.
     """
 
-    has_room = False  # whether `add_gram` may take memory to be faster
+    has_room = False  # whether `add_gram` may take more memory to be faster
     strip = WIDTH  # columns of a panel that `add_gram` sums at a time
+    cast_strip = _MIN_STRIP  # columns that `solve_lower` casts at a time
 
-    def __init__(self, order, algebra, blocks=None, team=None):
-        self.order, self.algebra, self.blocks, self.team = order, algebra, blocks, team
+    def __init__(self, order: int, algebra: Any, blocks: list | None = None, team: Any = None):
+        self.order, self.algebra, self.team = order, algebra, team
         if blocks is None:
-            self.blocks = [algebra.xp.zeros(shape, order="F") for shape in _shapes(order)]
+            blocks = [algebra.xp.zeros(shape, order="F") for shape in _shapes(order)]
+        self.blocks = blocks
 
     @classmethod
-    def some(cls, order, algebra, number, n):
-        """Every `n`-th panel from a number on; None for the others."""
-        shapes = enumerate(_shapes(order))
-        blocks = [algebra.xp.zeros(s, order="F") if i % n == number else None for i, s in shapes]
+    def every_nth(cls, order: int, algebra: Any, first: int, n: int) -> "PackedSymmetric":
+        """Return the panels first, first + n, first + 2n, ...; None in the place of others."""
+        blocks = [
+            algebra.xp.zeros(shape, order="F") if i % n == first else None
+            for i, shape in enumerate(_shapes(order))
+        ]
         return cls(order, algebra, blocks)
 
     @staticmethod
-    def nbytes(order, n=1):
-        """Bytes of a matrix of that order: 4 order^2, and a little more; of every `n`-th panel."""
+    def nbytes(order: int, n: int = 1) -> int:
+        """Return the bytes of every `n`-th panel: 4 order^2 and a little more for all."""
         return sum(8 * rows * columns for rows, columns in _shapes(order)[::n])
 
-    def __iter__(self):
-        """(number of its first column, panel) of each."""
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Iterate over (index of the first column, panel)."""
         return ((self.order - len(block), block) for block in self.blocks if block is not None)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"team": None}
 
-    def _each(self):
-        """Iterate as `__iter__`, in a thread that computes where the panel is."""
+    def _panels_in_place(self):
+        """Iterate as `__iter__`, with the device of the panel as the current one."""
         for first, block in self:
             with self.algebra.at(block):
                 yield first, block
-            self._wait_for(block)
+            self._synchronise(block)
 
-    def _wait_for(self, block):
-        """Others may look at what was written."""
+    def _synchronise(self, block):
+        """Wait until the device of a panel is done, before other devices read the panel."""
         if self.team is not None:
             with self.algebra.at(block):
                 self.algebra.finish()
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
         return next(iter(self))[1].dtype
 
-    def copy(self):
-        blocks = [block.copy("F") for _, block in self._each()]
+    def copy(self) -> "PackedSymmetric":
+        blocks = [block.copy("F") for _, block in self._panels_in_place()]
         return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
-    def plus_outer(self, factor, v, dtype=np.float64):
+    def plus_outer(
+        self, factor: float, v: Any, dtype: npt.DTypeLike = np.float64
+    ) -> "PackedSymmetric":
         """Return ``A + factor v v'``, summed in float64 and then rounded to the dtype.
 
-        Rounding A first would lose what is left where the two terms cancel.
+        Rounding A first would lose the digits that are left if the two terms cancel.
         """
 
         def panel(first, block):
-            rows, result = self.algebra.here(v)[first:, None], block
-            if dtype != np.float64:
-                result = self.algebra.xp.empty(block.shape, dtype, order="F")
-            width = WIDTH if dtype == np.float64 else _LEAST_STRIP
-            for start in range(0, block.shape[1], width):
-                columns = slice(start, start + width)
-                total = block[:, columns].copy("F")
-                self.algebra.gemm(total, rows, rows[columns].T, factor)
-                if dtype == np.float64:
-                    return total
-                result[:, columns] = total
+            rows = self.algebra.here(v)[first:, None]
+            if dtype == np.float64:
+                return add_outer(block, rows, slice(None))
+            # By strips, since the float64 sum of a whole panel would take twice the result.
+            result = self.algebra.xp.empty(block.shape, dtype, order="F")
+            for start in range(0, block.shape[1], _MIN_STRIP):
+                columns = slice(start, start + _MIN_STRIP)
+                result[:, columns] = add_outer(block, rows, columns)
             return result
 
-        blocks = [panel(first, block) for first, block in self._each()]
+        def add_outer(block, rows, columns):
+            total = block[:, columns].copy("F")
+            self.algebra.gemm(total, rows, rows[: block.shape[1]][columns].T, factor)
+            return total
+
+        blocks = [panel(first, block) for first, block in self._panels_in_place()]
         return PackedSymmetric(self.order, self.algebra, blocks, self.team)
 
-    def on(self, algebra):
-        """Return the same matrix where another algebra has its arrays."""
-        there = [algebra.xp.asarray(self.algebra.to_host(b), order="F") for b in self.blocks]
-        return PackedSymmetric(self.order, algebra, there)
+    def on(self, algebra: Any) -> "PackedSymmetric":
+        """Return the same matrix in arrays of another algebra."""
+        blocks = [algebra.xp.asarray(self.algebra.to_host(b), order="F") for b in self.blocks]
+        return PackedSymmetric(self.order, algebra, blocks)
 
-    def leading(self, order):
-        """The leading part, as views."""
+    def leading(self, order: int) -> "PackedSymmetric":
+        """Return the leading block, as views."""
         blocks = [block[: order - first, : order - first] for first, block in self if first < order]
         return PackedSymmetric(order, self.algebra, blocks, self.team)
 
-    def diagonal(self):
-        """Of the host."""
-        return np.concatenate([self.algebra.to_host(block.diagonal()) for _, block in self._each()])
+    def diagonal(self) -> npt.NDArray:
+        """Return the diagonal, on the host."""
+        to_host = self.algebra.to_host
+        return np.concatenate([to_host(block.diagonal()) for _, block in self._panels_in_place()])
 
-    def add_to_diagonal(self, number):
-        for _, block in self._each():
+    def add_to_diagonal(self, number: float) -> None:
+        for _, block in self._panels_in_place():
             self.algebra.add_to_diagonal(block, number)
 
-    def add(self, other, sign=1):
+    def add(self, other: "PackedSymmetric", sign: int = 1) -> None:
         """Add the other matrix, or subtract it, in place."""
-        for (_, block), more in zip(self._each(), other.blocks, strict=True):
-            self.algebra.add(block, self.algebra.here(more), sign)
+        for (_, block), increment in zip(self._panels_in_place(), other.blocks, strict=True):
+            self.algebra.add(block, self.algebra.here(increment), sign)
 
-    def add_outer(self, factor, v):
+    def add_outer(self, factor: float, v: Any) -> None:
         """Add ``factor v v'``, in place."""
-        for first, block in self._each():
+        for first, block in self._panels_in_place():
             rows = self.algebra.here(v)[first:, None].astype(block.dtype, copy=False)
             self.algebra.gemm(block, rows, rows[: block.shape[1]].T, factor)
 
-    def add_gram(self, H, steps=None):
-        """Add H'H, in place; by products in the dtype of H. H has contiguous rows.
+    def add_gram(self, H: Any, steps: Any = None) -> None:
+        """Add H'H, in place, by products in the dtype of H, whose rows are contiguous.
 
-        Where there is no memory for it, nothing has been added. Exactly where H is rounded to
-        `steps`: in bytes, or by products of so few rows that they do not round.
+        A MemoryError leaves the matrix as it was. The sum is exact if H is quantised to `steps`: by
+        products of 8-bit integers, or of so few rows that no product is rounded.
         """
         if steps is not None and self.algebra.add_gram_of_bytes(list(self), H, steps):
             return
@@ -153,44 +169,42 @@ class PackedSymmetric:
             for first, block in self:
                 self._multiply(H[:, first:], block, keep=1.0)
             return
+        # Products in float32 are computed in a buffer, and then added in float64.
         width = min(self.strip, WIDTH)
-        spare = self.algebra.xp.zeros(self._rows * min(width, self.order), H.dtype)
+        buffer_rows = max(len(block) for _, block in self)
+        buffer = self.algebra.xp.zeros(buffer_rows * min(width, self.order), H.dtype)
         for first, block in self:
             for start in range(0, block.shape[1], width):
                 part = block[start:, start : start + width]
-                sums = spare[: part.size].reshape(part.shape, order="F")
+                product = buffer[: part.size].reshape(part.shape, order="F")
                 for row in range(0, len(H), n_rows):
-                    self._multiply(H[row : row + n_rows, first + start :], sums, keep=0.0)
-                    self.algebra.add_lower(part, sums)
+                    self._multiply(H[row : row + n_rows, first + start :], product, keep=0.0)
+                    self.algebra.add_lower(part, product)
 
-    def _multiply(self, H, sums, keep):
-        """The leading columns of H'H, below the diagonal, in `sums`, of which a part is kept."""
-        n, rows = sums.shape[1], H.T
-        self.algebra.syrk(sums[:n], rows[:n], keep=keep, has_room=self.has_room)
-        self.algebra.gemm(sums[n:], rows[n:], H[:, :n], keep=keep)
-
-    @property
-    def _rows(self):
-        return max(len(block) for _, block in self)
+    def _multiply(self, H, product, keep):
+        """Write the leading columns of H'H below the diagonal, plus `keep` times `product`."""
+        n, rows = product.shape[1], H.T
+        self.algebra.syrk(product[:n], rows[:n], keep=keep, has_room=self.has_room)
+        self.algebra.gemm(product[n:], rows[n:], H[:, :n], keep=keep)
 
     @staticmethod
-    def strip_for(order, dtype, limit):
-        """Columns whose sums, in the dtype, take little of so many bytes."""
-        few = limit // (_OF_MEMORY * order * np.dtype(dtype).itemsize)
-        return min(max(few, _LEAST_STRIP), WIDTH)
+    def strip_for(order: int, dtype: npt.DTypeLike, limit: int) -> int:
+        """Return columns whose products, in the dtype, take a small part of `limit` bytes."""
+        n_columns = limit // (_MEMORY_SHARE * order * np.dtype(dtype).itemsize)
+        return min(max(n_columns, _MIN_STRIP), WIDTH)
 
     @staticmethod
-    def gram_bytes(order, dtype, strip=WIDTH):
-        """Bytes that `add_gram` takes beside its arguments."""
+    def gram_bytes(order: int, dtype: npt.DTypeLike, strip: int = WIDTH) -> int:
+        """Return the bytes that `add_gram` allocates: none for float64."""
         return order * min(strip, order) * (np.dtype(dtype).itemsize % 8)
 
     @staticmethod
-    def room_bytes(order, dtype, algebra):
-        """Bytes that it takes beside them where it `has_room`."""
+    def room_bytes(order: int, dtype: npt.DTypeLike, algebra: Any) -> int:
+        """Return the bytes that `add_gram` allocates in addition if it `has_room`."""
         return algebra.syrk_bytes(min(WIDTH, order), dtype)
 
-    def multiply(self, B):
-        """A B, a new array."""
+    def multiply(self, B: Any) -> Any:
+        """Return A B, a new array."""
         algebra, product = self.algebra, self.algebra.xp.zeros(B.shape)
         for first, block in self:
             n = block.shape[1]
@@ -201,22 +215,22 @@ class PackedSymmetric:
                 product[after] += algebra.multiply(block[n:], B[here])
         return product
 
-    def quadratic(self, W):
-        """The sum of ``w A w'`` over the rows w of W."""
-        return sum(self._quadratic(W, first, block) for first, block in self._each())
+    def quadratic(self, W: Any) -> Any:
+        """Return the sum of ``w A w'`` over the rows w of W."""
+        return sum(self._quadratic(W, first, block) for first, block in self._panels_in_place())
 
     def _quadratic(self, W, first, block):
-        """What a panel adds to it."""
+        """Return the term of a panel: its diagonal block once, and what is below twice."""
         W, n = self.algebra.here(W), block.shape[1]
-        part, rest = W[:, first : first + n], W[:, first + n :]
+        here, below = W[:, first : first + n], W[:, first + n :]
         algebra = self.algebra
-        total = algebra.inner(algebra.symmetric_product(block[:n], part.T), part.T)
-        if rest.size:
-            total += 2 * algebra.inner(algebra.multiply(rest, block[n:]), part)
+        total = algebra.inner(algebra.symmetric_product(block[:n], here.T), here.T)
+        if below.size:
+            total += 2 * algebra.inner(algebra.multiply(below, block[n:]), here)
         return total
 
-    def full(self):
-        """A square with the lower triangle, and zeros above."""
+    def full(self) -> Any:
+        """Return a square array with the lower triangle, and zeros above."""
         xp = self.algebra.xp
         square = xp.zeros((self.order, self.order), order="F")
         for first, block in self:
@@ -225,23 +239,24 @@ class PackedSymmetric:
             square[first : first + n, first : first + n] = xp.tril(block[:n])
         return square
 
-    def factorise(self):
-        """The lower factor of A = L L', in place; False where there is none.
+    def factorise(self) -> bool:
+        """Replace A by its Cholesky factor, A = L L', in place; return whether there is one.
 
-        Right-looking: as soon as a panel is done, those after it are rid of its part.
+        Right-looking block Cholesky (G. H. Golub and C. F. Van Loan, "Matrix Computations", section
+        4.2): as soon as a panel is factored, its outer product is subtracted from those after it.
         """
         if self.team is not None:
-            return Factorisation(self).run()
+            return _DistributedCholesky(self).run()
         blocks = list(self)
         for i, (first, block) in enumerate(blocks):
             if not self.factorise_panel(block):
                 return False
             for later, other in blocks[i + 1 :]:
-                self.subtract(other, block[later - first :])
+                self.subtract_product(other, block[later - first :])
         return True
 
-    def factorise_panel(self, block):
-        """The part of the factor in a panel that is rid of the parts of all before it."""
+    def factorise_panel(self, block: Any) -> bool:
+        """Factorise a panel from which the products of all earlier ones have been subtracted."""
         n = block.shape[1]
         if not self.algebra.factorise(block[:n]):
             return False
@@ -249,16 +264,16 @@ class PackedSymmetric:
             self.algebra.solve_lower(block[:n], block[n:].T)
         return True
 
-    def subtract(self, block, rows):
-        """Rid a panel of the part of one before it, of which these are the rows."""
+    def subtract_product(self, block: Any, rows: Any) -> None:
+        """Subtract the product of an earlier panel from a panel, of which `rows` are the rows."""
         m = block.shape[1]
         self.algebra.syrk(block[:m], rows[:m], -1.0)
         self.algebra.gemm(block[m:], rows[m:], rows[:m].T, -1.0)
 
-    def solve_lower(self, right, transposed=False):
-        """``L x = right``, or ``L' x = right``, for the factor L: in place of `right`.
+    def solve_lower(self, right: Any, transposed: bool = False) -> Any:
+        """Solve ``L x = right``, or ``L' x = right``, for a factor L; overwrite and return `right`.
 
-        `right` (order, columns) has contiguous columns, and a dtype, in which it is solved.
+        `right` (order, n_columns) has contiguous columns; its dtype is that of the computation.
         """
         algebra, strips = self.algebra, self._strips(right.dtype)
         for first, block in reversed(strips) if transposed else strips:
@@ -272,8 +287,8 @@ class PackedSymmetric:
         return right
 
     def _strips(self, dtype):
-        """Panels, or narrower ones, of which each takes little memory in another dtype."""
-        width = WIDTH if dtype == self.dtype else _LEAST_STRIP
+        """Return the panels, or narrow strips of them if they have to be cast to the dtype."""
+        width = WIDTH if dtype == self.dtype else self.cast_strip
         return [
             (first + start, block[start:, start : start + width])
             for first, block in self
@@ -281,80 +296,91 @@ class PackedSymmetric:
         ]
 
     @staticmethod
-    def strip_bytes(order):
-        """Bytes that `solve_lower` takes in float32 with a factor in float64."""
-        return 4 * _LEAST_STRIP * order
+    def strip_bytes(order: int) -> int:
+        """Return the bytes that `solve_lower` allocates in float32 with a float64 factor."""
+        return 4 * _MIN_STRIP * order
 
-    def inverse_factor(self):
-        """The inverse of the factor L, a square with zeros above the diagonal."""
+    def inverse_factor(self) -> Any:
+        """Return the inverse of the factor L, a square array with zeros above the diagonal."""
         inverse = self.algebra.xp.eye(self.order, order="F")
         for first, block in self:
             block, n = self.algebra.here(block), block.shape[1]
-            known = inverse[:, : first + n]  # columns after these are still those of the unit
-            here = known[first : first + n]
+            # Columns after these still are those of the identity.
+            computed = inverse[:, : first + n]
+            here = computed[first : first + n]
             self.algebra.solve_lower(block[:n], here)
-            self.algebra.gemm(known[first + n :], block[n:], here, -1.0)
+            self.algebra.gemm(computed[first + n :], block[n:], here, -1.0)
         return inverse
 
-    def smallest_eigenvalue(self):
-        """Estimate that of L L' for the factor L from above, by inverse iteration; NaN for none."""
+    def smallest_eigenvalue(self) -> float:
+        """Return an upper estimate of that of L L' for a factor L; NaN if L has NaN.
+
+        By inverse iteration from a fixed random vector: the norm of (L L')^-1 v for a unit vector v
+        is at most the inverse of the smallest eigenvalue.
+        """
         xp = self.algebra.xp
         start = np.random.RandomState(0).standard_normal((self.order, 1))
         v = xp.asarray(start, self.dtype, order="F")
-        for _ in range(_STEPS):
+        for _ in range(_INVERSE_ITERATIONS):
             v /= xp.linalg.norm(v)
             v = self.solve_lower(self.solve_lower(v), transposed=True)
         return 1 / float(xp.linalg.norm(v))
 
 
-# Panels of a matrix that several devices have, factorised where they are.
+class _DistributedCholesky:
+    """`PackedSymmetric.factorise` with one thread for each of several devices.
 
-# Seconds after which a thread that waits for a panel looks whether others have failed.
-_LOOK = 0.1
-
-
-class Factorisation:
-    """`PackedSymmetric.factorise` of panels on several devices: panel j is on device j modulo n.
-
-    Each device rids its own panels of the parts of those before. Who has the next panel does
-    that one first and factorises it, so that nobody waits long for it.
+    Panel j is on device j modulo n. For each panel i, each device waits until it is factored,
+    copies it, and subtracts its product from the later panels of its own. The owner of panel i + 1
+    updates that one first and factors it at once, while all others still work on panel i: this
+    look-ahead keeps the devices busy.
     """
 
-    def __init__(self, panels):
-        self._panels, self._blocks = panels, list(panels)
-        self._n = len(panels.team.members)
-        self._done, self._is_possible = [Event() for _ in self._blocks], True
+    def __init__(self, matrix: PackedSymmetric):
+        self._matrix, self._blocks = matrix, list(matrix)
+        self._n_devices = len(matrix.team.members)
+        self._factored = [Event() for _ in self._blocks]  # for each panel
+        self._is_possible = True  # False as soon as a panel is not positive definite
 
-    def run(self):
-        """Whether there is a factor."""
-        self._panels.team.each(self._work, list(range(self._n)))
+    def run(self) -> bool:
+        """Return whether there is a factor."""
+        self._matrix.team.each(self._work, list(range(self._n_devices)))
         return self._is_possible
 
-    def _work(self, member, number, stop):
-        if number == 0:
+    def _work(self, _engine, device, stop):
+        """Do the part of a device, in a thread with that device as the current one."""
+        if device == 0:
             self._factorise(0)
-        for i, (first, block) in enumerate(self._blocks):
-            own = [j for j in range(i + 1, len(self._blocks)) if j % self._n == number]
-            self._wait_for(i, stop)
-            if not self._is_possible:
+        for i in range(len(self._blocks)):
+            if not self._wait_for(i, stop):
                 return
-            if not own:
-                continue
-            start = self._blocks[own[0]][0] - first
-            below = (block if i % self._n == number else self._panels.algebra.here(block))[start:]
-            for j in own:
-                later, other = self._blocks[j]
-                self._panels.subtract(other, below[later - first - start :])
-                if j == i + 1:
-                    self._factorise(j)
+            later = range(i + 1, len(self._blocks))
+            own = [j for j in later if j % self._n_devices == device]
+            if own:
+                self._update(i, own, is_local=i % self._n_devices == device)
+
+    def _update(self, i, own, is_local):
+        """Subtract the product of panel i from panels `own`, which ascend."""
+        first, block = self._blocks[i]
+        start = self._blocks[own[0]][0] - first
+        # The whole panel is copied to this device, before the rows above `own` are cut off.
+        below = (block if is_local else self._matrix.algebra.here(block))[start:]
+        for j in own:
+            later, other = self._blocks[j]
+            self._matrix.subtract_product(other, below[later - first - start :])
+            if j == i + 1:
+                self._factorise(j)
 
     def _factorise(self, i):
-        if not self._panels.factorise_panel(self._blocks[i][1]):
+        if not self._matrix.factorise_panel(self._blocks[i][1]):
             self._is_possible = False
-        self._panels.algebra.finish()
-        self._done[i].set()
+        self._matrix.algebra.finish()
+        self._factored[i].set()
 
     def _wait_for(self, i, stop):
-        while self._is_possible and not self._done[i].wait(_LOOK):
+        """Wait until a panel is factored; return False if there is no factor."""
+        is_factored: Callable[[float], bool] = self._factored[i].wait
+        while self._is_possible and not is_factored(_POLL_INTERVAL):
             if stop.is_set():
                 raise Stopped
+        return self._is_possible

@@ -1,9 +1,10 @@
-"""The statistics of ridge readouts, gathered while the rows of layers stream by."""
+"""Gathering the statistics of ridge readouts while samples stream through layers."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, Sharded, map_reduce
 from ..data.streaming import Consumer, row_blocks, stream, stream_all
@@ -13,18 +14,24 @@ from .moments import ORIGIN_ROWS
 from .packed_symmetric import PackedSymmetric
 from .statistics import RidgeStatistics
 
-# Elements of a tile, so that offsets in it stay in the range of 32 bits.
-_MOST_ELEMENTS = 2**31 - 1
-# Sums take memory to be faster where there is so many times what they need.
-_PLENTY = 8
-# Statistics that take more than this part of the memory of one engine are sharded to its team.
-_MOST_OF_ONE = 0.8
-# Numbers that are searched at a time for what has overflown.
-_LOOKED_AT = 2**20
+# Elements of a tile, so that offsets in it fit in 32 bits.
+_MAX_TILE_ELEMENTS = 2**31 - 1
+# Products take extra memory to be faster if there is this many times what they need.
+_FAST_MEMORY_FACTOR = 8
+# Statistics above this part of the memory of one device are distributed to its group.
+_MAX_PART_OF_DEVICE = 0.8
+# Elements of X that are searched at a time for the cause of an overflow.
+_BLOCK_SIZE = 2**20
 
 
-def gather(job, layers, samples, rows=None, dtype=None) -> list[RidgeStatistics]:
-    """The statistics of each of `layers` over the samples, in one pass.
+def gather(
+    job: Any,
+    layers: list,
+    samples: Any,
+    rows: npt.NDArray | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> list[RidgeStatistics]:
+    """Return the statistics of each of `layers` over the samples, in one pass.
 
     Parameters
     ----------
@@ -35,64 +42,69 @@ def gather(job, layers, samples, rows=None, dtype=None) -> list[RidgeStatistics]
     rows : ndarray of int, optional
         Row numbers; all by default.
     dtype : dtype, optional
-        In which H is multiplied with itself; what is fastest on the engine by default.
+        In which H is multiplied with itself; the fastest on the engine by default.
     """
     n_bytes = len(layers) * RidgeStatistics.nbytes(layers[0].n_units)
-    team = job.engine.team
-    if team is not None and len(layers) == 1 and n_bytes > _MOST_OF_ONE * job.memory_limit:
+    group = job.engine.team
+    if group is not None and len(layers) == 1 and n_bytes > _MAX_PART_OF_DEVICE * job.memory_limit:
         return [gather_sharded(job, layers[0], samples, rows, dtype)]
-    found = map_reduce(job, samples, Gather(layers, dtype), rows)
+    results = map_reduce(job, samples, Gather(layers, dtype), rows)
     algebra = job.engine.algebra
-    found = [each if each.algebra is algebra else each.on(algebra) for each in found]
-    for statistics in found:
+    results = [s if s.algebra is algebra else s.on(algebra) for s in results]
+    for statistics in results:
         statistics.room = job.memory_limit - n_bytes
-    return found
+    return results
 
 
-def gather_coarse(job, layers, samples, rows=None):
-    """`gather` for what is only compared: H in float64 is multiplied in float32, in half the time.
+def gather_coarse(
+    job: Any, layers: list, samples: Any, rows: npt.NDArray | None = None
+) -> list[RidgeStatistics]:
+    """`gather` for comparisons: float64 activations are multiplied in float32, in half the time.
 
-    No penalty is tried that such rounding would rival, whatever the dtype of H.
+    Comparisons evaluate no penalty as small as the rounding error, whatever the dtype of H.
     """
     is_wide = layers[0].hidden_dtype == np.float64
     return gather(job, layers, samples, rows, np.float32 if is_wide else None)
 
 
-def gather_sharded(job, layer, samples, rows, dtype):
-    """Statistics that no engine of a team could hold alone: each has some of the panels.
+def gather_sharded(
+    job: Any, layer: Any, samples: Any, rows: npt.NDArray | None, dtype: npt.DTypeLike | None
+) -> RidgeStatistics:
+    """Return statistics whose panels are distributed to the devices of a group.
 
-    All evaluate the layer on all rows, and multiply for their own panels. Nothing travels.
+    Each device evaluates the layer on all rows and computes its own panels, so that nothing is
+    communicated.
     """
     if isinstance(samples.X, Sharded):
         samples = replace(samples, X=samples.X.whole)
-    team, is_there = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
-    n, m = len(team.members), layer.n_units
+    group, is_on_device = job.engine.team, isinstance(samples.X, job.engine.xp.ndarray)
+    n, m = len(group.members), layer.n_units
     origin = None if layer.steps else _origin(job, layer, samples, rows)
 
-    def work(member, number, stop):
-        own = replace(samples, X=member.algebra.here(samples.X)) if is_there else samples
-        some = Gather([layer], dtype, origin, (number, n))
-        return some(replace(job, engine=member, stop=stop), own, rows)[0]
+    def work(engine, number, stop):
+        here = replace(samples, X=engine.algebra.here(samples.X)) if is_on_device else samples
+        gather_panels = Gather([layer], dtype, origin, (number, n))
+        return gather_panels(replace(job, engine=engine, stop=stop), here, rows)[0]
 
-    found = team.each(work, list(range(n)))
-    statistics = found[0]
-    blocks = [found[i % n].gram.blocks[i] for i in range(len(statistics.gram.blocks))]
-    statistics.gram = PackedSymmetric(m, job.engine.algebra, blocks, team)
+    results = group.each(work, list(range(n)))
+    statistics = results[0]
+    blocks = [results[i % n].gram.blocks[i] for i in range(len(statistics.gram.blocks))]
+    statistics.gram = PackedSymmetric(m, job.engine.algebra, blocks, group)
     statistics.room = job.memory_limit - PackedSymmetric.nbytes(m, n)
     return statistics
 
 
 def _origin(job, layer, samples, rows):
-    """The mean of H over the first rows."""
+    """Return the mean of H over the first rows."""
     rows, means = np.arange(len(samples)) if rows is None else rows, []
     mean = Consumer(lambda part, H: means.append(H.mean(axis=0)), tile_rows=ORIGIN_ROWS)
     stream(job, layer, samples.X, mean, rows[:ORIGIN_ROWS])
     return means[0]
 
 
-def refuse(job, layer, X, rows):
-    """Raise for rows of which some outputs are no numbers, and name the largest number in them."""
-    n_rows, step = len(X if rows is None else rows), max(1, _LOOKED_AT // X.shape[1])
+def raise_overflow(job: Any, layer: Any, X: Any, rows: npt.NDArray | None) -> NoReturn:
+    """Raise ValueError for rows whose activations are not finite; name their largest element."""
+    n_rows, step = len(X if rows is None else rows), max(1, _BLOCK_SIZE // X.shape[1])
     parts = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
     largest = (
         largest_of(job.engine.to_host(block), part.start if rows is None else rows[part])
@@ -103,67 +115,82 @@ def refuse(job, layer, X, rows):
 
 @dataclass(frozen=True)
 class Gather(MapReduce):
-    """`gather` as work for `map_reduce`."""
+    """The pass over the rows of `gather`."""
 
-    # As for `gather`.
     layers: list
-    dtype: np.dtype | None = None
-    origin: Any = None  # as of `Moments`
-    # Of the panels, every so many from a number on: (number, how many).
+    dtype: npt.DTypeLike | None = None  # as of `gather`
+    origin: Any = None  # as of `Moments.zeros`
+    # (k, n): only the panels k, k + n, k + 2n, ... of the Gram matrix are computed.
     share: tuple[int, int] = (0, 1)
 
     def __call__(self, job, samples, rows=None):
-        layers, m, n_outputs = self.layers, self.layers[0].n_units, samples.targets.n_outputs
-        dtype = np.dtype(self.dtype or job.engine.statistics_dtype(layers[0]))
-        algebra, statistics = job.engine.algebra, []
-        strip = PackedSymmetric.strip_for(m, dtype, job.memory_limit)
-        fixed = len(layers) * PackedSymmetric.nbytes(m, self.share[1]) + PackedSymmetric.gram_bytes(
-            m, dtype, strip
-        )
-        room = PackedSymmetric.room_bytes(m, dtype, algebra)
-        has_room = _PLENTY * (fixed + room) <= job.memory_limit
+        results: list[RidgeStatistics] = []
+        algebra = job.engine.algebra
+        dtype = np.dtype(self.dtype or job.engine.statistics_dtype(self.layers[0]))
+        strip, has_room, fixed_bytes = self._plan(job, dtype)
 
         def add(i, part, H):
-            if i == len(statistics):  # not before it is known that there is room
-                gram = PackedSymmetric.some(m, algebra, *self.share)
-                gram.has_room, gram.strip = has_room, strip
-                new = RidgeStatistics(
-                    m, n_outputs, algebra, dtype, self.origin, gram, layers[0].steps
-                )
-                new.are_whole = samples.targets.are_whole
-                statistics.append(new)
+            # Allocate at the first tile, whose memory is reserved by then.
+            if i == len(results):
+                results.append(self._zeros(samples, algebra, dtype, strip, has_room))
             part = part if rows is None else rows[part]
             Y = samples.targets.matrix(part, algebra.xp)
-            statistics[i].update(H, Y, samples.weight_of(part))
+            results[i].update(H, Y, samples.weight_of(part))
 
-        widened = m * dtype.itemsize if dtype != layers[0].hidden_dtype else 0
-        if layers[0].steps:  # in bytes beside H, or in pairs of them; what is not exact in float64
-            is_of_bytes = layers[0].steps.bits == 8 and samples.weight is None
-            widened = (2 if is_of_bytes else 8) * m
+        m = self.layers[0].n_units
         consumer = Consumer(
             add,
-            fixed_bytes=fixed + room * has_room,
-            row_bytes=40 * n_outputs + widened,
-            # As tall as four times the units: a product adds to all of the statistics, so its
-            # rows should outnumber theirs.
-            tile_rows=max(1024, min(4 * m, _MOST_ELEMENTS // m)),
+            fixed_bytes=fixed_bytes,
+            row_bytes=40 * samples.targets.n_outputs + self._cast_bytes(samples, dtype),
+            # A product reads and writes all of the Gram matrix, so that tiles should have more rows
+            # than there are units: four times as many.
+            tile_rows=max(1024, min(4 * m, _MAX_TILE_ELEMENTS // m)),
         )
-        stream_all(job, layers, samples.X, consumer, rows)
+        stream_all(job, self.layers, samples.X, consumer, rows)
         try:
-            for each in statistics:
-                check_numbers(each.h, algebra.xp)
+            for statistics in results:
+                check_numbers(statistics.h, algebra.xp)
         except NotNumbers:
-            refuse(job, layers[0], samples.X, rows)
+            raise_overflow(job, self.layers[0], samples.X, rows)
+        return results
+
+    def _plan(self, job, dtype):
+        """Return columns that are summed at a time, whether to use extra memory, and all bytes."""
+        m, algebra = self.layers[0].n_units, job.engine.algebra
+        strip = PackedSymmetric.strip_for(m, dtype, job.memory_limit)
+        fixed_bytes = len(self.layers) * PackedSymmetric.nbytes(m, self.share[1])
+        fixed_bytes += PackedSymmetric.gram_bytes(m, dtype, strip)
+        extra_bytes = PackedSymmetric.room_bytes(m, dtype, algebra)
+        has_room = _FAST_MEMORY_FACTOR * (fixed_bytes + extra_bytes) <= job.memory_limit
+        return strip, has_room, fixed_bytes + extra_bytes * has_room
+
+    def _cast_bytes(self, samples, dtype):
+        """Return the bytes of a row of H in the dtype of the products, if that is another one."""
+        layer = self.layers[0]
+        if layer.steps:  # 8-bit codes, 16-bit codes, or float64 where sums are not exact
+            is_bytes = layer.steps.bits == 8 and samples.weight is None
+            return (2 if is_bytes else 8) * layer.n_units
+        return layer.n_units * dtype.itemsize if dtype != layer.hidden_dtype else 0
+
+    def _zeros(self, samples, algebra, dtype, strip, has_room):
+        """Return statistics of no rows, on the device."""
+        layer = self.layers[0]
+        gram = PackedSymmetric.every_nth(layer.n_units, algebra, *self.share)
+        gram.has_room, gram.strip = has_room, strip
+        statistics = RidgeStatistics.zeros(
+            layer.n_units, samples.targets.n_outputs, algebra, dtype, self.origin, gram, layer.steps
+        )
+        statistics.are_whole = samples.targets.are_whole
         return statistics
 
     @staticmethod
-    def to_host(found):
-        """Return the same in arrays of the host."""
-        return [statistics.on(HOST) for statistics in found]
+    def to_host(results):
+        """Return the same statistics in host arrays."""
+        return [statistics.on(HOST) for statistics in results]
 
     @staticmethod
     def add(some, more):
-        """The sums of both, in the place of the first ones."""
-        for statistics, others in zip(some, more, strict=True):
-            statistics.absorb(others)
+        """Add the second statistics to the first, in place."""
+        for statistics, other in zip(some, more, strict=True):
+            statistics.absorb(other)
         return some

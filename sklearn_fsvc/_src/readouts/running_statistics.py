@@ -1,13 +1,15 @@
-"""Rows that come and go: their sums, and the rows that wait to be summed.
+"""Statistics of samples that are added and removed, and a buffer of samples to be added.
 
-A product of a few rows with themselves reads and writes all of H'H. So rows wait until there are
-as many as suit it.
+A product of a few rows of H with themselves reads and writes all of H'H. So samples are buffered
+until there are enough for an efficient product.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.samples import Samples
 from ..data.sources import joined
@@ -15,20 +17,27 @@ from .cross_validation import ROUNDING, CVStatistics, n_parts
 from .sample import Sample
 from .statistics import RidgeStatistics
 
+# ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with so many
+# held-out parts.
+Evaluate = Callable[[Samples, int], CVStatistics]
+
 
 class ImpossibleSums(ValueError):
-    """What would be left are sums of no rows; of `output`, if of one there is less than nothing."""
+    """Raised if a removal would leave statistics that no samples have.
 
-    def __init__(self, what, output=None):
-        super().__init__(what)
+    `output` is the index of an output whose sum of squares would be negative, or None.
+    """
+
+    def __init__(self, message: str, output: int | None = None):
+        super().__init__(message)
         self.output = output
 
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """Targets that are numbers already, (n_rows, n_outputs) in float64."""
+    """Targets as an array (n_rows, n_outputs) in float64, with the interface of `ClassTargets`."""
 
-    values: np.ndarray
+    values: npt.NDArray
     are_whole = False
 
     @property
@@ -44,189 +53,193 @@ class _Values:
 
 @dataclass(frozen=True, eq=False)
 class BufferedRows:
-    """Rows that wait."""
+    """Samples that have not been added to the statistics."""
 
     samples: Samples  # on the host
-    # (n_rows,): logarithm of the memory as each row came; None where nothing had faded by then.
-    faded: np.ndarray | None = None
+    # (n_rows,): value of `RunningStatistics.log_decay` as each row arrived; None for 0.
+    row_log_decay: npt.NDArray | None = None
 
     @property
-    def kind(self):
-        """Rows of one kind can be joined."""
+    def kind(self) -> tuple[type, np.dtype]:
+        """Type and dtype of X: rows of the same kind can be concatenated."""
         return type(self.samples.X), self.samples.X.dtype
 
-    def kept(self):
-        """Return the same rows in arrays of their own."""
+    def copied(self) -> "BufferedRows":
+        """Return the same rows in new arrays."""
         samples = self.samples
         weight = None if samples.weight is None else samples.weight.copy()
         values = _Values(samples.targets.matrix())
-        return BufferedRows(Samples(samples.X.copy(), values, weight), self.faded)
+        return BufferedRows(Samples(samples.X.copy(), values, weight), self.row_log_decay)
 
-    def left(self, memory):
-        """The logarithm of what is left of each row, where that of the memory is now `memory`."""
-        return memory - (np.zeros(len(self.samples)) if self.faded is None else self.faded)
+    def log_weights(self, log_decay: float) -> npt.NDArray:
+        """Return the logarithm of the decay of each row, given the decay of the statistics now."""
+        arrived = np.zeros(len(self.samples)) if self.row_log_decay is None else self.row_log_decay
+        return log_decay - arrived
 
-
-def _joined(waiting):
-    """Return rows of one kind that wait as one."""
-    if len(waiting) == 1:
-        return waiting[0]
-    samples, weight, faded = [each.samples for each in waiting], None, None
-    if any(each.weight is not None for each in samples):
-        weights = (np.ones(len(s)) if s.weight is None else s.weight for s in samples)
-        weight = np.concatenate(list(weights))
-    if any(each.faded is not None for each in waiting):
-        faded = np.concatenate([-each.left(0.0) for each in waiting])
-    targets = np.concatenate([each.targets.matrix() for each in samples])
-    return BufferedRows(
-        Samples(joined([each.X for each in samples]), _Values(targets), weight), faded
-    )
+    @staticmethod
+    def concatenate(parts: "list[BufferedRows]") -> "BufferedRows":
+        """Return the rows of all parts, which are of one kind."""
+        if len(parts) == 1:
+            return parts[0]
+        samples, weight, decay = [part.samples for part in parts], None, None
+        if any(s.weight is not None for s in samples):
+            weights = (np.ones(len(s)) if s.weight is None else s.weight for s in samples)
+            weight = np.concatenate(list(weights))
+        if any(part.row_log_decay is not None for part in parts):
+            decay = np.concatenate([-part.log_weights(0.0) for part in parts])
+        targets = np.concatenate([s.targets.matrix() for s in samples])
+        X = joined([s.X for s in samples])
+        return BufferedRows(Samples(X, _Values(targets), weight), decay)
 
 
 @dataclass(frozen=True, eq=False)
 class RunningStatistics:
-    """Sums of rows that came and did not go. Never changed: what changes it gives another one.
+    """Statistics of the samples that were added and not removed. Immutable.
 
-    Where `evaluate` is asked for, it is called with `Samples` and how many parts of the rows
-    are held out, and gives their `CVStatistics` on the host.
+    With a forgetting factor below 1, weights decay exponentially with each sample that is added
+    (recursive least squares). Decay is lazy: logarithms of decay factors are compared, and the
+    statistics are only scaled before they change.
     """
 
-    # Of rows that wait.
-    most_rows: int
-    most_bytes: int
-    total: RidgeStatistics | None = None  # on the host; None where there are no rows
-    waiting: tuple[BufferedRows, ...] = ()
-    n_rows: int = 0
+    # Capacity of the buffer.
+    max_rows: int
+    max_bytes: int
+    total: RidgeStatistics | None = None  # on the host; None if there are no samples
+    buffered: tuple[BufferedRows, ...] = ()
+    n_rows: int = 0  # in the buffer
     n_bytes: int = 0
-    # Logarithm of what is left by now of a row that came first, and of what was as the total was
-    # made: later ones divided by earlier ones are the weights of rows.
-    memory: float = 0.0
-    memory_of_total: float = 0.0
-    # How many parts of the rows are held out in their turn; 0 where a penalty is given.
-    n_parts: int = 0
+    # Sum of the logarithms of all forgetting factors, now and as `total` was last scaled.
+    log_decay: float = 0.0
+    total_log_decay: float = 0.0
+    n_parts: int = 0  # parts of the samples that are held out; 0 if the penalty is given
     held: tuple = ()  # as of `CVStatistics`
-    sample: Sample | None = None  # of the rows that do not wait, where one is wanted
-    # Rows that were learnt and forgotten, whatever their weight.
+    sample: Sample | None = None  # of the rows that are not buffered, if one is needed
+    # Samples that were added and removed, whatever their weight.
     n_added: int = 0
     n_removed: int = 0
 
     @property
-    def is_empty(self):
-        return self.total is None and not self.waiting
+    def is_empty(self) -> bool:
+        return self.total is None and not self.buffered
 
     @property
-    def sums(self):
-        """`CVStatistics` of the rows that do not wait, None where there are none."""
+    def sums(self) -> CVStatistics | None:
+        """`CVStatistics` of the samples that are not buffered; None if there are none."""
         return None if self.total is None else CVStatistics(self.total, self.held)
 
-    def learn(self, samples, factor, evaluate):
-        """Return it with more rows, `Samples` of the host. They wait, as copies, or are evaluated.
+    def learn(self, samples: Samples, factor: float, evaluate: Evaluate) -> "RunningStatistics":
+        """Return the statistics with more samples of the host, copied to the buffer or evaluated.
 
-        A row's weight is multiplied by `factor` with every row that comes after it.
+        The weight of each sample is multiplied by `factor` with every later sample.
         """
-        memory, faded = self.memory, None
-        if factor < 1 or memory < 0:
-            faded = memory + np.log(factor) * np.arange(1, len(samples) + 1)
-            memory = float(faded[-1])
-        more = BufferedRows(samples, faded)
+        log_decay, row_log_decay = self.log_decay, None
+        if factor < 1 or log_decay < 0:
+            row_log_decay = log_decay + np.log(factor) * np.arange(1, len(samples) + 1)
+            log_decay = float(row_log_decay[-1])
+        rows = BufferedRows(samples, row_log_decay)
         n_bytes = samples.X.nbytes + 8 * len(samples) * (samples.targets.n_outputs + 2)
-        here = self._counting(len(samples))
-        if self._is_full(len(samples), n_bytes):  # alone: nothing is gained by waiting
-            return replace(here.flush(evaluate), memory=memory)._with_rows(more, evaluate)
+        result = self._count(len(samples))
+        if self._is_full(len(samples), n_bytes):  # large batches gain nothing from the buffer
+            return replace(result.flush(evaluate), log_decay=log_decay)._evaluate(rows, evaluate)
         n_rows, n_bytes = self.n_rows + len(samples), self.n_bytes + n_bytes
-        waiting = (*self.waiting, more.kept())
-        later = replace(here, n_rows=n_rows, n_bytes=n_bytes, memory=memory, waiting=waiting)
-        return later.flush(evaluate) if self._is_full(n_rows, n_bytes) else later
+        result = replace(
+            result, n_rows=n_rows, n_bytes=n_bytes, log_decay=log_decay,
+            buffered=(*self.buffered, rows.copied()),
+        )  # fmt: skip
+        return result.flush(evaluate) if self._is_full(n_rows, n_bytes) else result
 
-    def _counting(self, n_added):
-        """Return it with so many more rows, of which fewer parts may be needed."""
+    def _count(self, n_added):
+        """Return the statistics with more samples counted; many samples need fewer parts."""
         n_added += self.n_added
         parts = min(self.n_parts, n_parts(0, n_added))
         return replace(self, n_added=n_added, n_parts=parts, held=self.held[:parts])
 
     def _is_full(self, n_rows, n_bytes):
-        return n_rows >= self.most_rows or n_bytes >= self.most_bytes
+        return n_rows >= self.max_rows or n_bytes >= self.max_bytes
 
-    def flush(self, evaluate):
-        """Return it with no row that waits."""
-        result = replace(self, waiting=(), n_rows=0, n_bytes=0)
-        for _, alike in groupby(self.waiting, lambda each: each.kind):
-            result = result._with_rows(_joined(list(alike)), evaluate)
+    def flush(self, evaluate: Evaluate) -> "RunningStatistics":
+        """Return the statistics with an empty buffer."""
+        result = replace(self, buffered=(), n_rows=0, n_bytes=0)
+        for _, rows in groupby(self.buffered, lambda rows: rows.kind):
+            result = result._evaluate(BufferedRows.concatenate(list(rows)), evaluate)
         return result
 
-    def _with_rows(self, more, evaluate):
-        """Return it with rows that waited, or need not."""
-        samples, left = more.samples, None if self.memory == 0 else more.left(self.memory)
-        here = self._remembered()
-        sample = here.sample and here.sample.learn(samples, left)
-        if left is not None:
-            fade = np.exp(left)
-            weight = fade if samples.weight is None else fade * samples.weight
+    def _evaluate(self, rows, evaluate):
+        """Return the statistics with the rows added, without buffering them."""
+        samples = rows.samples
+        log_weights = None if self.log_decay == 0 else rows.log_weights(self.log_decay)
+        result = self._decayed()
+        sample = result.sample and result.sample.learn(samples, log_weights)
+        if log_weights is not None:
+            factors = np.exp(log_weights)
+            weight = factors if samples.weight is None else factors * samples.weight
             samples = replace(samples, weight=weight)
-        return here._add(evaluate(samples, self.n_parts), sample)
+        return result._add(evaluate(samples, self.n_parts), sample)
 
-    def _add(self, more, sample):
-        return self._with(more if self.total is None else self.sums + more, sample)
+    def _add(self, sums, sample):
+        return self._with(sums if self.total is None else self.sums + sums, sample)
 
     def _with(self, sums, sample):
         held = sums.held[: self.n_parts]
         return replace(self, total=sums.total, held=held, sample=sample)
 
-    def _remembered(self):
-        """Return it with as much of the sums and of the sample as is not forgotten by now."""
-        fade, here = self.memory - self.memory_of_total, self
-        if fade and self.total is not None:
-            sums = self.sums.scaled(np.exp(fade))
-            here = self._with(sums, self.sample and self.sample.faded(fade))
-        return replace(here, memory_of_total=self.memory)
+    def _decayed(self):
+        """Return the statistics with the decay applied to the sums and to the sample."""
+        log_factor, result = self.log_decay - self.total_log_decay, self
+        if log_factor and self.total is not None:
+            sums = self.sums.scaled(np.exp(log_factor))
+            result = self._with(sums, self.sample and self.sample.decayed(log_factor))
+        return replace(result, total_log_decay=self.log_decay)
 
-    def forget(self, samples, evaluate):
-        """Return it without rows that came before; ImpossibleSums where there were none such."""
-        before = replace(
-            self.flush(evaluate), n_removed=self.n_removed + len(samples)
-        )._remembered()
-        sums, gone = before.sums, evaluate(samples, self.n_parts)
+    def forget(self, samples: Samples, evaluate: Evaluate) -> "RunningStatistics":
+        """Return the statistics without samples; ImpossibleSums if these were never added."""
+        before = replace(self.flush(evaluate), n_removed=self.n_removed + len(samples))._decayed()
+        sums, removed = before.sums, evaluate(samples, self.n_parts)
         if sums is None:
-            raise ImpossibleSums("there are no rows left to be forgotten")
-        left, sample = sums - gone, before.sample
+            raise ImpossibleSums("there are no samples left to be removed")
+        left, sample = sums - removed, before.sample
         if _is_nothing(sums.total, left.total):
-            return replace(before, total=None, held=(), sample=sample and Sample(sample.most))
+            return replace(before, total=None, held=(), sample=sample and Sample(sample.capacity))
         _check_possible(sums.total, left.total)
         return before._with(left, sample and sample.forget(samples))
 
-    def merge(self, other, evaluate):
-        """Return it with the rows of another stream, each as far as it is remembered there."""
-        here, more = (each.flush(evaluate)._remembered() for each in (self, other))
+    def merge(self, other: "RunningStatistics", evaluate: Evaluate) -> "RunningStatistics":
+        """Return the statistics of both, each with its own decay."""
+        one, two = (each.flush(evaluate)._decayed() for each in (self, other))
         parts, n_removed = min(self.n_parts, other.n_parts), self.n_removed + other.n_removed
-        here = replace(here, n_parts=parts, n_removed=n_removed)._counting(other.n_added)
-        sample = here.sample and more.sample and here.sample.merge(more.sample)
-        here = replace(here, sample=sample)
-        return here if more.total is None else here._add(more.sums, sample)
+        result = replace(one, n_parts=parts, n_removed=n_removed)._count(other.n_added)
+        sample = result.sample and two.sample and result.sample.merge(two.sample)
+        result = replace(result, sample=sample)
+        return result if two.total is None else result._add(two.sums, sample)
 
 
 def _squares(statistics):
-    """Sums of squares of y and of the units, side by side."""
+    """Return the sums of squares of the outputs and of the units, concatenated."""
     return np.concatenate([statistics.yy, statistics.gram.diagonal()])
 
 
 def _is_nothing(before, left):
-    """Whether all sums are zero, but for rounding."""
+    """Return whether all sums are zero up to rounding."""
     is_zero = abs(left.n) <= ROUNDING * before.n
     return is_zero and (np.abs(_squares(left)) <= ROUNDING * _squares(before).max()).all()
 
 
 def _check_possible(before, left):
-    """Raise if the sums that are left are those of no rows."""
-    short = np.flatnonzero(left.yy < -ROUNDING * before.yy.max())
-    if len(short):
-        raise ImpossibleSums("they hold more of it than was learnt", int(short[0]))
+    """Raise ImpossibleSums if no samples could have the sums that are left.
+
+    The necessary conditions that are cheap: the weight is positive, and no sum of squares about a
+    mean is negative, ``sum x^2 - n mean^2 >= 0`` for each output and unit.
+    """
+    negative = np.flatnonzero(left.yy < -ROUNDING * before.yy.max())
+    if len(negative):
+        raise ImpossibleSums("they hold more of it than was learnt", int(negative[0]))
     if left.n <= ROUNDING * before.n:
         raise ImpossibleSums(
-            f"their weights add up to {before.n - left.n:g}, and those of the rows that were "
+            f"their weights add up to {before.n - left.n:g}, and those of the samples that were "
             f"learnt to {before.n:g}"
         )
     means = np.concatenate([left.y, left.h]) / left.n
-    least = _squares(before)
-    least = -ROUNDING * (least + ROUNDING * least.max())
-    if (_squares(left) - left.n * means**2 < least).any():
+    squares = _squares(before)
+    tolerance = ROUNDING * (squares + ROUNDING * squares.max())
+    if (_squares(left) - left.n * means**2 < -tolerance).any():
         raise ImpossibleSums("without them, a sum of squares about the mean would be negative")

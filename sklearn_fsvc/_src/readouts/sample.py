@@ -1,254 +1,307 @@
-"""A sample of the rows, a bounded number of them, by which probabilities are calibrated.
+"""A bounded sample of the rows, by which probabilities are calibrated.
 
-Which rows are in it is said by the rows themselves: those with the least hashes (a bottom-k
-sample: E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). So equal rows are
-in it together, or none of them; samples of parts of the rows make that of all; and rows that go are
-found.
+The rows themselves determine which are in it: those with the least hashes (a bottom-k sketch:
+E. Cohen and H. Kaplan 2007, "Summarizing data using bottom-k sketches"). Therefore equal rows are
+in it together or not at all, samples of parts of the rows merge into that of all, and rows that are
+removed can be found.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.map_reduce import MapReduce, map_reduce
-from ..data.samples import exact_hashes
+from ..data.samples import Samples, exact_hashes
 from ..data.sources import SparseRows, joined
 from ..data.streaming import row_blocks, take_rows
 from ..data.tiling import count_fitting
 from ..engines.algebra import HOST
 from .cross_validation import ROUNDING
 
-# Different rows that are kept, and how many times as many where weights are very unequal.
-ROWS, _MORE = 512, 8
-# Rows that are expected beside a sample of which hardly any is left: see `Sample.prior_rows`.
+# Distinct rows of a sample, and the factor by which it may grow if weights are very unequal.
+ROWS, _MAX_GROWTH = 512, 8
+# Rows that a prior counts as if hardly any row of the sample is left: see `Sample.prior_rows`.
 PRIOR_ROWS = 30
-# The part of the memory that they may take.
-_MEMORY = 1 / 16
-# Numbers that are hashed at a time, by all threads or by a GPU; rows, where they are sparse.
-_ON_HOST, _ON_DEVICE, _SPARSE = 2**22, 2**26, 2**12
-# Bytes that a number takes as it is hashed, several times over.
-_HASHED = 64
-# Of hashes.
-_RANGE = 64 * np.log(2)
+# Part of the memory that a sample may take.
+_MEMORY_SHARE = 1 / 16
+# Elements that are hashed at a time, on the host and on a device; and rows, if they are sparse.
+_HOST_BLOCK, _DEVICE_BLOCK, _SPARSE_ROWS = 2**22, 2**26, 2**12
+# Bytes of an element while it is hashed: several copies of 64 bits.
+_HASHING_BYTES = 64
+# Logarithm of the range of hashes.
+_LOG_RANGE = 64 * np.log(2)
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows on the host.
+class SampledRows:
+    """Rows on the host, in ascending order of their keys unless they are to be merged.
 
     Attributes
     ----------
     X : ndarray or SparseRows
     hashes : ndarray of uint64
     keys : ndarray
-        Logarithms of the hashes, as parts of their range, less those of what is left of the rows:
-        the least stay.
+        log(u / d) for the hash as a number u in (0, 1] and the factor d by which the weight of the
+        row has decayed, as in priority sampling (N. Duffield, C. Lund and M. Thorup 2007). A sample
+        keeps the rows of the least keys.
     weight : ndarray
     sums : ndarray of shape (n_rows, n_outputs)
         Targets times weights.
     """
 
     X: Any
-    hashes: np.ndarray
-    keys: np.ndarray
-    weight: np.ndarray
-    sums: np.ndarray
+    hashes: npt.NDArray
+    keys: npt.NDArray
+    weight: npt.NDArray
+    sums: npt.NDArray
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def taken(self, rows: npt.NDArray) -> "SampledRows":
+        """Return a subset of the rows."""
+        others = self.hashes[rows], self.keys[rows], self.weight[rows], self.sums[rows]
+        return SampledRows(_take(self.X, rows), *others)
+
+    @staticmethod
+    def concatenate(parts: "list[SampledRows]") -> "SampledRows":
+        """Return the rows of all parts."""
+        return SampledRows(
+            _concatenate_X([part.X for part in parts]),
+            np.concatenate([part.hashes for part in parts]),
+            np.concatenate([part.keys for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            np.concatenate([part.sums for part in parts]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Different rows, and of each the weight and the targets of all that are equal to it.
+    """Distinct rows, with the total weight and targets of all copies of each.
 
-    Never changed: what changes it gives another one.
+    Immutable: methods return another sample.
 
     Parameters
     ----------
-    most : int
-        Different rows that are kept.
-    rows : _Rows or None
-    bound : float
-        Of the rows whose keys are less, all are here that came since it was last raised.
+    capacity : int
+        Distinct rows that are kept, at most.
+    rows : SampledRows or None
+        None if there are none.
+    key_limit : float
+        All rows with a lesser key that were added since it was last raised are here.
     lacks_rows : bool
-        Whether rows may be missing though there is room for them: others were forgotten.
+        Whether the sample may have fewer rows than fit although there are others, because rows were
+        removed.
     """
 
-    most: int
+    capacity: int
     rows: Any = None
-    bound: float = np.inf
+    key_limit: float = np.inf
     lacks_rows: bool = False
 
     @property
-    def is_empty(self):
+    def is_empty(self) -> bool:
         return self.rows is None
 
     @property
-    def mean(self):
-        """Targets (n_rows, n_outputs)."""
+    def targets(self) -> npt.NDArray:
+        """Mean targets of the copies of each row, (n_rows, n_outputs)."""
         return self.rows.sums / self.rows.weight[:, None]
 
     @property
-    def n_rows(self):
-        """Different rows that are here."""
-        return 0 if self.rows is None else len(self.rows.hashes)
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return 0 if self.rows is None else len(self.rows)
 
     @property
-    def prior_rows(self):
-        """How many rows to expect beside these: the more, the more are missing."""
-        return PRIOR_ROWS * (1 - self.n_rows / self.most) if self.lacks_rows else 0.0
+    def prior_rows(self) -> float:
+        """Weight of a prior in rows: the more, the more rows are missing."""
+        return PRIOR_ROWS * (1 - self.n_rows / self.capacity) if self.lacks_rows else 0.0
 
-    def leading(self, n_rows):
-        """The sample of so many rows that this one holds."""
+    def leading(self, n_rows: int) -> "Sample":
+        """Return the sample that would have the capacity `n_rows`."""
         if self.n_rows <= n_rows:
             return self
-        at, rows = np.argsort(self.rows.keys, kind="stable")[:n_rows], self.rows
-        others = (rows.hashes[at], rows.keys[at], rows.weight[at], rows.sums[at])
-        return replace(self, most=n_rows, rows=_Rows(_taken(rows.X, at), *others))
+        first = np.argsort(self.rows.keys, kind="stable")[:n_rows]
+        return replace(self, capacity=n_rows, rows=self.rows.taken(first))
 
-    def find(self, hashes):
-        """The numbers of those hashes whose rows are here, and where each of them is."""
+    def match(self, hashes: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
+        """Return the indices of hashes whose rows are here, and the index here of each."""
         order = np.argsort(self.rows.hashes)
-        known = self.rows.hashes[order]
-        at = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-        found = np.flatnonzero(known[at] == hashes)
-        return found, order[at[found]]
+        ascending = self.rows.hashes[order]
+        at = np.minimum(np.searchsorted(ascending, hashes), len(ascending) - 1)
+        matched = np.flatnonzero(ascending[at] == hashes)
+        return matched, order[at[matched]]
 
-    def learn(self, samples, left=None):
-        """With rows that came; `left` is the logarithm of what is left of each by now.
+    def learn(self, samples: Samples, log_decay: npt.NDArray | None = None) -> "Sample":
+        """Return the sample with more rows.
 
-        What has faded gives way to what is new, so that there are always enough that count.
+        Parameters
+        ----------
+        log_decay : ndarray of shape (n_rows,), optional
+            Logarithm of the factor by which the weight of each has decayed by now. Rows that have
+            decayed give way to new ones, so that always enough of the rows have a weight.
         """
-        return self._meeting(_parts_of(samples), left)
+        return self._combine(_blocks_of(samples), log_decay)
 
-    def forget(self, samples):
-        """Without rows that came before. Any rows that come later may take their places.
+    def forget(self, samples: Samples) -> "Sample":
+        """Return the sample without rows that were added before.
 
-        So later rows are drawn more often than earlier ones, and count as they are drawn. By the
-        inverse of their probabilities a few old rows would count as much as many new ones: on
-        noisy classes that doubled what calibration costs of the log-loss.
+        Rows that are added later may take their place. Later rows are thus sampled more often than
+        earlier ones, with their weights as they are. Inverse probability weights would give a few
+        old rows the influence of many new ones: on noisy classes that doubled the log-loss that
+        calibration costs.
         """
-        left = self._meeting(_parts_of(samples), sign=-1)
-        if left.n_rows == self.most or np.isinf(left.bound):
+        left = self._combine(_blocks_of(samples), sign=-1)
+        if left.n_rows == self.capacity or np.isinf(left.key_limit):
             return left
-        return replace(left, bound=np.inf, lacks_rows=True)
+        return replace(left, key_limit=np.inf, lacks_rows=True)
 
-    def merge(self, other):
-        """With the rows of another sample."""
-        most, bound = min(self.most, other.most), min(self.bound, other.bound)
-        lacks = self.lacks_rows or other.lacks_rows
-        both = replace(self, most=most, bound=bound, rows=None, lacks_rows=lacks)
-        return both._adding([each.rows for each in (self, other) if not each.is_empty])
+    def merge(self, other: "Sample") -> "Sample":
+        """Return the sample of the rows of both."""
+        both = Sample(
+            min(self.capacity, other.capacity), None, min(self.key_limit, other.key_limit),
+            self.lacks_rows or other.lacks_rows,
+        )  # fmt: skip
+        return both._add_rows([each.rows for each in (self, other) if not each.is_empty])
 
-    def _meeting(self, parts, left=None, sign=1, job=None):
-        """With the rows of (part, `Samples`); see `learn`."""
-        sample, waiting = self, []
-        for part, own in parts:
-            most = self.most if sign > 0 else np.inf
-            rows, bound = _rows_of(own, sample, 0.0 if left is None else left[part], job, most)
-            sample = replace(sample, bound=min(sample.bound, bound))
-            waiting.append(replace(rows, weight=sign * rows.weight, sums=sign * rows.sums))
-            if sum(len(each.hashes) for each in waiting) > self.most:
-                sample, waiting = sample._adding(waiting), []
-        return sample._adding(waiting)
+    def _combine(self, blocks, log_decay=None, sign=1, job=None):
+        """Return the sample with rows added, or removed (sign -1); see `learn`.
 
-    def faded(self, fade):
-        """With weights times a factor, whose logarithm it is."""
-        if self.rows is None or fade == 0:
+        Rows are collected from blocks, (slice of the rows, `Samples`), until they are as many as
+        the capacity, and then merged.
+        """
+        sample, pending = self, []
+        for part, samples in blocks:
+            # A removal has to find every row that is in the sample.
+            capacity = self.capacity if sign > 0 else np.inf
+            decay = 0.0 if log_decay is None else log_decay[part]
+            rows, key_limit = _candidates(samples, sample.key_limit, decay, job, capacity)
+            sample = replace(sample, key_limit=min(sample.key_limit, key_limit))
+            pending.append(replace(rows, weight=sign * rows.weight, sums=sign * rows.sums))
+            if sum(map(len, pending)) > self.capacity:
+                sample, pending = sample._add_rows(pending), []
+        return sample._add_rows(pending)
+
+    def decayed(self, log_factor: float) -> Self:
+        """Return the sample with weights times a factor, given its logarithm."""
+        if self.rows is None or log_factor == 0:
             return self
-        rows, left = self.rows, np.exp(fade)
+        rows, factor = self.rows, np.exp(log_factor)
         rows = replace(
-            rows, keys=rows.keys - fade, weight=rows.weight * left, sums=rows.sums * left
+            rows, keys=rows.keys - log_factor, weight=rows.weight * factor, sums=rows.sums * factor
         )
-        return replace(self, rows=rows, bound=self.bound - fade)
+        return replace(self, rows=rows, key_limit=self.key_limit - log_factor)
 
-    def _adding(self, more):
-        """With more rows, of which no more than `most` different ones are kept."""
-        parts = [*([] if self.rows is None else [self.rows]), *more]
-        parts = [part for part in parts if len(part.hashes)]
+    def _add_rows(self, new):
+        """Return the sample with more rows, whose weights are negative if they are removed.
+
+        1. Group copies by their hashes, and sum weights and targets of each group.
+        2. Drop groups whose weight is 0 up to rounding, and those above the key limit.
+        3. Keep those of the least keys, which lowers the limit to the first key that is dropped.
+        """
+        parts = [rows for rows in ([self.rows] if self.rows is not None else []) + new if len(rows)]
         if not parts or (len(parts) == 1 and parts[0] is self.rows):
             return self
-        X, hashes, keys, weight, sums = (
-            join([getattr(part, field.name) for part in parts])
-            for field, join in zip(fields(_Rows), [_joined, *[np.concatenate] * 4], strict=True)
-        )
-        order = np.argsort(keys, kind="stable")
-        _, first, group = np.unique(hashes[order], return_index=True, return_inverse=True)
-        size = np.bincount(group, np.abs(weight[order]))
-        total = np.bincount(group, weight[order])
-        targets = np.zeros((len(first), sums.shape[1]))
-        np.add.at(targets, group, sums[order])
-        at, bound = order[first], self.bound
-        is_left = (total > ROUNDING * size) & (keys[at] < bound)
+        rows = SampledRows.concatenate(parts)
+        # Copies may have different keys, by their decay: `first` is the copy of the least key.
+        order = np.argsort(rows.keys, kind="stable")
+        _, first, group = np.unique(rows.hashes[order], return_index=True, return_inverse=True)
+        first = order[first]
+        size = np.bincount(group, np.abs(rows.weight[order]))
+        weight = np.bincount(group, rows.weight[order])
+        sums = np.zeros((len(first), rows.sums.shape[1]))
+        np.add.at(sums, group, rows.sums[order])
+        keys, key_limit = rows.keys[first], self.key_limit
+        is_left = (weight > ROUNDING * size) & (keys < key_limit)
         if self.lacks_rows:
-            # More of a class may go than is here: of copies that came early, and were not drawn.
-            is_left &= (targets >= -ROUNDING * size[:, None]).all(axis=1)
-        least = np.argsort(keys[at], kind="stable")
-        least = least[is_left[least]]
-        if len(least) > self.most:
-            bound, least = float(keys[at][least[self.most]]), least[: self.most]
-        at = at[least]
-        kept = _Rows(_taken(X, at), hashes[at], keys[at], total[least], targets[least])
-        return replace(self, rows=kept if len(at) else None, bound=bound)
+            # More of a class may be removed than is here: copies that were added when the row was
+            # not sampled.
+            is_left &= (sums >= -ROUNDING * size[:, None]).all(axis=1)
+        kept = np.argsort(keys, kind="stable")
+        kept = kept[is_left[kept]]
+        if len(kept) > self.capacity:
+            key_limit, kept = float(keys[kept[self.capacity]]), kept[: self.capacity]
+        if not len(kept):
+            return replace(self, rows=None, key_limit=key_limit)
+        rows = replace(rows.taken(first[kept]), weight=weight[kept], sums=sums[kept])
+        return replace(self, rows=rows, key_limit=key_limit)
 
 
-def rows_for(memory_limit, n_features, n_rows=ROWS):
-    """Rows of a sample that take little of so many bytes."""
+def rows_for(memory_limit: int, n_features: int, n_rows: float = ROWS) -> int:
+    """Return the capacity of a sample of up to `n_rows` rows that takes little memory."""
     row_bytes = 8 * max(1, n_features)
-    return max(1, count_fitting(_MEMORY * memory_limit, row_bytes, at_most=int(n_rows)))
+    return max(1, count_fitting(_MEMORY_SHARE * memory_limit, row_bytes, at_most=int(n_rows)))
 
 
-def draw(job, samples, rows=None, n_rows=None):
-    """The `Sample` of a job's rows, or of some of them, in one pass; no layer is evaluated.
+def draw(
+    job: Any, samples: Samples, rows: npt.NDArray | None = None, n_rows: int | None = None
+) -> Sample:
+    """Return the `Sample` of a job's rows, or of a subset, in one pass; no layer is evaluated.
 
-    It has `n_rows` different rows, `ROWS` by default, or more where their weights differ.
-
-    Where weights are unequal, the rows of large weight are few: so more are drawn (by the design
-    effect of L. Kish 1965, "Survey sampling").
+    It has `n_rows` distinct rows, `ROWS` by default. If weights are unequal, the rows of large
+    weight are few, so that more are sampled: times the design effect of L. Kish 1965, "Survey
+    sampling".
     """
-    weight, n_rows = samples.weight_of(slice(None) if rows is None else rows), n_rows or ROWS
+    weight = samples.weight_of(slice(None) if rows is None else rows)
+    size: float = n_rows or ROWS
     if weight is not None:
         weight = weight[weight > 0]
-        n_rows *= min(_MORE, float((weight**2).mean() / weight.mean() ** 2))
-    most = rows_for(job.memory_limit, samples.X.shape[1], n_rows)
-    return map_reduce(job, samples, _Draw(most), rows)
+        size *= min(_MAX_GROWTH, float((weight**2).mean() / weight.mean() ** 2))
+    capacity = rows_for(job.memory_limit, samples.X.shape[1], size)
+    return map_reduce(job, samples, DrawPass(capacity), rows)
 
 
-def rows_in(job, samples, sample):
-    """The row numbers of all rows that are in a sample, and where in it each is."""
+def rows_in(job: Any, samples: Samples, sample: Sample) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return the row numbers of all copies of rows of a sample, and the index there of each."""
     rows, places = [], []
-    for part, own in _parts_of(samples, numbers=_at_a_time(job, samples)):
-        hashes = exact_hashes(own.X, job.algebra_of(own.X))
-        found, at = sample.find(hashes)
-        rows.append(part.start + found)
+    for part, block in _blocks_of(samples, block_size=_block_size(job, samples)):
+        hashes = exact_hashes(block.X, job.algebra_of(block.X))
+        matched, at = sample.match(hashes)
+        rows.append(part.start + matched)
         places.append(at)
     return np.concatenate(rows), np.concatenate(places)
 
 
 @dataclass(frozen=True, eq=False)
-class _Draw(MapReduce):
-    """`draw` as work for `map_reduce`."""
+class DrawPass(MapReduce):
+    """The pass over the rows of `draw`; `block_size` elements at a time."""
 
-    most: int
+    capacity: int
+    block_size: int | None = None  # by default what suits the job
+    sparse_rows: int = _SPARSE_ROWS
 
     def __call__(self, job, samples, rows=None):
-        parts = _parts_of(samples, rows, _at_a_time(job, samples))
-        return Sample(self.most)._meeting(parts, job=job)
+        block_size = self.block_size or _block_size(job, samples)
+        blocks = _blocks_of(samples, rows, block_size, self.sparse_rows)
+        return Sample(self.capacity)._combine(blocks, job=job)
 
     @staticmethod
     def add(some, more):
         return some.merge(more)
 
 
-def _at_a_time(job, samples):
-    """How many numbers are hashed at a time, where they are."""
-    is_there = job.algebra_of(samples.X).xp is not np
-    return min(_ON_DEVICE if is_there else _ON_HOST, job.memory_limit // _HASHED)
+def _block_size(job, samples):
+    """Return how many elements are hashed at a time, on the device that holds them."""
+    is_on_device = job.algebra_of(samples.X).xp is not np
+    block_size = _DEVICE_BLOCK if is_on_device else _HOST_BLOCK
+    return min(block_size, job.memory_limit // _HASHING_BYTES)
 
 
-def _parts_of(samples, rows=None, numbers=_ON_HOST):
-    """(part, `Samples`) of the row numbers, a few at a time, where they are."""
+def _blocks_of(
+    samples: Samples,
+    rows: npt.NDArray | None = None,
+    block_size: int = _HOST_BLOCK,
+    sparse_rows: int = _SPARSE_ROWS,
+) -> Iterator[tuple[slice, Samples]]:
+    """Yield (slice of the row numbers, `Samples`) of up to `block_size` elements each."""
     X, n = samples.X, len(samples if rows is None else rows)
-    parts = _slices(samples, n, numbers)
+    step = max(1, block_size // (X.shape[1] + 2 * samples.targets.n_outputs))
+    step = sparse_rows if isinstance(X, SparseRows) else step
+    parts = [slice(start, min(start + step, n)) for start in range(0, n, step)]
     if isinstance(X, SparseRows):
         order = np.arange(n) if rows is None else rows
         blocks = (X.part(order[part]) for part in parts)
@@ -258,55 +311,51 @@ def _parts_of(samples, rows=None, numbers=_ON_HOST):
         yield part, samples.with_rows(block, part if rows is None else rows[part])
 
 
-def _slices(samples, n, numbers):
-    """Of so many rows, each with about so many numbers."""
-    step = max(1, numbers // (samples.X.shape[1] + 2 * samples.targets.n_outputs))
-    step = _SPARSE if isinstance(samples.X, SparseRows) else step
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+def _candidates(samples, key_limit, log_decay, job, capacity):
+    """Return the rows that may be in a sample, on the host, and a limit of their keys.
 
-
-def _rows_of(samples, sample, left, job, most):
-    """Those rows that may be in a sample, and a bound of their keys.
-
-    Where there is a job, its engine may have them: `most` different ones come from there.
+    The limit leaves at least `capacity` distinct rows. Given a job, rows may be on its device.
     """
     X = samples.X
     hashes = exact_hashes(X, HOST if job is None else job.algebra_of(X))
-    keys = np.log(hashes.astype(float) + 1) - _RANGE - left
-    weight = np.exp(left) * np.ones(len(hashes))
+    keys = np.log(hashes.astype(float) + 1) - _LOG_RANGE - log_decay
+    weight = np.exp(log_decay) * np.ones(len(hashes))
     weight = weight if samples.weight is None else weight * samples.weight
-    rows = np.flatnonzero((keys < sample.bound) & (weight > 0))
-    bound = _bound_of(keys[rows], hashes[rows], most)
-    rows = rows[keys[rows] < bound]
-    X = _taken(X, rows)
+    rows = np.flatnonzero((keys < key_limit) & (weight > 0))
+    limit = _key_limit(keys[rows], hashes[rows], capacity)
+    rows = rows[keys[rows] < limit]
+    X = _take(X, rows)
     X = X if job is None or isinstance(X, SparseRows) else np.array(job.engine.to_host(X))
     sums = samples.targets.matrix(rows) * weight[rows, None]
-    return _Rows(X, hashes[rows], keys[rows], weight[rows], sums), bound
+    return SampledRows(X, hashes[rows], keys[rows], weight[rows], sums), limit
 
 
-def _bound_of(keys, hashes, most):
-    """The key that `most` different rows are below, if there are many more."""
-    n = 2 * most
+def _key_limit(keys, hashes, capacity):
+    """Return the least key that is above those of `capacity` distinct rows; inf for few rows.
+
+    The smallest 2 * capacity keys contain enough distinct ones, unless rows have many copies: try
+    these first, since sorting all keys takes longer than everything else.
+    """
+    n = 2 * capacity
     if len(keys) <= n:
         return np.inf
-    # Of a few, which are mostly different: to sort all takes longer than all else.
-    few = np.flatnonzero(keys <= np.partition(keys, n)[n])
-    bound = _bound_in(keys[few], hashes[few], most)
-    return _bound_in(keys, hashes, most) if np.isinf(bound) else bound
+    smallest = np.flatnonzero(keys <= np.partition(keys, n)[n])
+    limit = _key_limit_by_sorting(keys[smallest], hashes[smallest], capacity)
+    return _key_limit_by_sorting(keys, hashes, capacity) if np.isinf(limit) else limit
 
 
-def _bound_in(keys, hashes, most):
+def _key_limit_by_sorting(keys, hashes, capacity):
     order = np.argsort(keys)
     first = np.sort(np.unique(hashes[order], return_index=True)[1])
-    return float(keys[order[first[most]]]) if len(first) > most else np.inf
+    return float(keys[order[first[capacity]]]) if len(first) > capacity else np.inf
 
 
-def _joined(blocks):
-    """Blocks of rows as one; dense, if some are."""
+def _concatenate_X(blocks):
+    """Return blocks of rows as one: sparse if all are sparse."""
     if len({isinstance(block, SparseRows) for block in blocks}) == 2:
         blocks = [b.take(slice(None)) if isinstance(b, SparseRows) else b for b in blocks]
     return joined(blocks)
 
 
-def _taken(X, rows):
+def _take(X, rows):
     return X.part(rows) if isinstance(X, SparseRows) else take_rows(X, rows)

@@ -1,85 +1,98 @@
 """Multinomial logistic regression on H, which is evaluated again in each pass and never stored.
 
-It minimises ``sum w log-loss + alpha / 2 |W|^2`` from the ridge's solution on. A pass over the rows
-is dear, for it evaluates the layer; so each tells the loss and its gradient at several points of a
-line. Between passes it goes down a model: the log-loss of some rows, whose H is kept, with the
-gradient of all of them, by Newton's steps that are solved by conjugate gradients (Newton-CG). The
-kept rows are those that the readout is least sure of, for the others have next to no curvature.
-What they leave out, the gradients of earlier passes tell, once one step is enough (L-BFGS around
-that model).
+Minimises ``sum w log-loss + alpha / 2 |W|^2``, starting at the ridge solution. A pass over the rows
+is expensive, since it evaluates the layer. So each pass evaluates the loss and its gradient at
+several points of a line search. Between passes, the step is computed from a model: the log-loss of
+some rows whose H is cached, with the gradient of all of them, minimised by Newton-CG (see
+`newton.py`). Cached are the rows of which the readout is least certain, since the others have
+hardly any curvature. Close to the optimum, where one Newton step is sufficient, L-BFGS corrects the
+model by the gradients of earlier passes.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from ..data.samples import Samples
 from ..data.streaming import Consumer, stream
 from ..data.tiling import count_fitting
 from .calibration import fit_temperature
 from .leave_one_out import SampledLOO
 from .linear import Solution
 from .log_loss import LogLoss, LossSums, compute_losses
-from .newton import CachedRows, Coordinates, History, Model
+from .newton import CachedRows, CGStop, LBFGSHistory, LocalModel, WhitenedCoordinates
 from .ridge import gather
 from .sample import draw
 from .statistics import RidgeStatistics
 
-# Rows whose H is kept: so many for each unit, or so many numbers if that is more; and the part of
-# the memory that they may take.
-_KEPT_PER_UNIT, _KEPT_NUMBERS, _KEPT = 4, 2**24, 1 / 4
-# Bytes for each score of a kept row: nine arrays in float64, and one of the layer's dtype.
-_OF_SCORES = 80
-# Rows by which the length of the first readout is found.
-_FIRST_ROWS = 4096
-# Steps along a direction that one pass tries, shorter ones where none of them helps, and those
-# where it must go on all the same.
-_STEPS, _SHORT, _SHORTEST = (0.25, 0.5, 1, 2), (1 / 64, 1 / 16), (2**-14, 2**-12, 2**-10, 2**-8)
-# Where H of all rows is kept, steps are cheap, and it goes on until this part of the tolerance.
-_WHERE_KEPT = 0.1
-# Where conjugate gradients end before that is believed: rows that are surely wrong have next to no
-# curvature, so that most of what the objective should fall by comes out last.
-_FINAL_CG = 1e-3, 200
-# Steps after which other rows are kept, and gradients that are remembered.
-_KEEP_FOR, _MEMORY = 3, 10
-# What each row counts for, beside its own spread, as it is drawn: a part of the mean.
-_LEAST_SPREAD = 0.02
-# The curvature of rows that are not kept: this part of what they have.
-_OF_OTHERS = 0.01
-# The mean curvature that the first coordinates are made for, and how far from the truth it may be.
-_CURVATURE, _FAR = 1 / 16, 4.0
-# Steps of conjugate gradients from which it is worth to make coordinates of the unsure rows, and
-# the part of the spread that they may leave out.
-_SLOW, _LEFT_OUT = 15, 1e-3
-# Rows that are added to their sums at a time.
-_AT_A_TIME = 1024
-# Below this mean curvature, as of rows that are all predicted surely, the penalty is all there is.
-_FLAT = 1e-12
-# Readouts that are in memory at a time: steps, gradients, points of a line, conjugate gradients.
-_N_POINTS = 2 * _MEMORY + 4 * len(_STEPS) + 8
-# And those of them that stay between two penalties: where it is drawn to, and where it has been.
-_N_LASTING = 16
+
+class SoftmaxSettings(NamedTuple):
+    """Settings of the solver, which change its speed and not the optimum."""
+
+    # Cached rows: so many per unit, or as many as have so many elements, if these are more.
+    cached_per_unit: int = 4
+    cached_elements: int = 2**24
+    # Rows that scale the first readout.
+    first_rows: int = 4096
+    # Steps of conjugate gradients above which coordinates by the uncertain rows are worth their
+    # factor, and the part of the uncertainty that these may omit.
+    slow_cg: int | float = 15
+    omitted_uncertainty: float = 1e-3
+    max_newton_steps: int = 4  # on the model, in each pass
+
+
+# Part of the memory for cached rows, and bytes for each score of one: nine float64 arrays, and one
+# of the layer's dtype.
+_CACHE_SHARE, _SCORE_BYTES = 1 / 4, 80
+# Steps along a direction that one pass evaluates; smaller ones if none of these reduces the
+# objective; and those if the optimum is not near enough to stop.
+_STEPS, _SMALL_STEPS = (0.25, 0.5, 1, 2), (1 / 64, 1 / 16)
+_SMALLEST_STEPS = (2**-14, 2**-12, 2**-10, 2**-8)
+# If H of all rows is cached, steps are cheap: continue to this part of the tolerance.
+_CACHED_TOLERANCE = 0.1
+# More precise conjugate gradients, which confirm convergence: confidently misclassified rows have
+# hardly any curvature, so that most of the possible decrease comes last.
+_FINAL_CG = CGStop(1e-3, 200)
+# Steps after which other rows are cached, and gradients that L-BFGS stores.
+_CACHE_STEPS, _MAX_PAIRS = 3, 10
+# Lower bound of the sampling weights of rows, as a part of the mean uncertainty.
+_MIN_UNCERTAINTY = 0.02
+# Curvature of rows that are not cached, as a part of their uncertainty.
+_OTHER_CURVATURE = 0.01
+# Mean curvature of the first coordinates, and the factor by which it may be wrong.
+_FIRST_CURVATURE, _MAX_CURVATURE_RATIO = 1 / 16, 4.0
+# Rows that are added to the statistics at a time.
+_BLOCK_ROWS = 1024
+# Mean curvature below which rows are all predicted with certainty: only the penalty is left.
+_MIN_CURVATURE = 1e-12
+# Readouts in memory at a time: steps, gradients, points of a line, conjugate gradients; and those
+# that stay between two penalties: the prior and the points.
+_N_READOUTS = 2 * _MAX_PAIRS + 4 * len(_STEPS) + 8
+_N_LASTING_READOUTS = 16
 
 
 class SoftmaxResult(NamedTuple):
-    """What `train_softmax` finds.
+    """A softmax readout.
 
     Attributes
     ----------
     solution : Solution
-        W and b with a row for each class; of two classes, they are opposite.
+        W and b with a row for each class; those of two classes are opposite. With a
+        `Solution.problem` if it has not converged.
     loss : float
         The objective.
     gap : float
-        By how much of itself it would still fall, by its model: half the squared length of the
-        gradient in coordinates that the Hessian whitens.
+        Predicted decrease to the optimum, relative to the objective: half the squared norm of the
+        gradient, by the inverse Hessian of the model (half the squared Newton decrement).
     n_iter : int
-        Steps that were taken.
+        Steps.
     n_passes : int
-        How often H of all rows was evaluated, with the pass of the ridge.
+        Evaluations of H of all rows, including that of the ridge.
     """
 
-    solution: Any
+    solution: Solution
     loss: float
     gap: float
     n_iter: int
@@ -87,344 +100,400 @@ class SoftmaxResult(NamedTuple):
 
 
 def train_softmax(
-    job, layer, samples, alpha, tol=1e-4, max_iter=100, statistics=None, ridge_alpha=None,
-    start=None,
-):  # fmt: skip
-    """A readout that minimises ``sum w log-loss + alpha / 2 |W|^2``.
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    alpha: float,
+    tol: float = 1e-4,
+    max_iter: int = 100,
+    statistics: RidgeStatistics | None = None,
+    ridge_alpha: float | None = None,
+    start: npt.NDArray | None = None,
+    settings: SoftmaxSettings | None = None,
+) -> SoftmaxResult:
+    """Return a readout that minimises ``sum w log-loss + alpha / 2 |W|^2``.
 
-    Of two classes W is one vector, as it is in scikit-learn's `LogisticRegression`; several
-    outputs, or labels, have a log-loss each.
+    For two classes W is one vector, as in scikit-learn's `LogisticRegression`; each of several
+    outputs has a log-loss of its own.
 
     Parameters
     ----------
     job : Job
     layer : RBFLayer or TanhLayer
     samples : Samples
-        With targets that are classes.
+        With class targets.
     alpha : float
         Above 0; 1 / C of `LogisticRegression`.
     tol : float
-        It ends where the objective would fall by no more than this part of itself.
+        Stops if the predicted decrease is less than this part of the objective.
     max_iter : int
-        Steps at most, each of which is a pass over the rows.
+        Maximum number of steps, each of which is a pass over the rows.
     statistics : RidgeStatistics, optional
-        Of the samples, where they are known.
+        Of the samples; gathered by default.
     ridge_alpha : float, optional
-        Where it is given, W is drawn to the ridge's solution at that penalty, calibrated, and not
-        to 0: the penalty is ``alpha / 2 |W - W_ridge|^2``.
+        If given, W is shrunk towards the calibrated ridge solution at that penalty instead of 0:
+        the penalty is ``alpha / 2 |W - W_ridge|^2``.
     start : ndarray of shape (n_units + 1, n_scores), optional
-        A readout to begin with; that of the ridge by default.
-
-    Returns
-    -------
-    Found
-        With a `Solution.problem` where it did not converge.
+        The first readout; that of the ridge by default.
     """
-    training = SoftmaxTraining(job, layer, samples, statistics, ridge_alpha, start)
+    training = SoftmaxTraining(job, layer, samples, statistics, ridge_alpha, start, settings)
     return training.run(alpha, tol, max_iter)
 
 
-def sampled(spread, n, random):
-    """Numbers of `n` rows, and the probability with which each was drawn.
+def sample_rows(
+    uncertainty: npt.NDArray, n: int, random: np.random.Generator
+) -> tuple[npt.NDArray, npt.NDArray]:
+    """Return `n` rows, sampled without replacement, and the probability of each.
 
-    It is proportional to the spread, and 1 for the largest: sums over the rows drawn, each over its
-    probability, are those over all rows, on average.
+    Probabilities are proportional to the uncertainty, and 1 for the largest. Sums over the sample,
+    weighted by inverse probabilities, are unbiased. (Systematic sampling with probability
+    proportional to size: rows whose cumulative probability passes the next integer, from a random
+    offset.)
     """
-    size = spread + _LEAST_SPREAD * spread.mean(dtype=float)
+    size = uncertainty + _MIN_UNCERTAINTY * uncertainty.mean(dtype=float)
     size = size.astype(float)
     certain = np.zeros(len(size), bool)
+    # Rows with a probability of 1 or more are certain; repeat, since the others then share less.
     while True:
         share = (n - certain.sum()) / size[~certain].sum()
         more = ~certain & (size * share >= 1)
         if not more.any():
             break
         certain |= more
-    share = np.where(certain, 1.0, size * share)
-    ends = np.cumsum(share) * (n / share.sum())
+    probability = np.where(certain, 1.0, size * share)
+    ends = np.cumsum(probability) * (n / probability.sum())
     rows = np.searchsorted(ends, np.arange(n) + random.random()).clip(max=len(size) - 1)
-    return rows, share[rows]
+    return rows, probability[rows]
 
 
-def lasting_bytes(algebra, layer, n_rows, n_scores):
-    """What a `SoftmaxTraining` on so many rows keeps between two penalties, at most."""
+def lasting_bytes(algebra: Any, layer: Any, n_rows: int, n_scores: int) -> int:
+    """Return the bytes that a `SoftmaxTraining` keeps between two penalties, at most."""
     m = layer.n_units
-    hidden = min(n_rows, _wanted(m)) * m * layer.hidden_dtype.itemsize
-    return _matrix_bytes(m, algebra) + hidden + 8 * _N_LASTING * (m + 1) * n_scores
+    n_cached = min(n_rows, _rows_to_cache(m, SoftmaxSettings()))
+    hidden = n_cached * m * layer.hidden_dtype.itemsize
+    return _matrix_bytes(m, algebra) + hidden + 8 * _N_LASTING_READOUTS * (m + 1) * n_scores
 
 
 def _matrix_bytes(n_units, algebra):
-    """Sums, and the factor of a normal matrix."""
+    """Return the bytes of the statistics and of the factor of a normal matrix."""
     return 2 * RidgeStatistics.nbytes(n_units) + (8 * n_units**2 if algebra.inverts else 0)
 
 
-def _wanted(n_units):
-    """How many rows of H are kept, if there is room."""
-    return max(_KEPT_PER_UNIT * n_units, _KEPT_NUMBERS // n_units)
+def _rows_to_cache(n_units, settings):
+    """Return how many rows of H are cached if memory allows."""
+    return max(settings.cached_per_unit * n_units, settings.cached_elements // n_units)
 
 
 class SoftmaxTraining:
-    """`train_softmax` for one penalty after another.
+    """`train_softmax` for several penalties, each of which starts at the readout of the last.
 
     Parameters
     ----------
-    job, layer, samples, statistics, ridge_alpha, start
+    job, layer, samples, statistics, ridge_alpha, start, settings
         As of `train_softmax`.
 
     Attributes
     ----------
     point : array of shape (n_units + 1, n_scores) or None
-        The readout so far, from which the next penalty begins; None to begin with.
+        The readout so far; None before the first penalty.
+    n_passes : int
+    n_cg : int
+        Steps of conjugate gradients in the last Newton step.
     """
 
-    def __init__(self, job, layer, samples, statistics=None, ridge_alpha=None, start=None):
-        self.n_passes, self.layer, self.samples, self.point = 0, layer, samples, None
-        self.log_loss = LogLoss.of(samples.targets)
-        self._weights = len(samples) if samples.weight is None else float(samples.weight.sum())
+    def __init__(
+        self,
+        job: Any,
+        layer: Any,
+        samples: Samples,
+        statistics: RidgeStatistics | None = None,
+        ridge_alpha: float | None = None,
+        start: npt.NDArray | None = None,
+        settings: SoftmaxSettings | None = None,
+    ):
+        self.layer, self.samples = layer, samples
+        self.point: Any = None
+        self.n_passes = self.n_cg = 0
+        self._settings = settings or SoftmaxSettings()
+        self.log_loss = LogLoss.for_targets(samples.targets)
+        self._total_weight = len(samples) if samples.weight is None else float(samples.weight.sum())
         if statistics is None:
             (statistics,) = gather(job, [layer], samples)
             self.n_passes += 1
         self.statistics, self.algebra = statistics, job.engine.algebra
-        self._take_memory(job.named(f"{job.what}, softmax"))
-        self._coordinates, self._random = None, np.random.default_rng(0)
-        self._n_steps, self._weighs = 0, start is not None
+        self._reserve(job.named(f"{job.what}, softmax"))
+        self._coordinates: WhitenedCoordinates | None = None
+        self._random = np.random.default_rng(0)
+        # Whether coordinates are by the uncertain rows. With a good start, they are worth it.
+        self._uses_uncertain = start is not None
         self._prior, self._start = None, start
         if ridge_alpha is not None:
             self._prior = calibrated_ridge(
                 self.job, layer, samples, self.statistics, ridge_alpha, self.log_loss
             )
 
-    def _take_memory(self, job):
-        """Reserve what is there beside each pass: two matrices, kept rows, and readouts."""
-        m, dtype = self.layer.n_units, self.layer.hidden_dtype
-        points = 8 * _N_POINTS * (m + 1) * self.log_loss.n_scores
-        job = job.reserving(_matrix_bytes(m, self.algebra) + points)
-        row_bytes = m * dtype.itemsize + _OF_SCORES * self.log_loss.n_scores
-        room = max(1, count_fitting(_KEPT * job.memory_limit, row_bytes))
-        self.n_kept = min(len(self.samples.present), _wanted(m), room)
-        self.job = job.reserving(self.n_kept * row_bytes)
-        weighing = RidgeStatistics.nbytes(m) + 2 * _AT_A_TIME * m * dtype.itemsize
-        is_all = self.n_kept == len(self.samples.present)
-        self._may_weigh = is_all and 2 * weighing < self.job.memory_limit
-        if self._may_weigh:
-            self.job = self.job.reserving(weighing)
+    def _reserve(self, job):
+        """Reserve memory during each pass: two matrices, readouts, and cached rows."""
+        m, dtype, n_present = self.layer.n_units, self.layer.hidden_dtype, len(self.samples.present)
+        readouts = 8 * _N_READOUTS * (m + 1) * self.log_loss.n_scores
+        job = job.reserving(_matrix_bytes(m, self.algebra) + readouts)
+        row_bytes = m * dtype.itemsize + _SCORE_BYTES * self.log_loss.n_scores
+        n_fitting = max(1, count_fitting(_CACHE_SHARE * job.memory_limit, row_bytes))
+        self._n_cached = min(n_present, _rows_to_cache(m, self._settings), n_fitting)
+        self.job = job.reserving(self._n_cached * row_bytes)
+        weighted_bytes = RidgeStatistics.nbytes(m) + 2 * _BLOCK_ROWS * m * dtype.itemsize
+        is_all = self._n_cached == n_present
+        self._may_use_uncertain = is_all and 2 * weighted_bytes < self.job.memory_limit
+        if self._may_use_uncertain:
+            self.job = self.job.reserving(weighted_bytes)
 
-    def _set_coordinates(self, curvature, spread=None):
-        """Coordinates that suit rows of this mean curvature, if the present ones do not.
+    def _set_coordinates(self, curvature, uncertainty=None):
+        """Set coordinates that suit rows of this mean curvature, unless the present ones do.
 
-        Where H of all rows is kept and they were too slow, they are of the unsure rows: each
-        counts as much as it is curved. Of two classes, their normal matrix is the Hessian.
+        If H of all rows is cached and conjugate gradients were slow, coordinates are by the
+        uncertain rows, weighted by their curvature. For two classes, their normal matrix is the
+        Hessian.
         """
-        penalty = self.alpha / max(curvature, _FLAT)
-        now = self._coordinates and self._coordinates.penalty
-        may_weigh = spread is not None and self._may_weigh
-        is_slow = may_weigh and self._n_steps > _SLOW
-        self._weighs |= is_slow
-        if now is None or is_slow or not 1 / _FAR < penalty / now < _FAR:
-            self._coordinates = None  # before there is another one
-            weighs = may_weigh and self._weighs and curvature > _FLAT
-            of = self._of_the_unsure(spread / (2 * curvature)) if weighs else self.statistics
-            self._coordinates = Coordinates(of, penalty)
+        penalty = self.alpha / max(curvature, _MIN_CURVATURE)
+        present = self._coordinates and self._coordinates.penalty
+        may_use_uncertain = uncertainty is not None and self._may_use_uncertain
+        is_slow = may_use_uncertain and self.n_cg > self._settings.slow_cg
+        self._uses_uncertain |= is_slow
+        ratio = _MAX_CURVATURE_RATIO
+        if present is None or is_slow or not 1 / ratio < penalty / present < ratio:
+            self._coordinates = None  # release the factor before there is another one
+            statistics = self.statistics
+            if may_use_uncertain and self._uses_uncertain and curvature > _MIN_CURVATURE:
+                statistics = self._weighted_statistics(uncertainty / (2 * curvature))
+            self._coordinates = WhitenedCoordinates(statistics, penalty)
 
-    def _of_the_unsure(self, weight):
-        """Statistics of the rows that are kept, but for those of next to no weight."""
-        kept, statistics = self._kept, RidgeStatistics(self.layer.n_units, 0, self.algebra)
+    def _weighted_statistics(self, weight):
+        """Return statistics of the cached rows, except those that have hardly any weight."""
+        statistics = RidgeStatistics.zeros(self.layer.n_units, 0, self.algebra)
         order = np.argsort(weight)
-        rows = order[np.cumsum(weight[order], dtype=float) > _LEFT_OUT * weight.sum(dtype=float)]
-        for start in range(0, len(rows), _AT_A_TIME):
-            part = rows[start : start + _AT_A_TIME]
-            H = kept.H[self.algebra.xp.asarray(part)]
-            statistics.update(H, self.algebra.xp.zeros((len(part), 0)), weight[part].astype(float))
+        omitted = self._settings.omitted_uncertainty * weight.sum(dtype=float)
+        rows = order[np.cumsum(weight[order], dtype=float) > omitted]
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            part = rows[start : start + _BLOCK_ROWS]
+            H = self._cached.H[self.algebra.xp.asarray(part)]
+            no_targets = self.algebra.xp.zeros((len(part), 0))
+            statistics.update(H, no_targets, weight[part].astype(float))
         return statistics
 
-    def run(self, alpha, tol, max_iter, is_guess=False):
-        """`SoftmaxResult` for a penalty; convergence of a guess is not confirmed."""
+    def run(
+        self, alpha: float, tol: float, max_iter: int, is_estimate: bool = False
+    ) -> SoftmaxResult:
+        """Return the result for a penalty; convergence is not confirmed if it `is_estimate`.
+
+        Each iteration computes a direction and the predicted decrease by the model, and then
+        evaluates the objective at several steps along the direction.
+        """
         self.alpha = alpha
-        T = self._begin() if self.point is None else self.point
-        loss, G, spread = self._at([T])[0]
-        history, problem, n_iter, is_far = History(_MEMORY), "", 0, True
+        T = self._first_readout() if self.point is None else self.point
+        loss, G, uncertainty = self._evaluate([T])[0]
+        history, n_iter, is_far, problem = LBFGSHistory(_MAX_PAIRS), 0, True, ""
         while True:
-            if is_far or n_iter % _KEEP_FOR == 0:
-                self._keep_the_unsure(spread)
-            D, gap, is_far = self._direction(T, G, spread, history)
-            end = tol * loss * (_WHERE_KEPT if self._keeps_all else 1)
-            if self._keeps_all and gap <= end and not is_guess:
-                D, gap, is_far = self._direction(T, G, spread, history, _FINAL_CG)
-            is_enough = gap <= tol * loss
+            if is_far or n_iter % _CACHE_STEPS == 0:
+                self._cache_uncertain(uncertainty)
+            D, gap, is_far = self._direction(T, G, uncertainty, history)
+            end = tol * loss * (_CACHED_TOLERANCE if self._caches_all else 1)
+            if self._caches_all and gap <= end and not is_estimate:
+                D, gap, is_far = self._direction(T, G, uncertainty, history, _FINAL_CG)
+            is_converged = gap <= tol * loss
             if gap <= end or loss == 0:
                 break
             if n_iter == max_iter:
-                problem = "" if is_enough else _not_converged(max_iter, tol, gap / loss)
+                problem = "" if is_converged else _not_converged(max_iter, tol, gap / loss)
                 break
-            found = self._best_step(T, D, loss, is_enough)
-            if found is None and len(history):
+            best = self._best_step(T, D, loss, is_converged)
+            if best is None and len(history):
+                # The corrections of earlier steps may be wrong here: try the model alone.
                 history.clear()
                 continue
-            if found is None:
+            if best is None:
                 dtype = self.layer.hidden_dtype
-                problem = "" if is_enough else _at_rounding(tol, gap / loss, dtype)
+                problem = "" if is_converged else _at_rounding(tol, gap / loss, dtype)
                 break
-            new, (loss, slope, spread) = found
+            T_new, (loss, G_new, uncertainty) = best
             if is_far:
                 history.clear()
-            elif not self._keeps_all:  # else the Hessian leaves nothing out
-                history.add(new - T, slope - G)
-            T, G, n_iter = new, slope, n_iter + 1
+            elif not self._caches_all:  # otherwise the model omits nothing
+                history.add(T_new - T, G_new - G)
+            T, G, n_iter = T_new, G_new, n_iter + 1
         self.point = T
-        part = gap / loss if loss > 0 else 0.0
-        return SoftmaxResult(self._solution(T, problem), loss, part, n_iter, self.n_passes)
+        relative_gap = gap / loss if loss > 0 else 0.0
+        return SoftmaxResult(self._solution(T, problem), loss, relative_gap, n_iter, self.n_passes)
 
-    def _begin(self):
+    def _first_readout(self):
+        """Cache the first rows, and return the first readout: `start`, the prior, or the ridge."""
         rows = self.samples.present
-        if self.n_kept < len(rows):
-            n = min(self.n_kept, _FIRST_ROWS)
+        if self._n_cached < len(rows):
+            n = min(self._n_cached, self._settings.first_rows)
             rows = np.sort(self._random.choice(rows, n, replace=False))
-        self._keep(rows)
+        self._cache(rows)
         if self._start is not None:
             return self.algebra.here(self._start)
-        return self._first_point(rows) if self._prior is None else self._prior
+        return self._scaled_ridge(rows) if self._prior is None else self._prior
 
-    def _first_point(self, rows):
-        """The ridge's solution, as long as the log-loss of some rows wants it."""
-        self._set_coordinates(_CURVATURE)
+    def _scaled_ridge(self, rows):
+        """Return the ridge solution, scaled to minimise the objective of the cached rows."""
+        self._set_coordinates(_FIRST_CURVATURE)
         c, xp = self._coordinates, self.algebra.xp
         right = xp.concatenate([self.statistics.right, xp.zeros((1, len(self.statistics.y)))])
-        z = c.gradient(right)
-        T = c.point(z)
+        T = c.point(c.gradient(right))
         T[-1] += self.statistics.y / self.statistics.n
-        T = xp.stack(self.log_loss.of_scores(T.T)).T
-        scores, squared = self.algebra.to_host(self._kept.scores(T)), float((T[:-1] ** 2).sum())
-        wanted = self.log_loss.wanted(self.samples.targets, rows, np)
+        T = xp.stack(self.log_loss.to_scores(T.T)).T
+        scores, squared_norm = (
+            self.algebra.to_host(self._cached.scores(T)),
+            float((T[:-1] ** 2).sum()),
+        )
+        targets = self.log_loss.target_probabilities(self.samples.targets, rows, np)
         weight = np.ones(len(rows)) if self.samples.weight is None else self.samples.weight[rows]
-        times = self._weights / weight.sum()
+        rows_represented = self._total_weight / weight.sum()
 
-        def objective(log_length):
-            length = np.exp(log_length)
-            S = length * scores
-            own = (S * wanted).sum(axis=1)
-            losses = self.log_loss.probabilities(S, np) - own
-            return times * (weight @ losses) + self.alpha / 2 * length**2 * squared
+        def objective(log_scale):
+            scale = np.exp(log_scale)
+            S = scale * scores
+            target_scores = (S * targets).sum(axis=1)
+            losses = self.log_loss.normalise(S, np) - target_scores
+            return rows_represented * (weight @ losses) + self.alpha / 2 * scale**2 * squared_norm
 
         return float(np.exp(minimize_scalar(objective, bounds=(-5, 10), method="bounded").x)) * T
 
-    def _keep(self, rows, share=1.0):
-        """Keep H of some rows, each of which stands for 1 / `share` of them."""
-        self._kept = None
+    def _cache(self, rows, probability=1.0):
+        """Cache H of some rows, each of which represents 1 / `probability` rows."""
+        self._cached = None  # release the memory first
         job, dtype = self.job, self.layer.hidden_dtype
         H = job.engine.xp.empty((len(rows), self.layer.n_units), dtype)
 
-        def take(part, tile):
+        def consume(part, tile):
             H[part] = tile
 
-        stream(job, self.layer, self.samples.X, Consumer(take), rows)
+        stream(job, self.layer, self.samples.X, Consumer(consume), rows)
         weight = 1.0 if self.samples.weight is None else self.samples.weight[rows]
-        self._kept = CachedRows(self.algebra, rows, H, weight / share * np.ones(len(rows)))
+        weight = weight / probability * np.ones(len(rows))
+        self._cached = CachedRows(self.algebra, rows, H, weight)
 
     @property
-    def _keeps_all(self):
-        return len(self._kept.rows) == len(self.samples.present)
+    def _caches_all(self):
+        return len(self._cached.rows) == len(self.samples.present)
 
-    def _keep_the_unsure(self, spread):
-        """Keep the rows of the largest spread, and some that stand for the others."""
-        if not self._keeps_all:
-            self._keep(*sampled(spread, self.n_kept, self._random))
+    def _cache_uncertain(self, uncertainty):
+        """Cache the rows of the largest uncertainty, and a sample of the others."""
+        if not self._caches_all:
+            self._cache(*sample_rows(uncertainty, self._n_cached, self._random))
 
-    def _at(self, points):
-        """(objective, gradient, spread of each row) of each of some readouts."""
+    def _evaluate(self, points):
+        """Return (objective, gradient, uncertainty of each row) of each of several readouts."""
         host = np.stack([self.algebra.to_host(T) for T in points])
-        found = self._tally_kept(host) if self._keeps_all else self._tally(host)
+        losses = self._losses_of_cached(host) if self._caches_all else self._losses(host)
         return [
-            self._with_penalty(T, *each)
-            for T, each in zip(points, zip(*found, strict=True), strict=True)
+            self._with_penalty(T, *loss)
+            for T, loss in zip(points, zip(*losses, strict=True), strict=True)
         ]
 
-    def _tally(self, points):
+    def _losses(self, points):
         self.n_passes += 1
         return compute_losses(self.job, self.layer, self.samples, self.log_loss, points)
 
-    def _tally_kept(self, points):
-        kept = self._kept
-        sums = LossSums(self.algebra, self.log_loss, points, kept.H.dtype)
-        wanted = self.log_loss.wanted(self.samples.targets, kept.rows, self.algebra.xp)
-        sums.add(kept.H, wanted, kept.weight)
-        return sums.found()
+    def _losses_of_cached(self, points):
+        cached, xp = self._cached, self.algebra.xp
+        sums = LossSums(self.algebra, self.log_loss, points, cached.H.dtype)
+        targets = self.log_loss.target_probabilities(self.samples.targets, cached.rows, xp)
+        sums.add(cached.H, targets, cached.weight)
+        return sums.result()
 
-    def _with_penalty(self, T, loss, gradient, spread):
+    def _with_penalty(self, T, loss, gradient, uncertainty):
         G, W = self.algebra.here(gradient).copy(), T[:-1]
         W = W if self._prior is None else W - self._prior[:-1]
         G[:-1] += self.alpha * W
-        return float(loss) + self.alpha / 2 * float((W**2).sum()), G, spread
+        return float(loss) + self.alpha / 2 * float((W**2).sum()), G, uncertainty
 
-    def _direction(self, T, G, spread, history, ends=None):
-        """Where to go, by how much the objective should fall, and if one Newton step is too few."""
-        total = float(spread.sum(dtype=float))
-        self._set_coordinates(total / 2 / self._weights, spread)
-        others = 0.0 if self._keeps_all else total - float(spread[self._kept.rows].sum(dtype=float))
-        of_others = _OF_OTHERS * max(0.0, others) / 2 / self._weights
-        model = Model(self._coordinates, self.log_loss, self._kept, T, self.alpha, of_others, ends)
-        D = -history.times(G, model.solve)
-        self._n_steps = model.n_steps
+    def _direction(self, T, G, uncertainty, history, cg_stop=None):
+        """Return a direction, the predicted decrease, and whether one Newton step is too few."""
+        total = float(uncertainty.sum(dtype=float))
+        self._set_coordinates(total / 2 / self._total_weight, uncertainty)
+        of_others = 0.0
+        if not self._caches_all:
+            of_others = total - float(uncertainty[self._cached.rows].sum(dtype=float))
+        model = LocalModel(
+            self._coordinates, self.log_loss, self._cached, T, self.alpha,
+            _OTHER_CURVATURE * max(0.0, of_others) / 2 / self._total_weight, cg_stop,
+            self._settings.max_newton_steps,
+        )  # fmt: skip
+        D = -history.inverse_product(G, model.solve)
+        self.n_cg = model.n_cg
         gap = -float((G * D).sum()) / 2
         if gap <= 0 and len(history):
+            # Not a direction of descent: L-BFGS has been misled by rounding.
             history.clear()
-            return self._direction(T, G, spread, history, ends)
+            return self._direction(T, G, uncertainty, history, cg_stop)
         return D, gap, model.n_newton > 1
 
-    def _best_step(self, T, D, loss, is_enough):
-        """A lower point on the way and what is known there; None where none is found."""
-        for steps in (_STEPS, _SHORT) if is_enough else (_STEPS, _SHORT, _SHORTEST):
+    def _best_step(self, T, D, loss, is_converged):
+        """Return the best of several points along D and its evaluation; None if none is better."""
+        lists = (_STEPS, _SMALL_STEPS) if is_converged else (_STEPS, _SMALL_STEPS, _SMALLEST_STEPS)
+        for steps in lists:
             points = [T + step * D for step in steps]
-            found = self._at(points)
-            best = min(range(len(steps)), key=lambda i: found[i][0])
-            if found[best][0] < loss:
-                return points[best], found[best]
+            values = self._evaluate(points)
+            best = min(range(len(steps)), key=lambda i: values[i][0])
+            if values[best][0] < loss:
+                return points[best], values[best]
         return None
 
     def _solution(self, T, problem):
-        W = self.algebra.xp.stack(self.log_loss.of_classes(T.T))
+        W = self.algebra.xp.stack(self.log_loss.to_classes(T.T))
         return Solution(W[:, :-1], W[:, -1], problem)
 
 
 def _not_converged(max_iter, tol, gap):
     return (
-        f"The softmax readout has not converged in {max_iter} steps: its objective would "
-        f"fall by {gap:.1e} of itself, and is to fall by {tol:g} at most. Raise alpha, or "
-        "max_memory, so that H of more rows is kept; or use fewer hidden units."
+        f"The softmax readout has not converged in {max_iter} steps: the relative decrease that "
+        f"is left in its objective is {gap:.1e}, above tol={tol:g}. Raise alpha, or "
+        "max_memory, so that H of more rows is cached; or use fewer hidden units."
     )
 
 
 def _at_rounding(tol, gap, dtype):
     return (
-        f"The softmax readout has not converged to tol={tol:g}: no step lowers its objective, "
-        f"which should fall by {gap:.1e} of itself. {dtype} rounds too much; raise tol or alpha, "
-        "or give X in float64."
+        f"The softmax readout has not converged to tol={tol:g}: no step reduces its objective, "
+        f"whose relative decrease that is left is {gap:.1e}. {dtype} rounds too much; raise tol "
+        "or alpha, or give X in float64."
     )
 
 
-# Where a softmax readout is drawn to: the ridge's solution, scaled by leave-one-out scores.
+def calibrated_ridge(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    statistics: RidgeStatistics,
+    alpha: float,
+    log_loss: LogLoss,
+) -> Any:
+    """Return the readout (n_units + 1, n_scores) of a ridge, each output over its temperature.
 
-
-def calibrated_ridge(job, layer, samples, statistics, alpha, log_loss):
-    """The readout (n_units + 1, n_scores) of a ridge, each output divided by its temperature.
+    Temperatures are fitted to leave-one-out scores of a sample.
 
     Parameters
     ----------
     job, layer, samples
         As of `train_softmax`.
     statistics : RidgeStatistics
-        Of the samples; they stay.
+        Of the samples; not changed.
     alpha : float
         The ridge penalty.
     log_loss : LogLoss
     """
-    loo = SampledLOO(job, layer, draw(job, samples), statistics)
-    solution, xp = statistics.solve(alpha, also=loo.take), statistics.xp
-    scores = loo.left_out().scores
+    loo, xp = SampledLOO(job, layer, draw(job, samples), statistics), statistics.xp
+    solution, left_out = loo.solve(alpha)
     T = xp.concatenate([solution.W, solution.b[:, None]], axis=1)
-    lengths, ends = [], np.cumsum(log_loss.sizes)
+    inverse_temperatures: list[float] = []
+    ends = np.cumsum(log_loss.sizes)
     for size, end in zip(log_loss.sizes, ends, strict=True):
-        own, sums = (each[:, end - size : end] for each in (scores, loo.sample.rows.sums))
-        own = np.diff(own, axis=1) if size == 2 else own
-        rows, codes = np.nonzero(sums)
-        inverse = 1 / fit_temperature(own[rows], codes, sums[rows, codes])
-        lengths += [inverse] * (1 if size == 2 else size)
-    return xp.stack(log_loss.of_scores(T)).T * xp.asarray(lengths)
+        scores = left_out.scores[:, end - size : end]
+        class_weights = loo.sample.rows.sums[:, end - size : end]
+        scores = np.diff(scores, axis=1) if size == 2 else scores
+        rows, codes = np.nonzero(class_weights)
+        inverse = 1 / fit_temperature(scores[rows], codes, class_weights[rows, codes])
+        inverse_temperatures += [inverse] * (1 if size == 2 else size)
+    return xp.stack(log_loss.to_scores(T)).T * xp.asarray(inverse_temperatures)

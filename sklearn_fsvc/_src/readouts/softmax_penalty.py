@@ -1,6 +1,10 @@
-"""Penalties of softmax readouts by the log-loss of rows that are held out."""
+"""Penalties of softmax readouts by the log-loss of held-out samples."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.map_reduce import Sharded
 from ..data.samples import Samples
@@ -10,25 +14,37 @@ from .cross_validation import PenaltySearchResult, downhill, folds_for, parts_to
 from .log_loss import LogLoss, compute_losses
 from .softmax import SoftmaxTraining, lasting_bytes
 
-# Penalties that are tried are powers of STEP between these; the first one.
-STEP, _LEAST, _MOST, _START = 10.0, -5, 6, 0
-# Rows of each unit by which they are judged, and numbers of H, whichever is more.
-_PER_UNIT, _NUMBERS = 4, 2**24
-# The part of the memory that copies of rows may take.
-_COPIED = 1 / 4
-# So many times what a training keeps is there for it, while others keep what they have.
-_ALONE = 3
-# How well and in how many steps each readout on the path is trained.
+# Penalties are powers of STEP with exponents between these; and the first one.
+STEP, _MIN_POWER, _MAX_POWER, _FIRST_POWER = 10.0, -5, 6, 0
+# A fold is trained at the same time as others if memory holds this many times what each keeps.
+_TRAININGS = 3
+# Precision and maximum number of steps of each readout on the path.
 _TOL, _MAX_ITER = 5e-2, 30
 
 
-def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
-    """The penalty with the least log-loss on held-out rows.
+class SearchLimits(NamedTuple):
+    """Limits of the samples that validate a penalty."""
 
-    Downhill from 1 on, by steps of STEP; each readout begins where its neighbour ended. A parabola
-    through the least of them and its neighbours says where between them it is. Of many
-    rows a sample judges, whose H fits into the memory: a penalty on the sum of the losses is worth
-    as much whatever the number of rows, as the precision of a prior is.
+    # Samples: so many per unit, or as many as have so many elements of H, if these are more.
+    rows_per_unit: int = 4
+    hidden_elements: int = 2**24
+    copied_share: float = 1 / 4  # part of the memory for copies of samples
+
+
+def search_softmax_penalty(
+    job: Any,
+    layer: Any,
+    samples: Samples,
+    random: np.random.Generator,
+    ridge_alpha: float | None = None,
+    limits: SearchLimits | None = None,
+) -> tuple[PenaltySearchResult, npt.NDArray]:
+    """Return the penalty with the least log-loss on held-out samples.
+
+    Descends by factors of STEP from 1 on; each readout starts at that of the last penalty. Between
+    the best penalty and its neighbours, the minimum of a parabola through their losses is chosen.
+    Of many samples a subset validates, whose H fits in memory. The penalty is not scaled with the
+    number of samples: it acts on the sum of the losses, as the precision of a prior does.
 
     Parameters
     ----------
@@ -38,23 +54,30 @@ def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
     random : numpy.random.Generator
     ridge_alpha : float, optional
         As of `train_softmax`.
+    limits : SearchLimits, optional
 
     Returns
     -------
-    found : Found
-        With log-losses, of several outputs their sum, for errors.
+    found : PenaltySearchResult
+        Errors are log-losses, summed over the outputs.
     point : ndarray of shape (n_units + 1, n_scores)
-        A readout near that of the penalty: the mean of those that were held out from.
+        The mean of the readouts of the folds at the best power of STEP: a start for the final
+        readout.
     """
-    rows = _sample(samples.present, layer.n_units, random)
+    limits = limits or SearchLimits()
+    rows = _subset(samples.present, layer.n_units, random, limits)
     parts = folds_for(parts_to_hold_out(np.arange(len(rows)), random), layer.n_units)
-    parts, job = _with_room(job, layer, samples.targets, len(rows), parts)
-    is_part = len(rows) < len(samples)
-    n_copied = (len(parts) + is_part) * len(rows)
-    taken, job = _how_to_take(job, samples.X, n_copied)
-    some = taken(samples, rows) if is_part else samples
-    folds = [_Fold(job, layer, some, *pair, ridge_alpha, taken) for pair in _judged(some, parts)]
-    tried = {}
+    n_folds, job = _plan_folds(job, layer, samples.targets, len(rows), len(parts))
+    parts = parts[:n_folds]
+    is_subset = len(rows) < len(samples)
+    n_copied = (len(parts) + is_subset) * len(rows)
+    take, job = _plan_copies(job, samples.X, n_copied, limits)
+    subset = take(samples, rows) if is_subset else samples
+    folds = [
+        _Fold(job, layer, subset, train, held, ridge_alpha, take)
+        for train, held in _split(subset, parts)
+    ]
+    tried: dict[float, float] = {}
 
     def error_at(power):
         alpha = float(STEP**power)
@@ -62,91 +85,95 @@ def search_softmax_penalty(job, layer, samples, random, ridge_alpha=None):
             tried[alpha] = float(np.mean([fold.log_loss(alpha) for fold in folds]))
         return tried[alpha]
 
-    best = downhill(error_at, _START, _LEAST, _MOST)
+    best = downhill(error_at, _FIRST_POWER, _MIN_POWER, _MAX_POWER)
     point = np.mean([fold.points[float(STEP**best)] for fold in folds], axis=0)
     alpha = float(STEP ** (best + _vertex(best, tried)))
     return PenaltySearchResult(alpha, error_at(best), layer.n_units, tried), point
 
 
 def _vertex(best, tried):
-    """Where a parabola through three errors is least, from the one in the middle; 0 at an end."""
+    """Return where a parabola through the errors at -1, 0 and 1 is least; 0 at an end."""
     below, least, above = (tried.get(float(STEP ** (best + step))) for step in (-1, 0, 1))
     if below is None or above is None:
         return 0.0
-    bent = below - 2 * least + above
-    return (below - above) / (2 * bent) if bent > 0 else 0.0
+    curvature = below - 2 * least + above
+    return (below - above) / (2 * curvature) if curvature > 0 else 0.0
 
 
-def _sample(rows, n_units, random):
-    most = max(_PER_UNIT * n_units, _NUMBERS // n_units)
+def _subset(rows, n_units, random, limits):
+    most = max(limits.rows_per_unit * n_units, limits.hidden_elements // n_units)
     if len(rows) <= most:
         return rows
     return np.sort(random.choice(rows, most, replace=False))
 
 
-def _with_room(job, layer, targets, n_rows, parts):
-    """The parts whose trainings fit into the memory side by side, and the job of each of them."""
-    n_scores = LogLoss.of(targets).n_scores
+def _plan_folds(job, layer, targets, n_rows, n_folds):
+    """Return how many folds fit in memory at the same time, and the job of each."""
+    n_scores = LogLoss.for_targets(targets).n_scores
     lasting = lasting_bytes(job.engine.algebra, layer, n_rows, n_scores)
-    n_others = count_fitting(job.memory_limit, lasting, _ALONE * lasting, at_most=len(parts) - 1)
-    return parts[: n_others + 1], job.reserving(n_others * lasting)
+    n_others = count_fitting(job.memory_limit, lasting, _TRAININGS * lasting, at_most=n_folds - 1)
+    return n_others + 1, job.reserving(n_others * lasting)
 
 
-def _how_to_take(job, X, n_rows):
-    """``taken(samples, rows)``, for so many rows in all, and the job that is left.
+def _plan_copies(job, X, n_rows, limits):
+    """Return ``take(samples, rows)``, for `n_rows` in total, and the remaining job.
 
-    They are copied if there is room: else each pass gathers them, a tile at a time.
+    Rows are copied if there is memory; otherwise each pass gathers them, tile by tile.
     """
     n_bytes = n_rows * X.shape[1] * X.dtype.itemsize
-    if n_bytes <= _COPIED * job.memory_limit:
+    if n_bytes <= limits.copied_share * job.memory_limit:
         return Samples.taken, job.reserving(n_bytes)
 
-    def taken(samples, rows):
+    def take(samples, rows):
         X = samples.X.whole if isinstance(samples.X, Sharded) else samples.X
         X = X if isinstance(X, Source) else InMemory(job.engine.to_host(X))
         return samples.with_rows(X.part(rows), rows)
 
-    return taken, job
+    return take, job
 
 
-def _judged(samples, parts):
-    """(rows that are trained on, rows that are held out) of each part of the rows.
+def _split(samples, parts):
+    """Return (training rows, held-out rows) for each part of the rows.
 
-    Where all others are of one class, rows of another class are not held out: by training without
-    them it is the surer the better, to no end.
+    If all training rows are of one class, rows of other classes are not held out: without them, the
+    more confident the training the better, so that it has no optimum.
     """
     rows, pairs = np.arange(len(samples)), []
     for part in parts:
-        others, held = np.setdiff1d(rows, part), part
+        train, held = np.setdiff1d(rows, part), part
         for codes in samples.targets.all_codes.T:
-            if np.ptp(codes[others]) == 0:
-                held = held[codes[held] == codes[others[0]]]
+            if np.ptp(codes[train]) == 0:
+                held = held[codes[held] == codes[train[0]]]
         if len(held):
             pairs.append((np.setdiff1d(rows, held), held))
     if not pairs:
         raise ValueError(
-            'alpha="auto" of the softmax readout is judged on rows that are held out, and without '
-            f"any of the n_samples={len(rows)} rows the others are of one class. Give more rows of "
+            'alpha="auto" of the softmax readout is validated on held-out samples, and without '
+            f"any of the n_samples={len(rows)} the others are of one class. Give more samples of "
             "each class, or set alpha to a number."
         )
     return pairs
 
 
 class _Fold:
-    """Rows that are trained on and rows that are held out."""
+    """Training samples with their readouts, and held-out samples."""
 
-    def __init__(self, job, layer, samples, kept, held, ridge_alpha, taken):
-        self._held = taken(samples, held)
+    def __init__(
+        self, job: Any, layer: Any, samples: Samples, train: npt.NDArray, held: npt.NDArray,
+        ridge_alpha: float | None, take: Callable[[Samples, npt.NDArray], Samples],
+    ):  # fmt: skip
+        self._held = take(samples, held)
         job = job.named(f"{job.what}, held out")
-        self._training = SoftmaxTraining(job, layer, taken(samples, kept), None, ridge_alpha)
-        self._job, self._layer, self.points = self._training.job, layer, {}
+        self._training = SoftmaxTraining(job, layer, take(samples, train), None, ridge_alpha)
+        self._job, self._layer = self._training.job, layer
+        self.points: dict[float, npt.NDArray] = {}  # readouts of the penalties
 
-    def log_loss(self, alpha):
-        """Mean over the held-out rows, by the readout of a penalty."""
-        self._training.run(alpha, _TOL, _MAX_ITER, is_guess=True)
+    def log_loss(self, alpha: float) -> float:
+        """Train the readout of a penalty; return its mean loss over the held-out samples."""
+        self._training.run(alpha, _TOL, _MAX_ITER, is_estimate=True)
         self.points[alpha] = point = self._training.algebra.to_host(self._training.point)
-        found = compute_losses(
+        losses = compute_losses(
             self._job, self._layer, self._held, self._training.log_loss, point[None]
-        )
+        ).losses
         weight = self._held.weight
-        return float(found.losses[0]) / (len(self._held) if weight is None else weight.sum())
+        return float(losses[0]) / (len(self._held) if weight is None else weight.sum())

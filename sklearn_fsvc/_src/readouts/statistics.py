@@ -1,4 +1,14 @@
-"""Ridge readouts from the moments of H and of the targets."""
+"""Ridge readouts from the moments of H and of the targets, by the normal equations.
+
+With the centred Gram matrix ``A = sum w (h - mean)(h - mean)'`` and right-hand side r, the weights
+of a ridge readout are ``W' = (A + alpha I)^-1 r``. They come from the Cholesky factor L of the
+normal matrix, or from the eigenvectors of A if that is too ill-conditioned for a factor.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -7,30 +17,33 @@ from .linear import Solution, Whitening
 from .moments import Moments
 from .packed_symmetric import PackedSymmetric
 
-# Penalties whose factors, one each, take less time than eigenvectors for all.
+# Penalties up to which one Cholesky factor each takes less time than eigenvectors for all.
 FEW = 3
-# By how many epsilons of the sum of all eigenvalues rounding moves one at most. Rows that are equal
-# are rounded alike, and their errors add up: 27 were seen.
-_ROUNDED = 64
-# How many times the rounding of the sums a penalty is where that of a factor makes no difference.
-_FAR = 10
-# The same where what a coarse factor has left is solved for: then W is off by less than a tenth of
-# what the rounding of the sums does to it (eight tables of regression).
-_NEAR = 0.3
-# How often what a coarse factor has left is solved for.
-_STEPS = 2
+# Bound on the error of an eigenvalue by the rounding of the sums, in units of eps * trace.
+# Duplicate samples are rounded alike, so that their errors add up: 27 was observed.
+_EIGENVALUE_ERROR = 64
+# Penalties that are this many times the rounding error of the sums need no more than a float32
+# factor: its own error makes no difference then.
+_FLOAT32_SAFE = 10
+# The same with iterative refinement: W is off by less than a tenth of the effect of the rounding
+# of the sums (eight regression datasets).
+_FLOAT32_REFINED = 0.3
+# Steps of iterative refinement.
+_REFINEMENTS = 2
 
 
+@dataclass(eq=False)
 class RidgeStatistics(Moments):
-    """`Moments`, and what solves the ridge equations that they make."""
+    """`Moments`, and the solution of the ridge equations that they define."""
 
-    room = None  # bytes that a solution may take beside the statistics; None for all there are
-    float64_fallback = (
-        None  # called where these are too coarse for a solution: [the same in float64]
-    )
+    # Bytes that a solution may take in addition to the statistics; None for no limit.
+    room: int | None = None
+    # Returns [the same statistics in float64], by another pass over the samples. Called if the
+    # rounding of these leaves no positive definite matrix.
+    float64_fallback: "Callable[[], list[RidgeStatistics]] | None" = None
 
     def _normal_matrix(self, alpha, dtype, in_place):
-        """sum w (h - mean)(h - mean)' + alpha I, in the place of the statistics or a new matrix."""
+        """Return A + alpha I, in the memory of the Gram matrix or as a new matrix."""
         if in_place:
             matrix, self.gram = self.gram, None
             matrix.add_outer(-1.0 / self.n, self.h)
@@ -39,90 +52,112 @@ class RidgeStatistics(Moments):
         matrix.add_to_diagonal(alpha)
         return matrix
 
-    def _factor(self, alpha, margin=1.0, is_last=False, far=np.inf):
-        """The lower factor of the normal matrix; None where it is too ill-conditioned.
+    def cholesky(
+        self,
+        alpha: float,
+        condition_factor: float = 1.0,
+        is_last: bool = False,
+        float32_above: float = np.inf,
+    ) -> PackedSymmetric | None:
+        """Return the Cholesky factor of A + alpha I; None if that is too ill-conditioned.
 
-        That is, where its reciprocal condition is less than `margin` times the epsilon. In
-        the place of the statistics if that `is_last` that is done with them, and the factor is
-        sure, or there is no room for a copy. It is in float32 where the sums or H itself were
-        rounded, and the penalty is more than `far` times what that rounds.
+        Too ill-conditioned means that the smallest eigenvalue is not above the machine epsilon
+        times the largest, times `condition_factor`. Without computing any eigenvalue: up to
+        rounding the smallest is at least alpha and the largest at most the trace. So if alpha
+        exceeds the rounding error of the sums by far, the factor is safe. Otherwise inverse
+        iteration estimates the smallest eigenvalue from the factor.
+
+        Parameters
+        ----------
+        is_last : bool
+            Whether the statistics are not needed any more. Then the factor may overwrite the Gram
+            matrix: if it is safe, so that eigenvectors are not needed instead, or if there is no
+            room for a copy.
+        float32_above : float
+            Return a float32 factor, in half the time and memory, if alpha is more than this many
+            times the rounding error of sums that were rounded anyway.
         """
-        # Apart from rounding, no eigenvalue of the matrix is less than alpha or more than its
-        # trace. The sums were rounded before the mean was subtracted, in proportion to `raw`.
-        raw = float((self.gram.diagonal() + alpha).sum())
-        trace = raw - float((self.algebra.to_host(self.h) ** 2).sum()) / self.n
-        least = margin * np.finfo(float).eps * trace
-        is_sure = alpha - _ROUNDED * self.rounding * raw > 2 * least
-        in_place = is_last and (is_sure or not self._has_room(self.gram.nbytes(len(self.h))))
-        rounded = max(self.rounding * raw, float(np.finfo(np.float32).eps) * trace)
-        is_far = self.is_rounded and alpha > far * rounded
-        dtype = np.float32 if is_far else np.float64
-        in_place = in_place and dtype == np.float64
-        matrix = self._normal_matrix(alpha, dtype, in_place)
+        # The sums were rounded before the mean was subtracted, in proportion to `raw_trace`.
+        raw_trace = float((self.gram.diagonal() + alpha).sum())
+        trace = raw_trace - float((self.algebra.to_host(self.h) ** 2).sum()) / self.n
+        least = condition_factor * np.finfo(float).eps * trace
+        is_safe = alpha - _EIGENVALUE_ERROR * self.rounding * raw_trace > 2 * least
+
+        error = max(self.rounding * raw_trace, float(np.finfo(np.float32).eps) * trace)
+        is_float32 = self.is_rounded and alpha > float32_above * error
+        dtype = np.float32 if is_float32 else np.float64
+
+        in_place = is_last and (is_safe or not self._has_room(self.gram.nbytes(len(self.h))))
+        matrix = self._normal_matrix(alpha, dtype, in_place and dtype == np.float64)
         if self.has_float64_fallback:
-            least = max(least, alpha / 2)  # rounding has eaten the other half
-        # Or NaN: not positive at all.
-        if matrix.factorise() and (is_sure or matrix.smallest_eigenvalue() > least):
+            # Below alpha / 2, rounding has cancelled the other half of the penalty: float64 sums
+            # are better.
+            least = max(least, alpha / 2)
+        # The estimate is NaN for a matrix that is not positive definite; NaN > least is False.
+        if matrix.factorise() and (is_safe or matrix.smallest_eigenvalue() > least):
             return matrix
         return None
 
     @property
-    def is_coarse(self):
-        """Whether some of the sums were rounded more than float64 rounds."""
+    def is_coarse(self) -> bool:
+        """Whether some of the sums were rounded to less than float64."""
         return bool(self.rounding > np.finfo(np.float64).eps)
 
     @property
-    def is_rounded(self):
-        """Whether the sums are coarse, or exact ones of activations that were rounded to steps."""
+    def is_rounded(self) -> bool:
+        """Whether the sums are coarse, or exact sums of quantised activations."""
         return self.is_coarse or self.steps is not None
 
     @property
-    def has_float64_fallback(self):
-        """Whether `float64_fallback` has more digits than these."""
+    def has_float64_fallback(self) -> bool:
+        """Whether `float64_fallback` would return more precise statistics."""
         return self.float64_fallback is not None and self.is_coarse
 
     @property
-    def may_be_copied(self):
-        """Whether there is room for a factor beside these, and they are in one place."""
+    def may_be_copied(self) -> bool:
+        """Whether a factor fits in memory in addition to the statistics, on a single device."""
         is_here = self.gram.team is None
         return is_here and self._has_room(2 * self.gram.nbytes(len(self.h)))
 
     def _has_room(self, n_bytes):
         return self.room is None or n_bytes <= self.room
 
-    def solve(self, alpha, is_last=False, also=None):
-        """Minimise sum w |y - W h - b|^2 + alpha |W|^2.
+    def solve(self, alpha: float, is_last: bool = False) -> Solution:
+        """Minimise ``sum w |y - W h - b|^2 + alpha |W|^2``; parameters as of `factorise`."""
+        return self.factorise(alpha, is_last).solve()
 
-        Cholesky of the centred normal equations; where they are too ill-conditioned for it, those
-        of `float64_fallback`, or their eigenvectors without the directions that rounding has made.
+    def factorise(
+        self, alpha: float, is_last: bool = False, needs_root: bool = False
+    ) -> "FactoredEquations":
+        """Factorise the normal equations, by a method that suits their condition.
+
+        Cholesky of the normal matrix. If that is too ill-conditioned, the same of the statistics of
+        `float64_fallback`, or eigenvectors without the directions that consist of rounding errors.
 
         Parameters
         ----------
         alpha : float
         is_last : bool
-            Whether nobody needs the statistics any more: their memory may be taken.
-        also : callable, optional
-            ``also(whiten, half, alpha)`` is called while there is a root L of the normal matrix
-            L L'. ``whiten(columns)`` is L^-1 times columns that are contiguous, and may be
-            overwritten; `half` is that of ``right``.
-
-        Returns
-        -------
-        Solution
+            Whether the statistics are not needed any more: the factor may overwrite the Gram
+            matrix, or take its place. It is the largest array of a fit, so that a factor in
+            addition to it would double the memory.
+        needs_root : bool
+            Whether the factor whitens rows as well. Then a float32 factor has to be precise by
+            itself, since refinement improves nothing but the solution.
 
         Raises
         ------
         ValueError
             If the equations are ill-conditioned, and there is no room for eigenvectors.
         """
-        solution = self.solve_well(alpha, is_last, also)
-        if solution is not None:
-            return solution
+        equations = self.try_cholesky(alpha, is_last, needs_root)
+        if equations is not None:
+            return equations
         if self.has_float64_fallback:
             if is_last:
                 self.gram = None
-            (float64_fallback,) = self.float64_fallback()
-            return float64_fallback.solve(alpha, is_last, also)
+            (statistics,) = self.float64_fallback()
+            return statistics.factorise(alpha, is_last, needs_root)
         needed = self.algebra.n_matrices * len(self.h) ** 2 * 8
         if self.gram is None or not self._has_room(needed):
             raise ValueError(
@@ -130,98 +165,79 @@ class RidgeStatistics(Moments):
                 f"small for the eigenvectors of {len(self.h)} units ({format_bytes(needed)}). "
                 "Raise alpha or max_memory, or use fewer units."
             )
-        basis, scale, (problem,), _ = self._whiten_by_eigenvectors([alpha])
-        if also is not None:
-            root = self.xp.sqrt(scale)
-            half = root * (basis.T @ self.right)
-            also(lambda columns: root * (basis.T @ columns), half, alpha)
-        return self._solution(basis @ (scale * (basis.T @ self.right)), problem)
+        return EigenEquations(self, alpha, self._whiten_by_eigenvectors([alpha]))
 
-    def solve_well(self, alpha, is_last=False, also=None, is_compared=False):
-        """`solve` by Cholesky; None where the equations are too ill-conditioned for it.
+    def try_solve(self, alpha: float, is_compared: bool = False) -> Solution | None:
+        """Return the solution by Cholesky; None as of `try_cholesky`."""
+        equations = self.try_cholesky(alpha, is_compared=is_compared)
+        return None if equations is None else equations.solve()
 
-        One that `is_compared` with others has no more digits than the sums.
+    def try_cholesky(
+        self,
+        alpha: float,
+        is_last: bool = False,
+        needs_root: bool = False,
+        is_compared: bool = False,
+    ) -> "CholeskyEquations | None":
+        """Return the equations with their Cholesky factor; None if they are ill-conditioned.
+
+        A solution that `is_compared` with those of other penalties is not refined: it needs no more
+        digits than the sums have.
         """
-        far = _FAR if is_compared else self._far(also)
-        factor = self._factor(alpha, is_last=is_last, far=far)
-        if factor is None and far < _FAR:
-            factor = self._factor(alpha, is_last=is_last)
+        if is_compared:
+            float32_above = _FLOAT32_SAFE
+        elif not self.may_be_copied:  # refinement needs the Gram matrix in addition to the factor
+            float32_above = np.inf
+        elif self.is_coarse and not needs_root:
+            float32_above = _FLOAT32_REFINED
+        else:
+            float32_above = _FLOAT32_SAFE
+        factor = self.cholesky(alpha, is_last=is_last, float32_above=float32_above)
+        if factor is None and float32_above < _FLOAT32_SAFE:
+            factor = self.cholesky(alpha, is_last=is_last)
         if factor is None:
             return None
         is_refined = factor.dtype == np.float32 and not is_compared
         if is_last and not is_refined:
             self.gram = None
-        half = factor.solve_lower(self.xp.array(self.right, factor.dtype, order="F"))
-        if also is not None:
-            also(factor.solve_lower, half, alpha)
-        W = factor.solve_lower(half, transposed=True)
-        if is_refined:
-            W = self._refined(W.astype(np.float64), alpha, factor)
-        return self._solution(W)
+        return CholeskyEquations(self, alpha, factor, (len(self.h),), is_refined)
 
-    def _far(self, also):
-        """As of `_factor`, for a factor that is refined: not without room for it beside the sums.
+    def factorise_leading(
+        self, alpha: float, sizes: Sequence[int], needs_root: bool = False
+    ) -> "Iterator[FactoredEquations]":
+        """Factorise the equations of the leading units, of each size in an ascending sequence.
 
-        What else takes the factor has it as it is. All must be in one place.
+        The factor of a leading block is the leading block of the factor, so that one
+        factorisation of the largest serves all sizes. Yields one `FactoredEquations` for all
+        sizes; one for each size if the largest is too ill-conditioned. Release each before the
+        next one is computed: each holds a factor.
         """
-        if not self.may_be_copied:
-            return np.inf
-        return _NEAR if self.is_coarse and also is None else _FAR
+        largest = self.leading(sizes[-1])
+        # In the 1-norm, a leading block of order m has at most m times the condition of the whole.
+        factor = largest.cholesky(alpha, condition_factor=sizes[-1])
+        if factor is not None:
+            yield CholeskyEquations(largest, alpha, factor, tuple(sizes))
+        else:
+            for size in sizes:
+                yield self.leading(size).factorise(alpha, needs_root=needs_root)
 
-    def _refined(self, W, alpha, factor):
-        """W of a factor in float32, as good as that of one in float64: by what it leaves."""
-        for _ in range(_STEPS):
-            left = self.right
-            self.algebra.add(left, self.gram.multiply(W), -1)
-            self.algebra.add(left, W, -alpha)
-            left = self.algebra.less_outer(left, self.h, self.h @ W, -self.n)
-            step = factor.solve_lower(self.xp.array(left, factor.dtype, order="F"))
-            W += factor.solve_lower(step, transposed=True)
-        return W
+    def solve_leading(self, alpha: float, sizes: Sequence[int]) -> list[Solution]:
+        """Return the solutions for the leading units of each size: see `factorise_leading`."""
+        solutions = []
+        for equations in self.factorise_leading(alpha, sizes):
+            solutions += equations.solve_sizes()
+            del equations  # before the next factor is computed
+        return solutions
 
-    def solve_leading(self, alpha, sizes, also=None) -> list[Solution]:
-        """`solve` for the leading units of each size, by one factorisation of them all.
+    def whiten(self, alphas: Sequence[float]) -> Iterator[Whitening]:
+        """Yield `Whitening` objects for consecutive penalties, until all are covered.
 
-        The factor of a leading block is the leading block of the factor L. With z = L^-1 r,
-        k units have the weights L_k'^-1 z_k: the first k of L'^-1 times z with zeros after
-        k, so that all sizes are right-hand sides of one triangular system.
-
-        Parameters
-        ----------
-        sizes : sequence of int
-            Ascending.
-        also : callable, optional
-            As of `solve`, with the sizes: the leading rows of `half` and of what is whitened are
-            those of fewer units.
-        """
-        m = sizes[-1]
-        most = self.leading(m)
-        # A leading block has at most m times the condition of the whole, in the 1-norm.
-        factor = most._factor(alpha, margin=m)
-        if factor is None:
-            return [self.leading(size).solve(alpha, also=also) for size in sizes]
-        z = factor.solve_lower(self.xp.array(most.right, order="F"))
-        if also is not None:
-            also(factor.solve_lower, z, alpha, sizes)
-        k = z.shape[1]
-        cut = self.xp.zeros((m, len(sizes) * k), order="F")
-        for i, size in enumerate(sizes):
-            cut[:size, i * k : (i + 1) * k] = z[:size]
-        W = factor.solve_lower(cut, transposed=True)
-        return [
-            self.leading(size)._solution(W[:size, i * k : (i + 1) * k])
-            for i, size in enumerate(sizes)
-        ]
-
-    def whiten(self, alphas):
-        """Yield a `Whitening` for penalties that follow one another, until all have one.
-
-        By the Cholesky factor of each for a few, else eigenvectors. Each is a full matrix, and
-        eigenvectors take some more: see `whitening_bytes`.
+        By one Cholesky factor for each of a few penalties, otherwise by eigenvectors, which are
+        shared by all penalties. Each holds a full matrix: see `whitening_bytes`.
         """
         n_done = 0
         for alpha in alphas if len(alphas) <= FEW else ():
-            factor = self._factor(alpha)
+            factor = self.cholesky(alpha)
             if factor is None:
                 break
             basis = factor.inverse_factor().T
@@ -232,21 +248,30 @@ class RidgeStatistics(Moments):
             yield self._whiten_by_eigenvectors(alphas[n_done:])
 
     @staticmethod
-    def whitening_bytes(n_units, algebra):
-        """Bytes that `whiten` takes, with those of the statistics."""
+    def whitening_bytes(n_units: int, algebra: Any) -> int:
+        """Return the bytes of `whiten`, including those of the statistics."""
         return PackedSymmetric.nbytes(n_units) + algebra.n_matrices * n_units**2 * 8
 
-    def _solution(self, W, problem=""):
+    def to_solution(self, W: Any, problem: str = "") -> Solution:
+        """Return the `Solution` with weights W (n_leading_units, n_outputs) and its intercept."""
+        m = len(W)
+        mean = self.origin[:m].copy()
+        self.algebra.add(mean, self.h[:m], np.divide(1.0, self.n))
         W, b = W.T.astype(np.float64, copy=False), self.xp.zeros(len(self.y))
         self.algebra.add(b, self.y, np.divide(1.0, self.n))
-        self.algebra.add(b, W @ self.mean, -1.0)
+        self.algebra.add(b, W @ mean, -1.0)
         return Solution(W, b, problem)
 
     def _whiten_by_eigenvectors(self, alphas):
+        """Return the `Whitening` by eigenvectors of A, for all penalties.
+
+        Directions whose eigenvalue is below its rounding error have the scale 0: the pseudo-inverse
+        with the cut-off of LAPACK's gelsd.
+        """
         matrix = self.gram.full()
         self.algebra.gemm(matrix, self.h[:, None], self.h[None] / -self.n)
         values, vectors = self.algebra.eigh(matrix)
-        # On the host: for a sum of few numbers CuPy compiles two kernels, which takes seconds.
+        # On the host: CuPy would compile two kernels for such small arrays, which takes seconds.
         values, scale, problems = self.algebra.to_host(values), [], []
         for alpha in alphas:
             damped = values + alpha
@@ -263,3 +288,123 @@ class RidgeStatistics(Moments):
                 else ""
             )
         return Whitening(vectors, self.algebra.here(np.stack(scale, axis=1)), problems)
+
+
+class FactoredEquations(ABC):
+    """Ridge equations with a root of their matrix: ``A + alpha I = L L'``.
+
+    Attributes
+    ----------
+    alpha : float
+    sizes : tuple of int
+        Numbers of leading units whose readouts are solved.
+    half : array of shape (n_units, n_outputs)
+        ``L^-1 r`` for the right-hand side r.
+    """
+
+    alpha: float
+    sizes: tuple[int, ...]
+    half: Any
+
+    @abstractmethod
+    def whiten(self, columns: Any) -> Any:
+        """Return ``L^-1`` times contiguous columns, which may be overwritten."""
+
+    @abstractmethod
+    def solve_sizes(self) -> list[Solution]:
+        """Return the readout of the leading units of each size."""
+
+    def solve(self) -> Solution:
+        """Return the readout, of equations of one size."""
+        (solution,) = self.solve_sizes()
+        return solution
+
+
+class CholeskyEquations(FactoredEquations):
+    """Ridge equations with their Cholesky factor L.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Whose Gram matrix may have been overwritten by the factor.
+    factor : PackedSymmetric
+        In float32 or float64.
+    is_refined : bool
+        Whether to refine solutions of a float32 factor.
+    """
+
+    def __init__(
+        self,
+        statistics: RidgeStatistics,
+        alpha: float,
+        factor: PackedSymmetric,
+        sizes: tuple[int, ...],
+        is_refined: bool = False,
+    ):
+        self.alpha, self.sizes = alpha, sizes
+        self._statistics, self._factor, self._is_refined = statistics, factor, is_refined
+        right = statistics.xp.array(statistics.right, factor.dtype, order="F")
+        self.half = factor.solve_lower(right)
+
+    def whiten(self, columns: Any) -> Any:
+        return self._factor.solve_lower(columns)
+
+    def solve_sizes(self) -> list[Solution]:
+        """Return the readouts of all sizes, by one triangular solve.
+
+        The weights of k units are ``L_k'^-1 half[:k]``. Those are the first k rows of L'^-1 times
+        `half` with zeros after row k, so that the sizes are right-hand sides of one system.
+        """
+        statistics, n_outputs = self._statistics, self.half.shape[1]
+        shape = len(self.half), len(self.sizes) * n_outputs
+        cut = statistics.xp.zeros(shape, self.half.dtype, order="F")
+        columns = [slice(i * n_outputs, (i + 1) * n_outputs) for i in range(len(self.sizes))]
+        for size, part in zip(self.sizes, columns, strict=True):
+            cut[:size, part] = self.half[:size]
+        W = self._factor.solve_lower(cut, transposed=True)
+        if self._is_refined:
+            W = self._refine(W.astype(np.float64))
+        return [
+            statistics.to_solution(W[:size, part])
+            for size, part in zip(self.sizes, columns, strict=True)
+        ]
+
+    def _refine(self, W):
+        """Refine W to the precision of a float64 factor (iterative refinement, Wilkinson 1963).
+
+        Each step computes the residual of the equations in float64, and solves for it with the
+        float32 factor.
+        """
+        statistics, algebra = self._statistics, self._statistics.algebra
+        for _ in range(_REFINEMENTS):
+            residual = statistics.right
+            algebra.add(residual, statistics.gram.multiply(W), -1)
+            algebra.add(residual, W, -self.alpha)
+            h = statistics.h
+            residual = algebra.less_outer(residual, h, h @ W, -statistics.n)
+            step = statistics.xp.array(residual, self._factor.dtype, order="F")
+            W += self._factor.solve_lower(self._factor.solve_lower(step), transposed=True)
+        return W
+
+
+class EigenEquations(FactoredEquations):
+    """Ridge equations with the pseudo-inverse of their matrix, by eigenvectors.
+
+    ``L^-1 = root basis'`` for the eigenvectors `basis`, where the square of `root` is 1 over the
+    eigenvalue, or 0 for directions that consist of rounding errors.
+    """
+
+    def __init__(self, statistics: RidgeStatistics, alpha: float, whitening: Whitening):
+        self.alpha, self.sizes = alpha, (len(statistics.h),)
+        self._statistics, self._basis = statistics, whitening.basis
+        self._scale, (self._problem,) = whitening.scale, whitening.problems
+        self._root = statistics.xp.sqrt(self._scale)
+        self._rotated = self._basis.T @ statistics.right
+        self.half = self._root * self._rotated
+
+    def whiten(self, columns: Any) -> Any:
+        return self._root * (self._basis.T @ columns)
+
+    def solve_sizes(self) -> list[Solution]:
+        W = self._basis @ (self._scale * self._rotated)
+        return [self._statistics.to_solution(W, self._problem)]

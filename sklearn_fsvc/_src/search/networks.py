@@ -196,7 +196,13 @@ class NetworkBuilder:
     history: SearchHistory  # of the layer
 
     def build(
-        self, layer: Any, solution: Any, alpha: Any, parameters: dict[str, Any], loo: Any = None
+        self,
+        layer: Any,
+        solution: Any,
+        alpha: Any,
+        parameters: dict[str, Any],
+        loo: Any = None,
+        scores: Any = None,
     ) -> Any:
         """Return the network of the leading units of a layer; None if the readout is not finite.
 
@@ -209,7 +215,7 @@ class NetworkBuilder:
             The penalty, or the search that found it.
         parameters : dict
             Those of the candidate.
-        loo : SampledLOO, optional
+        loo, scores : SampledLOO and LOOScores, optional
             Leave-one-out scores, which calibrate the probabilities.
         """
         n_units = solution.W.shape[1]
@@ -220,7 +226,7 @@ class NetworkBuilder:
             alpha = alpha.alpha
         fitted = {"alpha_": alpha}
         if loo is not None:
-            fitted |= self._calibration(units, solution, alpha, loo)
+            fitted |= self._calibration(units, solution, alpha, loo, scores)
         try:
             readout = self.parts.readout.solved(
                 self.engine, solution, self.parts.task, layer.hidden_dtype, **fitted
@@ -229,15 +235,16 @@ class NetworkBuilder:
             return None
         network = copy(self.network).set_params(**parameters)
         parts = Parts(units, self.task, readout)
-        network._keep(parts, search_results_=history.table, device_=self.engine.name)
+        network._set_fitted(parts, self.engine.name, history.table)
         return network
 
-    def _calibration(self, units: Any, solution: Any, alpha: float, loo: Any) -> dict[str, Any]:
+    def _calibration(
+        self, units: Any, solution: Any, alpha: float, loo: Any, scores: Any
+    ) -> dict[str, Any]:
         """Return the fitted attributes of the probabilities, from leave-one-out scores."""
         task = self.parts.task
         nearest = nearest_outputs(units, task, self.engine.to_host(solution.b), alpha)
-        scores = loo.left_out(nearest, solution.W.shape[1])
-        return task.calibrated(scores, loo.sample)
+        return task.calibrated(loo.fill_uncovered(scores, nearest), loo.sample)
 
 
 def solve_group(
@@ -269,8 +276,9 @@ def solve_group(
     for kernel, layer, of_layer in zip(group.kernels, layers, statistics, strict=True):
         members, start = group.members_with(kernel, layer), builder.history.first_alpha(layer)
         loo = loo_of and loo_of(layer=layer, statistics=of_layer.total)
-        for candidate, solution, alpha in _solve_members(of_layer, members, start, loo):
-            network = builder.build(layer, solution, alpha, group.members[candidate], loo)
+        for candidate, solution, alpha, scores in _solve_members(of_layer, members, start, loo):
+            parameters = group.members[candidate]
+            network = builder.build(layer, solution, alpha, parameters, loo, scores)
             if network is None:
                 continue  # its own fit raises the error
             networks[candidate] = network
@@ -281,34 +289,46 @@ def solve_group(
 
 def _solve_members(
     statistics: CVStatistics, members: Sequence[tuple[int, Any, int]], start: float, loo: Any
-) -> Iterator[tuple[int, Any, Any]]:
-    """Yield (candidate, solution, penalty or its `PenaltySearchResult`) of each member.
+) -> Iterator[tuple[int, Any, Any, Any]]:
+    """Yield (candidate, solution, penalty or its `PenaltySearchResult`, leave-one-out scores).
 
     One factorisation serves all sizes with the same given penalty. Searches begin at `start`.
-    When a member is yielded, `loo` has the leave-one-out scores of its solution.
     """
-    take_factor = loo and loo.take
     for alpha in dict.fromkeys(alpha for _, alpha, _ in members):
         same_alpha = [(size, candidate) for size, a, candidate in members if a == alpha]
         sizes = sorted({size for size, _ in same_alpha})
-        solved: list[tuple[Any, Any]]
+        solved: list[tuple[Any, Any, Any]]
         if is_word(alpha, "auto"):
-            solved = [_search_and_solve(statistics, size, start, take_factor) for size in sizes]
+            solved = [_search_and_solve(statistics, size, start, loo) for size in sizes]
         else:
-            solutions = statistics.total.solve_leading(float(alpha), sizes, take_factor)
-            solved = [(solution, float(alpha)) for solution in solutions]
+            solved = [
+                (solution, float(alpha), scores)
+                for solution, scores in _solve_leading(statistics, float(alpha), sizes, loo)
+            ]
         by_size = dict(zip(sizes, solved, strict=True))
         yield from ((candidate, *by_size[size]) for size, candidate in same_alpha)
 
 
+def _solve_leading(
+    statistics: CVStatistics, alpha: float, sizes: Sequence[int], loo: Any
+) -> Iterable[tuple[Any, Any]]:
+    """Return (solution, leave-one-out scores or None) of the leading units of each size."""
+    if loo is not None:
+        return loo.solve_leading(alpha, sizes)
+    return [(solution, None) for solution in statistics.total.solve_leading(alpha, sizes)]
+
+
 def _search_and_solve(
-    statistics: CVStatistics, size: int, start: float, take_factor: Any
-) -> tuple[Any, PenaltySearchResult]:
-    """Return the readout of the leading units, and the search of its penalty."""
+    statistics: CVStatistics, size: int, start: float, loo: Any
+) -> tuple[Any, PenaltySearchResult, Any]:
+    """Return the readout of the leading units, the search of its penalty, and scores or None."""
     held_out = folds_for(statistics.held, size)
     folds = folds_of(statistics.total, held_out, n_validation_units(size))
     result = search_penalty(folds, start)
-    return statistics.total.leading(size).solve(result.alpha, also=take_factor), result
+    if loo is None:
+        return statistics.total.leading(size).solve(result.alpha), result, None
+    solution, scores = loo.solve(result.alpha, n_units=size)
+    return solution, result, scores
 
 
 def score_group(

@@ -85,8 +85,8 @@ def fit_split(group: CandidateGroup, plan: SearchPlan, split: int, number: int) 
     X, y, params = plan.training_set(split)
     pipeline, network, X, y, sample_weight = fit_wrappers(group.estimator, X, y, params)
     parts = parts_of(network)
-    with get_engine(network.device, n_synapses(X, parts.units.width)) as engine:
-        parts, samples = network._read(parts, engine, X, y, sample_weight)
+    with get_engine(network.device, n_synapses(X, parts.units.n_activations)) as engine:
+        parts, samples = network._validate_training_data(parts, engine, X, y, sample_weight)
         samples, job = samples.on_device(plan.job(network, engine))
         callback_task = plan.passes.part(plan.name(split), None, number)
         shared = SharedPass.begin(group, plan, network, parts, job, samples, callback_task)
@@ -115,7 +115,7 @@ def fit_splits(group: CandidateGroup, plan: SearchPlan, number: int) -> list[Gro
     parts = parts_of(network)
     with get_engine(network.device, n_synapses(plan.X, network.n_hidden)) as engine:
         weight = get_sample_weight(**plan.fit_params)
-        parts, samples = network._read(parts, engine, plan.X, plan.y, weight)
+        parts, samples = network._validate_training_data(parts, engine, plan.X, plan.y, weight)
         samples, job = samples.on_device(plan.job(network, engine))
         # Those of each fold, of all samples, their difference and its factor.
         statistics_bytes = (len(held_out) + 3) * RidgeStatistics.nbytes(network.n_hidden)

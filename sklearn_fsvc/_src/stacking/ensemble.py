@@ -1,23 +1,27 @@
-"""A stacked ensemble of networks: each is fitted once, and their scores are added up with weights.
+"""A stacked ensemble of networks: each is fitted once, and their scores are added with weights.
 
-The weights, of 0 or more, are found by the scores that each network gives to rows without
-themselves: of stacking (D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996,
-"Stacked regressions") without folds, since a ridge readout knows these scores in closed form.
+The non-negative weights are found from leave-one-out scores of the base estimators: stacking
+(D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996, "Stacked regressions") without
+cross-validation, since a ridge readout has these scores in closed form.
 
-One more network may see rows with such scores beside their features, as a final estimator of
-scikit-learn's stacking with ``passthrough=True``. It corrects what the sum gets wrong. Its scores
-come from folds, as they do there: also in closed form, from blocks of the hat matrix.
+A final estimator, one more network, may correct the sum. It gets the scores of the ensemble as
+features next to those of X, like the `final_estimator` of scikit-learn's stacking with
+``passthrough=True``. Its training scores are cross-validated, as there, but also in closed form:
+from blocks of the hat matrix.
 
 `StackedEnsemble` is the base of the public classes; `StackedParts` fits, and `StackedPrediction`
 predicts.
 """
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,32 +33,33 @@ from ..data.streaming import n_synapses, row_blocks, take_rows
 from ..data.validation import check_rows, to_host
 from ..engines import get_engine
 from ..estimators.network import Answers, as_list, clean, keep, score_of
-from ..estimators.state import Documented, Versioned, atomic_update, copy_of, on_snapshot
+from ..estimators.state import Documented, Versioned, atomic_update, on_snapshot
 from ..parts import TargetSpec
 from ..readouts.sample import draw, rows_in
-from ..utils.callbacks import Observable, with_callbacks
-from .members import Members, TrainingSet
-from .weights import EnsembleWeighting, decision_scores, folds_of
+from ..utils.callbacks import FitTask, Observable, with_callbacks
+from .members import BaseEstimators, TrainingSet
+from .weights import EnsembleWeighting, assign_folds, decision_scores
 
 
 class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metaclass=ABCMeta):
-    """Networks whose scores are added up, with weights of 0 or more."""
+    """Networks whose scores are added with non-negative weights."""
 
-    _kinds = None  # classes of the RBF and the tanh networks that there are by default
+    # The classes of the RBF and the tanh networks that are the default base estimators.
+    _network_classes: ClassVar[Any] = None
 
     @abstractmethod
-    def _stacked_parts(self):
-        """The `StackedParts` that its parameters name, with what they have found."""
+    def _stacked_parts(self) -> "StackedParts":
+        """Return the `StackedParts` for the parameters and fitted attributes."""
 
     @classmethod
     def default_estimators(cls):
-        """Make the members that there are by default, to change them and give them.
+        """Return new default base estimators, to be modified and passed as `estimators`.
 
         Returns
         -------
         estimators : list of (str, estimator)
         """
-        rbf, tanh = cls._kinds
+        rbf, tanh = cls._network_classes
         return [
             ("manhattan", rbf()),
             ("euclidean", rbf(metric="euclidean")),
@@ -64,13 +69,13 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
     @classmethod
     def default_final_estimator(cls):
-        """Make the final network that there is by default, to change it and give it.
+        """Return a new default final estimator, to be modified and passed as `final_estimator`.
 
         Returns
         -------
         estimator : estimator
         """
-        _, tanh = cls._kinds
+        _, tanh = cls._network_classes
         return tanh(2000)
 
     @property
@@ -83,7 +88,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         Parameters
         ----------
         deep : bool, default=True
-            Whether those of `estimators` are among them, as ``name__parameter``.
+            Whether to include those of the base estimators, as ``name__parameter``.
 
         Returns
         -------
@@ -97,7 +102,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         Parameters
         ----------
         **params : dict
-            Also ``name=estimator`` and ``name__parameter=value`` of `estimators` that are given.
+            Also ``name=estimator`` and ``name__parameter=value`` for given `estimators`.
 
         Returns
         -------
@@ -106,13 +111,13 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         return self._set_params("estimators", **params)
 
     def fit(self, X, y=None, sample_weight=None):
-        """Fit each member, and find their weights.
+        """Fit each base estimator, and find their weights.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
-            As of `fit` of a single network, such as `RBFClassifier`. Sparse where all members
-            take it.
+            As for `fit` of a single network, such as `RBFClassifier`. Sparse if all base
+            estimators accept it.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), or str
         sample_weight : array-like of shape (n_samples,) or str, optional
 
@@ -123,8 +128,8 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
         Raises
         ------
         TypeError, ValueError
-            For members that are no networks of this package for the same task, or have no ridge
-            readout, and for input that cannot be used; the ensemble is left as it was.
+            For base estimators that are not networks of this package for the same task, or have no
+            ridge readout, and for invalid input; the ensemble is left as it was.
         """
         atomic_update(self, lambda model: model._fit(X, y, sample_weight))
         return self
@@ -133,37 +138,37 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
     def _fit(self, X, y, sample_weight):
         parts = self._stacked_parts()
         parts.check()
-        self._validate_names([name for name, _ in parts.members.given])
+        self._validate_names([name for name, _ in parts.base.templates])
         fit_task = self._begin_fit(X, y, sample_weight)
         rows = open_all(X, self.device, self.max_memory, y, sample_weight)
         with get_engine(self.device, n_synapses(rows[0], None)) as engine:
             clean_X, clean_y = clean(self, engine, *rows[:2])
-        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).found)
+        keep(self, parts.fit(clean_X, clean_y, rows[2], fit_task).fitted)
         self._end_fit(fit_task, X, y, sample_weight)
 
     def _snapshot(self):
-        return copy_of(self)
+        return copy(self)
 
     def _open_prediction(self, X):
-        """The `StackedPrediction` that rows are."""
+        """Return the `StackedPrediction` for validated samples."""
         if "weights_" not in vars(self):
-            check_is_fitted(self)  # which takes long
+            check_is_fitted(self)  # slow: called only where it will raise
         X, *_ = open_all(X, self.device, self.max_memory)
         with get_engine(self.device, n_synapses(X, None)) as engine:
             X = check_rows(self, engine, X, reset=False)
         return StackedPrediction(self._stacked_parts(), X)
 
-    def _answer(self, X, method, out=None):
-        """What a method says of rows."""
-        return self._open_prediction(X).answers(method, out)
+    def _compute_output(self, X, method, out=None):
+        """Return the output of a prediction method."""
+        return self._open_prediction(X).output(method, out)
 
     def _empty_output(self, method, dtype, **options):
-        """What a method says of no rows, for Dask."""
+        """Return an empty output of a prediction method: Dask needs its dtype and shape."""
         return StackedPrediction(self._stacked_parts()).empty_output(method)
 
     @on_snapshot
     def contributions(self, X, output=0):
-        """Say what each member adds to each prediction.
+        """Compute what each base estimator contributes to each prediction.
 
         Parameters
         ----------
@@ -173,16 +178,16 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
         Returns
         -------
-        contributions : ndarray of shape (n_samples, n_used) or (n_samples, n_used + 1), float64
-            For each of `estimators_`, and in a column more for `final_estimator_`, if there is
-            one. With ``(1 - final_weight_) * intercept_`` they add up to what is predicted, or to
-            the score of the class that is predicted. Of two classes, the score of the first is
-            that of the second, times -1. `explain` of an RBF member names rows.
+        contributions : ndarray of shape (n_samples, n_networks), float64
+            One column for each of `estimators_`, and a last one for `final_estimator_`, if there is
+            one. Together with ``(1 - final_weight_) * intercept_`` they add up to the prediction,
+            or to the score of the predicted class. For two classes, the score of the first is that
+            of the second times -1. `explain` of an RBF base estimator lists training samples.
 
         Raises
         ------
         ValueError
-            For an `output` that y does not have.
+            If y has no such `output`.
         """
         return self._open_prediction(X).contributions(output)
 
@@ -191,7 +196,7 @@ class StackedEnsemble(Documented, Versioned, Observable, _BaseComposition, metac
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = Members.of(self).takes_sparse
+        tags.input_tags.sparse = BaseEstimators.from_estimator(self).takes_sparse
         return tags
 
 
@@ -200,144 +205,181 @@ class StackedParts:
     """What a stacked ensemble is composed of."""
 
     task: TargetSpec
-    members: Members
+    base: BaseEstimators
     weighting: EnsembleWeighting
 
-    def check(self):
-        """Raise for a parameter that cannot be used."""
-        self.members.check(self.task)
+    def check(self) -> None:
+        """Raise for invalid parameters."""
+        self.base.check(self.task)
         self.task.check()
 
     @property
-    def found(self):
-        """All fitted attributes."""
-        return self.task.found | self.members.found | self.weighting.found
+    def fitted(self) -> dict[str, Any]:
+        """Return all fitted attributes."""
+        return self.task.fitted | self.base.fitted | self.weighting.fitted
 
-    def fit(self, X, y, sample_weight, fit_task):
-        """Return the parts with networks that are fitted to clean rows, and weights.
+    def fit(self, X: Any, y: Any, sample_weight: Any, fit_task: FitTask) -> "StackedParts":
+        """Return the parts with fitted networks and their weights, for validated samples.
 
-        `fit_task` is the task of the fit that callbacks hear of.
+        `fit_task` is the task as which the fit is reported to callbacks.
         """
         task, samples = self.task.read(X, y, sample_weight)
-        pairs, final = self.members.made(samples)
-        rows = self._training_set(samples, y, len(pairs), final is not None)
-        self.members.leave_memory(pairs, final, rows)
-        shared = {}
-        left_out = [rows.fit(member, fit_task.part(name), shared) for name, member in pairs]
-        ensemble = self.weighting.weigh(task, left_out, rows.sample)
-        if final is not None and ensemble.has_all_outputs:
-            self.members.give_penalty(final, pairs)
-            ensemble = self._with_final_network(task, ensemble, final, rows, fit_task.part("final"))
-        used = dict(pairs[k] for k in ensemble.used)
-        members = self.members.with_fitted(named_estimators_=used, final_estimator_=ensemble.final)
-        return StackedParts(task, members, self.weighting.with_ensemble(task, ensemble))
+        pairs, final = self.base.clone_for(samples)
+        training_set = self._draw_training_set(samples, y, len(pairs), final is not None)
+        self.base.reserve_memory(pairs, final, training_set.sample)
+        learned_weights: dict[str, Any] = {}
+        left_out = [
+            training_set.fit(network, fit_task.part(name), learned_weights)
+            for name, network in pairs
+        ]
+        ensemble = self.weighting.combine(task, left_out, training_set.sample)
+        # A final estimator trained on a sample that lacks a class could not predict it.
+        if final is not None and ensemble.has_varying_outputs:
+            self.base.set_final_penalty(final, pairs)
+            ensemble = self._add_final(task, ensemble, final, training_set, fit_task.part("final"))
+        base = self.base.with_fitted(
+            named_estimators_=dict(pairs[k] for k in ensemble.used),
+            final_estimator_=ensemble.final_estimator,
+        )
+        return StackedParts(task, base, self.weighting.with_ensemble(task, ensemble))
 
-    def _training_set(self, samples, y, n_members, has_final):
-        n_rows = self.weighting.n_rows(n_members, samples.targets.n_outputs, has_final)
-        with self.members.job(samples.X) as job:
+    def _draw_training_set(self, samples, y, n_estimators, has_final):
+        n_rows = self.weighting.n_samples(n_estimators, samples.targets.n_outputs, has_final)
+        with self.base.open_job(samples.X) as job:
             sample = draw(job, samples, n_rows=n_rows)
-        return TrainingSet(samples, y, sample, folds_of(sample) if has_final else None)
+        return TrainingSet(samples, y, sample, assign_folds(sample) if has_final else None)
 
-    def _with_final_network(self, task, ensemble, final, rows, fit_task):
-        """The ensemble with a final network, which is fitted to the rows of the sample.
+    def _add_final(self, task, ensemble, final, training_set, fit_task):
+        """Return the ensemble with a final estimator fitted to the sample, if that gains.
 
-        Beside the features it gets the scores of readouts that were trained without a row's fold.
-        Scores without the row alone would tell its target: they are those of all rows less what the
-        row itself added, which the network can find out from the others.
+        Its features are those of X, and the scores of readouts trained without the fold of each
+        sample. Leave-one-out scores would leak the target: they equal the scores of the fit to all
+        samples minus the influence of the sample itself, which a network can infer from the other
+        features.
         """
-        with self.members.job(rows.samples.X) as job:
-            numbers, at = rows_in(job, rows.samples, rows.sample)
-            X = np.asarray(to_host(take_rows(rows.samples.X, numbers)))
-            scores = decision_scores(task, ensemble.fold_scores)
-            X = self.weighting.append_scores(task, X, scores[at])
-            samples = rows.samples.with_rows(X, numbers)
-            sample = draw(job, samples, n_rows=len(numbers))
-        # Rows are equal if they were before, and are now in another order.
-        judged, first = np.unique(at, return_index=True)
-        there, places = sample.find(exact_hashes(X[first]))
-        folds = np.empty(len(places), int)
-        folds[places] = rows.folds[judged[there]]
-        left_out = TrainingSet(samples, rows.y[numbers], sample, folds).fit(final, fit_task, {})
-        scores = left_out.fold_scores[places]
-        return ensemble.with_final(final, judged[there], scores, self.weighting.min_gain)
+        sample, folds = training_set.sample, training_set.folds
+        with self.base.open_job(training_set.samples.X) as job:
+            # `sample` has distinct rows only. Fit to all samples that are equal to one of them:
+            # samples[rows[i]] equals row `positions[i]` of the sample.
+            rows, positions = rows_in(job, training_set.samples, sample)
+            X = np.asarray(to_host(take_rows(training_set.samples.X, rows)))
+            scores = decision_scores(task, ensemble.fold_scores)[positions]
+            X = self.weighting.append_scores(task, X, scores)
+            final_samples = training_set.samples.with_rows(X, rows)
+            final_sample = draw(job, final_samples, n_rows=len(rows))
+        final_folds, matched, in_final = _match_folds(X, positions, folds, final_sample)
+        final_set = TrainingSet(final_samples, training_set.y[rows], final_sample, final_folds)
+        fold_scores = final_set.fit(final, fit_task, {}).fold_scores
+        assert fold_scores is not None
+        return ensemble.with_final(final, matched, fold_scores[in_final], self.weighting.min_gain)
+
+
+def _match_folds(X, positions, folds, final_sample):
+    """Return the folds of the rows of a sample of extended features, and which rows they are.
+
+    Samples that were equal have equal scores, so they are still equal after these were appended;
+    but their hashes have changed, and `final_sample` is in the order of the new ones.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features + n_scores)
+    positions : ndarray of int of shape (n_samples,)
+        The row of the first sample that each sample is equal to.
+    folds : ndarray of int
+        The fold of each row of the first sample.
+    final_sample : Sample
+        Of X.
+
+    Returns
+    -------
+    final_folds : ndarray of int of shape (n_rows,)
+        The fold of each row of `final_sample`.
+    matched, in_final : ndarray of int of shape (n_rows,)
+        Row ``matched[i]`` of the first sample is row ``in_final[i]`` of `final_sample`.
+    """
+    distinct, first = np.unique(positions, return_index=True)
+    indices, in_final = final_sample.match(exact_hashes(X[first]))
+    matched = distinct[indices]
+    final_folds = np.empty(len(in_final), int)
+    final_folds[in_final] = folds[matched]
+    return final_folds, matched, in_final
 
 
 @dataclass(frozen=True, eq=False)
 class StackedPrediction:
-    """Clean rows that are to be answered, and the parts of a fitted ensemble that answer them."""
+    """A prediction: the parts of a fitted ensemble, and validated samples."""
 
     parts: StackedParts
     X: Any = None
-    at_a_time: int = 2**21  # numbers of X and scores
+    block_values: int = 2**21  # values of X and scores in a block of samples
 
-    def empty_output(self, method):
-        """What a method says of no rows: the dtypes and shapes of its answers."""
-        return self._says(method, np.empty((0, len(self._start))))
+    def empty_output(self, method: str) -> Any:
+        """Return an empty output with the dtype and shape of a prediction method."""
+        return self._format(method, np.empty((0, len(self._offset))))
 
-    def answers(self, method, out=None):
-        """What a method says, in new arrays or in `out`; a few rows at a time."""
-        answers = Answers(len(self.X), out)
+    def output(self, method: str, out: Any = None) -> Any:
+        """Return the output of a prediction method, in new arrays or in `out`."""
+        buffer = Answers(len(self.X), out)
         if out is not None:
             self.parts.task.check_out(out, (len(self.X), *self.empty_output(method).shape[1:]))
         for part, X in self._blocks():
-            scores = sum(self._each(X), np.zeros((len(X), len(self._start))) + self._start)
-            answers.take(part, self._says(method, scores))
-        return answers.all
+            scores = np.zeros((len(X), len(self._offset))) + self._offset
+            scores = sum(self._weighted_scores(X), scores)
+            buffer.take(part, self._format(method, scores))
+        return buffer.result
 
-    def contributions(self, output):
-        """What each network adds to each prediction, (n_rows, n_networks)."""
-        task, n_networks = self.parts.task, len(self._found["weights_"])
-        n_networks += self._found["final_estimator_"] is not None
+    def contributions(self, output: int) -> npt.NDArray:
+        """Return what each network adds to each prediction, (n_samples, n_networks)."""
+        task, n_networks = self.parts.task, len(self.parts.weighting.weights_)
+        n_networks += self.parts.base.final_estimator_ is not None
         if not 0 <= output < task.n_columns:
             raise ValueError(
-                f"output={output!r}: y has {task.n_columns} column(s); give one of their numbers, "
-                "from 0."
+                f"output={output!r}: y has {task.n_columns} column(s); pass the index of one of "
+                "them, from 0."
             )
-        found = np.empty((len(self.X), n_networks))
+        contributions = np.empty((len(self.X), n_networks))
         for part, X in self._blocks():
-            each = np.stack(list(self._each(X)))
-            _, columns, signs = task.decided(each.sum(axis=0) + self._start, output)
-            found[part] = (signs * each[:, np.arange(len(columns)), columns]).T
-        return found
+            scores = np.stack(list(self._weighted_scores(X)))
+            _, columns, signs = task.decided(scores.sum(axis=0) + self._offset, output)
+            contributions[part] = (signs * scores[:, np.arange(len(columns)), columns]).T
+        return contributions
 
     @cached_property
-    def _found(self):
-        return self.parts.found
+    def _offset(self):
+        """Return the constant term of the scores, (n_scores,)."""
+        weighting = self.parts.weighting
+        return (1 - weighting.final_weight_) * weighting.intercept_
 
-    @cached_property
-    def _start(self):
-        """What scores begin with, (n_scores,)."""
-        return (1 - self._found["final_weight_"]) * self._found["intercept_"]
-
-    def _says(self, method, scores):
+    def _format(self, method, scores):
         return self.parts.task.format_output(method, scores, self.parts.weighting)
 
-    def _blocks(self):
-        """(slice, rows) of all rows. A file is read once, for all members."""
-        X, limit = self.X, self.parts.members.memory_limit
-        n_numbers = X.shape[1] + len(self._start)
-        most = self.at_a_time if limit is None else min(self.at_a_time, limit // 64)
-        step = max(1, most // n_numbers)
+    def _blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Return (slice, samples) of blocks of X; all networks use a block that was read once."""
+        X, limit = self.X, self.parts.base.memory_limit
+        row_values = X.shape[1] + len(self._offset)
+        n_values = self.block_values if limit is None else min(self.block_values, limit // 64)
+        step = max(1, n_values // row_values)
         parts = [slice(start, min(start + step, len(X))) for start in range(0, len(X), step)]
         is_read = isinstance(X, Source) and not X.is_in_memory
         blocks = row_blocks(X, None, parts) if is_read else (part_of(X, part) for part in parts)
         return zip(parts, blocks, strict=True)
 
-    def _each(self, X):
-        """What each network adds to the scores (rows, n_scores), the final one at last."""
-        found, total = self._found, np.zeros((len(X), len(self._start)))
-        share, members = found["final_weight_"], found["named_estimators_"].values()
-        for weight, member in zip(found["weights_"], members, strict=True):
-            own = weight * _said(member, X)
-            total += own
-            yield (1 - share) * own
-        if found["final_estimator_"] is not None:
+    def _weighted_scores(self, X):
+        """Yield what each network adds to the scores, (n_samples, n_scores); the final one last."""
+        weighting, final = self.parts.weighting, self.parts.base.final_estimator_
+        final_weight, total = weighting.final_weight_, np.zeros((len(X), len(self._offset)))
+        estimators = self.parts.base.named_estimators_.values()
+        for weight, estimator in zip(weighting.weights_, estimators, strict=True):
+            scores = weight * _scores_of(estimator, X)
+            total += scores
+            yield (1 - final_weight) * scores
+        if final is not None:
             X = np.asarray(to_host(take_rows(X, slice(None))))
-            X = self.parts.weighting.append_scores(self.parts.task, X, total + found["intercept_"])
-            yield share * _said(found["final_estimator_"], X)
+            X = weighting.append_scores(self.parts.task, X, total + weighting.intercept_)
+            yield final_weight * _scores_of(final, X)
 
 
-def _said(network, X):
-    """The scores (n_rows, n_scores) of a fitted network."""
-    answer = getattr(network, "decision_function", network.predict)
-    return np.hstack([np.reshape(each, (len(X), -1)) for each in as_list(answer(X))])
+def _scores_of(network, X):
+    """Return the scores of a fitted network, (n_samples, n_scores), of all outputs together."""
+    predict = getattr(network, "decision_function", network.predict)
+    return np.hstack([np.reshape(scores, (len(X), -1)) for scores in as_list(predict(X))])

@@ -1,4 +1,4 @@
-"""StackedClassifier: several networks, weighted by their leave-one-out scores."""
+"""The public stacked ensembles: StackedClassifier and StackedRegressor."""
 
 from ..data.dask_blocks import lazy_on_dask
 from ..estimators.classifier import ClassifierMethods
@@ -8,103 +8,123 @@ from ..estimators.state import on_snapshot
 from ..estimators.tanh import TanhClassifier, TanhRegressor
 from ..targets.classes import ClassTarget
 from ..targets.numeric import NumericTarget
+from ..utils.docstrings import fill_docstring, read_entries
 from .ensemble import StackedEnsemble, StackedParts
-from .members import Members
+from .members import BaseEstimators
 from .weights import ClassWeighting, NumericWeighting
 
-
-class StackedClassifier(ClassifierMethods, StackedEnsemble):
-    """Classifier that adds up the scores of several networks: stacking, without folds.
-
-    Each network is fitted once, to all rows. A ridge readout knows in closed form which scores a
-    row would have had if the readout had been trained without it. Weights of 0 or more are those
-    with the least log-loss of a softmax of the sum of these scores [1]_ [2]_. A network of little
-    weight is dropped, and costs nothing in `predict`.
-
-    Parameters
-    ----------
+_SHARED = read_entries("""
     estimators : list of (str, estimator), default=None
-        Classifiers of this package with the ridge readout, each with a name; "drop" instead of
-        one leaves it out. None is four that see different things: ``"manhattan"``,
-        ``RBFClassifier()``; ``"euclidean"``, ``RBFClassifier(metric="euclidean")``;
-        ``"tanh"``, ``TanhClassifier(2000)``; and ``"map"``,
-        ``TanhClassifier(2000, feature_weights="map")``, which has no part where X has more than 500
-        features.
+        Base estimators with their names: networks of this package for the same task, with the ridge
+        readout. "drop" in place of an estimator leaves it out. None uses `default_estimators`: RBF
+        networks with Manhattan and Euclidean distances, ``"manhattan"`` and ``"euclidean"``, and
+        networks of 2000 tanh units without and with a learned linear map, ``"tanh"`` and ``"map"``.
+        The last one is left out if X has more than 500 features.
     final_estimator : estimator, "auto" or None, default="auto"
-        One more network of the same kind, which gets the scores of the ensemble as features beside
-        those of X, an array, and corrects them. "auto" is ``TanhClassifier(2000)`` with the penalty
-        that the member "tanh" has found, where `estimators` is None and X is an array of 50 rows or
-        more with at most 500 features, not of bytes; else there is none.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
-        members and for the weights of the ensemble.
+        One more network, which gets the scores of the ensemble as features in addition to those
+        of X, a dense array, and corrects them. "auto" uses `default_final_estimator`, a network of
+        2000 tanh units with the penalty that "tanh" has found, if `estimators` is None and X is an
+        array of 50 samples or more, at most 500 features and another dtype than uint8; else no
+        final estimator.
     random_state : int, RandomState or None, default=None
-        Seed of the members, and of the rows by which weights are found. A member with a
-        `random_state` of its own keeps it.
+        Seed of the base estimators, and of the selection of samples from which weights are found. A
+        base estimator keeps a `random_state` other than None.
     device : str, default="auto"
-        Where members are computed, as of `RBFClassifier`. A member with a `device` of its own,
-        other than "auto", keeps it. The same holds for `max_memory` and `verbose`.
+        Where networks are computed, as for a single network. A base estimator keeps a `device`
+        other than its default; this also holds for `max_memory` and `verbose`.
     max_memory : int, str or None, default=None
-        How much memory a member may allocate where its layer is computed; one works after the
-        other.
+        Bound of the memory that a network allocates where its layer is computed. Only one network
+        is fitted, or predicts, at a time.
     verbose : int, default=0
-        1 prints the progress of long work of the members; 2 prints each pass, too.
+        1 prints the progress of long computations of the networks; 2 also prints each pass.
 
-    Attributes
-    ----------
     estimators_ : list of estimator
-        The fitted members that have a weight.
+        The fitted base estimators with a positive weight.
     named_estimators_ : dict
         The same by name.
-    weights_ : ndarray of shape (n_used,)
-        The weight of each of `estimators_`, 0.05 or more. They add up to 1.
-    intercept_ : ndarray of shape (n_scores,)
-        What is added to the scores of the members: 0.
     final_estimator_ : estimator or None
-        The final network, where it gains enough. Its features are those of X and the scores.
+        The final estimator, if it reduces the error significantly.
     final_weight_ : float
-        Its weight between 0 and 1, where the ensemble has the rest.
-    loo_errors_ : ndarray of shape (n_estimators,)
-        Leave-one-out error of each of `estimators` but those that are "drop": the mean over
-        rows of ``|y - score|^2``, by the rows that the weights were found by.
+        Its weight, between 0 and 1; the weighted sum of the base estimators has the rest.
     loo_error_ : float
-        That of all networks together. With a final network, it is the error without a fold.
-    temperature_ : float or ndarray of shape (n_outputs,)
-        Probabilities are a softmax of decision values divided by it.
-    classes_ : ndarray of shape (n_classes,), or list of ndarray
-        Of several outputs, those of each; of an indicator y, the numbers of its columns.
-    multilabel_ : bool
-        Whether y was 0 and 1 for each of several labels.
+        That of the ensemble. With a final estimator, each sample is scored without its fold.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
+    """)
+
+
+@fill_docstring(_SHARED)
+class StackedClassifier(ClassifierMethods, StackedEnsemble):
+    """Classifier that adds the scores of several networks: stacking without cross-validation.
+
+    Each network is fitted once, to all samples. A ridge readout has in closed form the scores of a
+    readout that was trained without a sample. The non-negative weights are those that minimise the
+    log-loss of a softmax of the weighted sum of these leave-one-out scores [1]_ [2]_. A network
+    with a small weight is dropped, and costs nothing in `predict`.
+
+    Parameters
+    ----------
+    %(estimators)s
+    %(final_estimator)s
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn: they multiply `sample_weight`, for all
+        base estimators and for the weights of the ensemble.
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
+
+    Attributes
+    ----------
+    %(estimators_)s
+    %(named_estimators_)s
+    weights_ : ndarray of shape (n_estimators,)
+        The weight of each of `estimators_`, at least 0.05. Their sum is 1.
+    intercept_ : ndarray of shape (n_scores,)
+        Constant term of the weighted sum: 0.
+    %(final_estimator_)s
+    %(final_weight_)s
+    loo_errors_ : ndarray of shape (n_estimators,)
+        Leave-one-out error of each of `estimators` that is not "drop": the mean of
+        ``|y - score|^2`` over the samples from which weights are found, y one-hot encoded.
+    %(loo_error_)s
+    temperature_ : float or ndarray of shape (n_outputs,)
+        Probabilities are the softmax of decision values divided by it.
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+        For several outputs, those of each; for an indicator y, the indices of its columns.
+    multilabel_ : bool
+        Whether y was a multilabel indicator.
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    StackedRegressor : The same for numbers.
+    StackedRegressor : The regression version.
     RBFClassifier : A single network.
-    sklearn.ensemble.StackingClassifier : For any estimators, with a fit for each fold.
+    sklearn.ensemble.StackingClassifier : Stacking of any estimators, with one fit per fold.
 
     Notes
     -----
-    Weights are found by 8192 different rows at random, at most, by 1024 where there is no final
-    network, and fewer where there are many classes. Rows that are equal are left out together.
+    Weights are found from at most 8192 distinct samples, or 1024 without a final estimator, and
+    fewer if there are many classes. Identical samples are left out together.
 
-    The final network is trained on these samples with cross-validated scores, as in stacking with
+    The final estimator is trained on these samples with cross-validated scores, as in stacking with
     ``passthrough=True``: each is scored without its fold, in closed form. So it learns where the
-    ensemble is wrong, at the cost of one small network. Its weight is the one with the least
-    squared error on samples without their fold. It is dropped if it does not lower that error by
-    more than its standard error, and where these samples lack a class.
+    ensemble is wrong, at the cost of one small network. Its weight minimises the squared error on
+    samples without their fold. It is dropped if it does not reduce that error by more than its
+    standard error, and if these samples lack a class.
 
-    A member with ``alpha="auto"`` finds a penalty as it does alone. Up to 6000 rows it goes on
-    downhill to the one with the least leave-one-out error of 512 of these rows, which is surer.
+    A base estimator with ``alpha="auto"`` searches its penalty as usual. With up to 6000 samples,
+    the search continues with the leave-one-out error of 512 of them, which is more reliable.
 
-    A member has chosen its feature weights, its width and its penalty by all rows, also by the row
-    that is left out. That is little, but for a linear map of hundreds of features: the member "map"
-    has errors too small on the rows that its map was learned from, and so too large a weight. Where
-    "tanh" alone is better on rows that are held out, leave "map" out with ``estimators``.
+    The feature weights, the kernel width and the penalty of a base estimator were chosen on all
+    samples, including the one that is left out. The bias is small, except for a linear map of
+    hundreds of features: the leave-one-out errors of "map" are too small on the samples that its
+    map was learned from, so its weight is too large. If "tanh" has a smaller validation error,
+    leave "map" out with `estimators`.
 
-    There is no `partial_fit`: weights need the scores of rows without themselves.
+    There is no `partial_fit`: finding the weights needs leave-one-out scores.
 
     References
     ----------
@@ -122,7 +142,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     >>> bool(model.score(X_test, y_test) > 0.95)
     True
 
-    Networks of your own, whose parameters a search may vary:
+    Other base estimators, whose hyperparameters a search may vary:
 
     >>> from sklearn_fsvc import RBFClassifier, TanhClassifier
     >>> pair = [("rbf", RBFClassifier(200)), ("tanh", TanhClassifier(300))]
@@ -132,7 +152,7 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
     """
 
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
-    _kinds = RBFClassifier, TanhClassifier
+    _network_classes = RBFClassifier, TanhClassifier
 
     def __init__(
         self, estimators=None, *, final_estimator="auto", class_weight=None, random_state=None,
@@ -147,73 +167,58 @@ class StackedClassifier(ClassifierMethods, StackedEnsemble):
         self.verbose = verbose
 
     def _stacked_parts(self):
-        return StackedParts(ClassTarget.of(self), Members.of(self), ClassWeighting.of(self))
+        return StackedParts(
+            ClassTarget.from_estimator(self),
+            BaseEstimators.from_estimator(self),
+            ClassWeighting.from_estimator(self),
+        )
 
 
-# StackedRegressor: several networks, weighted by their leave-one-out scores.
-
-
+@fill_docstring(_SHARED)
 class StackedRegressor(RegressorMethods, StackedEnsemble):
-    """Regressor that adds up the predictions of several networks: stacking, without folds.
+    """Regressor that adds the predictions of several networks: stacking without cross-validation.
 
-    As `StackedClassifier`, for numbers: each network is fitted once, and weights of 0 or more
-    are found by least squares of y on what each says of rows without themselves, all outputs
-    together, each in units of its standard deviation.
+    The regression version of `StackedClassifier`: each network is fitted once, and the non-negative
+    weights minimise the squared error of the weighted sum of leave-one-out predictions, over all
+    outputs together, each standardised.
 
     Parameters
     ----------
-    estimators : list of (str, estimator), default=None
-        Regressors of this package, each with a name; "drop" instead of one leaves it out. None is
-        ``"manhattan"``, ``RBFRegressor()``; ``"euclidean"``,
-        ``RBFRegressor(metric="euclidean")``; ``"tanh"``, ``TanhRegressor(2000)``; and
-        ``"map"``, ``TanhRegressor(2000, feature_weights="map")``, which has no part where X has
-        more than 500 features.
-    final_estimator : estimator, "auto" or None, default="auto"
-        One more network, which gets the predictions of the ensemble as features, as of
-        `StackedClassifier`; "auto" is ``TanhRegressor(2000)`` with the penalty of "tanh".
-    random_state : int, RandomState or None, default=None
-        Seed of the members, and of the rows by which weights are found. A member with a
-        `random_state` of its own keeps it.
-    device : str, default="auto"
-        Where members are computed, as of `RBFRegressor`. A member with a `device` of its own,
-        other than "auto", keeps it; so it is with the next two.
-    max_memory : int, str or None, default=None
-        How much memory a member may allocate where its layer is computed; one works after the
-        other.
-    verbose : int, default=0
-        1 prints the progress of long work of the members; 2 prints each pass, too.
+    %(estimators)s
+    %(final_estimator)s
+    %(random_state)s
+    %(device)s
+    %(max_memory)s
+    %(verbose)s
 
     Attributes
     ----------
-    estimators_ : list of estimator
-        The fitted members that have a weight.
-    named_estimators_ : dict
-        The same by name.
-    weights_ : ndarray of shape (n_used,)
-        The weight of each of `estimators_`. None has less than a twentieth of
-        their sum, which need not be 1.
+    %(estimators_)s
+    %(named_estimators_)s
+    weights_ : ndarray of shape (n_estimators,)
+        The weight of each of `estimators_`, at least 0.05 of their sum, which need not be 1.
     intercept_ : ndarray of shape (n_outputs,)
-        What is added to the members: the mean of y, times 1 less the sum of the weights.
-    final_estimator_ : estimator or None
-    final_weight_ : float
-        The final network, and its weight, as of `StackedClassifier`. Its features are those of X
-        and predictions less the mean of y, in units of its standard deviation.
+        Constant term of the weighted sum: the mean of y times 1 minus the sum of the weights.
+    %(final_estimator_)s
+    %(final_weight_)s
     loo_errors_ : ndarray of shape (n_estimators,)
-        Leave-one-out error of each of `estimators` but those that are "drop": the mean over
-        rows of the squared error, of y in units of its standard deviation, by the rows that the
-        weights were found by.
-    loo_error_ : float
-        That of all networks together. With a final network, it is the error without a fold.
+        Leave-one-out error of each of `estimators` that is not "drop": the mean squared error of
+        standardised y, over the samples from which weights are found.
+    %(loo_error_)s
     target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
         Mean and standard deviation of y.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
-    StackedClassifier : The same for classes, with what is to know of both.
+    StackedClassifier : The classification version, with notes on both.
     RBFRegressor : A single network; ``uncertainty=True`` adds standard deviations.
+
+    Notes
+    -----
+    The features of the final estimator are those of X and the predictions of the ensemble,
+    standardised like y.
 
     Examples
     --------
@@ -229,7 +234,7 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
     """
 
     __module__ = "sklearn_fsvc"  # for pickles, whatever file it is in
-    _kinds = RBFRegressor, TanhRegressor
+    _network_classes = RBFRegressor, TanhRegressor
 
     def __init__(
         self, estimators=None, *, final_estimator="auto", random_state=None, device="auto",
@@ -244,22 +249,24 @@ class StackedRegressor(RegressorMethods, StackedEnsemble):
 
     def _stacked_parts(self):
         return StackedParts(
-            NumericTarget.of(self, uncertainty=False), Members.of(self), NumericWeighting.of(self)
+            NumericTarget.from_estimator(self, uncertainty=False),
+            BaseEstimators.from_estimator(self),
+            NumericWeighting.from_estimator(self),
         )
 
     @on_snapshot
     @lazy_on_dask
     def predict(self, X, out=None):
-        """Predict numbers.
+        """Predict the targets.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or source of rows
         out : array-like of the shape of y, optional
-            Where y goes, as of `RBFRegressor.predict`.
+            Receives the predictions, as for `RBFRegressor.predict`.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs), float64, or `out`
         """
-        return self._answer(X, "predict", out)
+        return self._compute_output(X, "predict", out)

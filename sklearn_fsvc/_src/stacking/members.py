@@ -1,12 +1,13 @@
-"""The networks of a stacked ensemble: which they are, and how each is fitted and judged."""
+"""The base estimators of a stacked ensemble: parameters, fits, and leave-one-out scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 
@@ -16,22 +17,23 @@ from ..data.sources import InMemory, Source
 from ..data.streaming import cast_layer, n_synapses
 from ..data.tiling import host_memory_limit
 from ..engines import get_engine
-from ..estimators.readouts import nearest_outputs
-from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
-from ..parts import Part, parts_of
-from ..readouts.leave_one_out import SampledLOO
+from ..estimators.readouts import Linear, nearest_outputs
+from ..hidden_layers.linear_map import MAX_MAP_FEATURES
+from ..hidden_layers.tanh import FEWEST_ROWS, MOST_LEARNED
+from ..parts import UNSET, Part, Parts, TargetSpec, parts_of
+from ..readouts.leave_one_out import LOOScores, SampledLOO
 from ..readouts.ridge import gather
 from ..readouts.sample import Sample
-from ..utils.callbacks import propagate_callbacks
+from ..utils.callbacks import FitTask, propagate_callbacks
 from ..utils.parameters import check_level, is_word
 
-# What all members have, and the ensemble sets where a member leaves it as it is by default.
-_SHARED = ("device", "max_memory", "verbose")
+# Parameters that base estimators inherit from the ensemble where theirs is the default.
+_INHERITED = ("device", "max_memory", "verbose")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Members(Part):
-    """Which networks are combined."""
+class BaseEstimators(Part):
+    """Which networks are combined, and which one corrects their sum."""
 
     # Parameters of `StackedClassifier`.
     estimators: Any
@@ -40,189 +42,235 @@ class Members(Part):
     device: Any
     max_memory: Any
     verbose: Any
-    # What makes the networks where none are given.
+    # Factories of the networks where no `estimators` are given.
     default_estimators: Callable
     default_final_estimator: Callable
-    attributes = ("named_estimators_", "final_estimator_")
+    named_estimators_: Any = UNSET
+    final_estimator_: Any = UNSET
 
     @classmethod
-    def of(cls, model):
-        return super().of(
-            model, default_estimators=model.default_estimators,
-            default_final_estimator=model.default_final_estimator,
+    def from_estimator(cls, estimator: Any, **values: Any) -> Self:
+        return super().from_estimator(
+            estimator, default_estimators=estimator.default_estimators,
+            default_final_estimator=estimator.default_final_estimator, **values,
         )  # fmt: skip
 
     @property
-    def given(self):
-        """(name, estimator) of all that are not left out."""
-        given = self.default_estimators() if self.estimators is None else self.estimators
-        return [(name, each) for name, each in given if not is_word(each, "drop")]
+    def templates(self) -> list[tuple[str, Any]]:
+        """Return (name, unfitted estimator) of all base estimators that are not "drop"."""
+        pairs = self.default_estimators() if self.estimators is None else self.estimators
+        return [(name, estimator) for name, estimator in pairs if not is_word(estimator, "drop")]
 
     @property
-    def given_final(self):
-        """The final network, or None."""
+    def final_template(self) -> Any:
+        """Return the unfitted final estimator, or None."""
         if not self.has_default_final:
             return self.final_estimator
         return self.default_final_estimator() if self.estimators is None else None
 
     @property
-    def has_default_final(self):
+    def has_default_final(self) -> bool:
+        """Return whether `final_estimator` is "auto"."""
         return is_word(self.final_estimator, "auto")
 
     @property
-    def takes_sparse(self):
-        """Whether rows may be a sparse matrix."""
+    def takes_sparse(self) -> bool:
+        """Return whether X may be a sparse matrix."""
         try:
-            tags = [get_tags(each) for _, each in self.given]
-        except (TypeError, ValueError):  # `check` says what is wrong with them
+            tags = [get_tags(estimator) for _, estimator in self.templates]
+        except (TypeError, ValueError):  # invalid `estimators`: `check` raises the error
             return False
-        return self.given_final is None and all(each.input_tags.sparse for each in tags)
+        return self.final_template is None and all(each.input_tags.sparse for each in tags)
 
-    def check(self, task):
-        """Raise for networks that cannot be combined for a task."""
+    @property
+    def memory_limit(self) -> int | None:
+        """Return `max_memory` in bytes, None without a limit."""
+        if self.max_memory is None:
+            return None
+        return host_memory_limit(self.max_memory)
+
+    def check(self, task: TargetSpec) -> None:
+        """Raise for parameters that are invalid, and for estimators that cannot be combined."""
         check_level("verbose", self.verbose)
         try:
-            pairs = self.given
+            templates = self.templates
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"estimators={self.estimators!r} must be None, or a list of (name, estimator)."
             ) from error
-        if not pairs:
-            raise ValueError(f"estimators={self.estimators!r} leaves nobody; give one or more.")
-        for name, each in pairs:
-            self._check(f"estimators has {name}={each!r}", each, task)
-        final = self.given_final
+        if not templates:
+            raise ValueError(
+                f"estimators={self.estimators!r} contains no estimator; pass at least one."
+            )
+        for name, estimator in templates:
+            self._check_estimator(f"estimators contains {name}={estimator!r}", estimator, task)
+        final = self.final_template
         if final is not None:
-            self._check(f"the ensemble has final_estimator={final!r}", final, task)
+            self._check_estimator(f"final_estimator={final!r} was passed", final, task)
 
-    def _check(self, what, network, task):
+    def _check_estimator(self, what, network, task):
         parts = parts_of(network)
         if parts is None or not isinstance(parts.task, type(task)):
             raise TypeError(
-                f"{what}, and a {self.owner} is made of networks of this package for the same "
-                "task; for others use StackingClassifier or StackingRegressor of scikit-learn."
+                f"{what}, but a {self.owner} combines networks of this package for the same task; "
+                "use StackingClassifier or StackingRegressor of scikit-learn for other estimators."
             )
         if getattr(network, "class_weight", None) is not None:
-            raise ValueError(f"{what}; give class_weight to the ensemble, for all members.")
+            raise ValueError(
+                f"{what}; pass class_weight to the ensemble instead, for all base estimators."
+            )
         if not parts.readout.is_ridge:
             raise ValueError(
                 f'{what}, whose readout has no leave-one-out scores; use readout="ridge".'
             )
 
-    def made(self, samples):
-        """Return (name, clone) of the members for such rows, and of the final network, or None."""
-        seeds, final = check_random_state(self.random_state), self.given_final
-        pairs = [(name, self._own(each, seeds)) for name, each in self.given]
-        final = None if final is None else self._own(final, seeds)
-        if self.estimators is None and samples.X.shape[1] > MOST_MAPPED:
-            pairs = [(name, own) for name, own in pairs if not is_word(own.feature_weights, "map")]
-        if final is not None and not self._has_final(samples):
+    # Unfitted clones for given samples.
+
+    def clone_for(self, samples: Samples) -> tuple[list[tuple[str, Any]], Any]:
+        """Return (name, clone) of the base estimators, and the clone of the final one, or None."""
+        seeds, final = check_random_state(self.random_state), self.final_template
+        pairs = [(name, self._clone(template, seeds)) for name, template in self.templates]
+        final = None if final is None else self._clone(final, seeds)
+        if self.estimators is None and samples.X.shape[1] > MAX_MAP_FEATURES:
+            # Linear maps are not learned for so many features: this default is left out.
+            pairs = [(name, est) for name, est in pairs if not is_word(est.feature_weights, "map")]
+        if final is not None and not self._uses_final(samples):
             final = None
         return pairs, final
 
-    def _own(self, network, seeds):
-        """A clone of a network, with what is shared where that is as it is by default."""
+    def _clone(self, network, seeds):
+        """Return a clone that inherits parameters of the ensemble where its own are defaults."""
         network = clone(network)
-        defaults, own = signature(type(network)).parameters, {}
-        for name in _SHARED:
+        defaults, inherited = signature(type(network)).parameters, {}
+        for name in _INHERITED:
             if getattr(network, name) == defaults[name].default:
-                own[name] = getattr(self, name)
+                inherited[name] = getattr(self, name)
         if self.random_state is not None and network.random_state is None:
-            own["random_state"] = int(seeds.randint(np.iinfo(np.int32).max))
-        return network.set_params(**own)
+            inherited["random_state"] = int(seeds.randint(np.iinfo(np.int32).max))
+        return network.set_params(**inherited)
 
-    def _has_final(self, samples):
-        """Whether a final network, if one is given, is for rows such as these."""
+    def _uses_final(self, samples):
+        """Return whether the final estimator is used for these samples."""
         if self.has_default_final:
-            return _are_a_table(samples)
-        if not _is_array(samples.X):
+            return _suits_default_final(samples)
+        if not _is_in_memory(samples.X):
             raise TypeError(
-                f"final_estimator={self.final_estimator!r} sees scores beside the features, and "
-                "takes dense rows of an array; give X as one, or final_estimator=None."
+                f"final_estimator={self.final_estimator!r} needs scores as further features, and "
+                "so X as a dense array; pass one, or final_estimator=None."
             )
         return True
 
-    @property
-    def memory_limit(self):
-        """`max_memory` in bytes, if there is a limit."""
-        if self.max_memory is None:
-            return None
-        return host_memory_limit(self.max_memory)
+    def reserve_memory(self, pairs: list[tuple[str, Any]], final: Any, sample: Sample) -> None:
+        """Lower `max_memory` of the clones by what the ensemble holds while they are fitted.
 
-    def leave_memory(self, pairs, final, rows):
-        """Have networks leave so much of a limit as the judging of `rows` takes."""
+        That is the leave-one-out and fold scores of all base estimators, 8 bytes each, and a 16th
+        of the limit for everything else.
+        """
         limit = self.memory_limit
+        if limit is None:
+            return
+        score_bytes = 16 * sample.targets.size * len(pairs)
         for _, network in [*pairs, ("final", final)]:
-            if limit is not None and network is not None and network.max_memory == self.max_memory:
-                of_scores = 16 * rows.sample.mean.size * len(pairs)
-                network.max_memory = max(1, limit - limit // 16 - of_scores)
+            if network is not None and network.max_memory == self.max_memory:
+                network.max_memory = max(1, limit - limit // 16 - score_bytes)
 
-    def give_penalty(self, final, pairs):
-        """Have the default final network take the penalty of the first member with such units.
+    def set_final_penalty(self, final: Any, pairs: list[tuple[str, Any]]) -> None:
+        """Give the default final estimator the penalty of the first base estimator of its kind.
 
-        Its own search would trust the scores too much: that of a row is left out, and those of its
-        neighbours still tell what it was.
+        Its own search would choose too small a penalty. The scores among its features leave out
+        the sample itself, but depend on the targets of its neighbours, which the final estimator
+        would learn to read.
         """
         kind = type(parts_of(final).units)
-        likes = [network for _, network in pairs if type(parts_of(network).units) is kind]
-        if self.has_default_final and likes:
-            final.set_params(alpha=float(likes[0].alpha_))
+        similar = [network for _, network in pairs if type(parts_of(network).units) is kind]
+        if self.has_default_final and similar:
+            final.set_params(alpha=float(similar[0].alpha_))
 
     @contextmanager
-    def job(self, X):
-        """The `Job` of passes over rows in which no layer is evaluated."""
+    def open_job(self, X: Any) -> Iterator[Job]:
+        """Enter a `Job` for passes over X in which no hidden layer is evaluated."""
         with get_engine(self.device, n_synapses(X, 1)) as engine:
             yield Job(engine, self.max_memory)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """What networks are fitted to, and judged by."""
+    """The samples to which networks are fitted, and those by which they are weighted.
+
+    Attributes
+    ----------
+    samples : Samples
+    y : ndarray
+        The target of the samples as `fit` of an estimator takes it.
+    sample : Sample
+        Some of the samples: leave-one-out scores of these are computed.
+    folds : ndarray of int of shape (n_rows,) or None
+        The fold of each row of `sample`, where scores without a fold are needed.
+    """
 
     samples: Samples
-    y: Any  # of the same rows, as an estimator takes it
-    sample: Sample  # some of the rows
-    folds: Any = None  # of the rows of the sample; None for none
+    y: Any
+    sample: Sample
+    folds: npt.NDArray | None = None
 
-    def fit(self, network, fit_task, shared):
-        """Fit a network; return its leave-one-out scores of the sample, a `LeftOut`.
+    def fit(self, network: Any, fit_task: FitTask, learned_weights: dict[str, Any]) -> LOOScores:
+        """Fit a network in place; return its leave-one-out scores of the sample.
 
-        What networks have `shared` is not found again, and what this one finds is added. Callbacks
-        hear of it as of the task `fit_task`.
+        Parameters
+        ----------
+        network : estimator
+            Unfitted.
+        fit_task : FitTask
+            The task as which the fit is reported to callbacks.
+        learned_weights : dict
+            Metric -> feature weights that an earlier network has learned, which this one uses. It
+            adds those that it learns.
         """
-        given = {"sample": self.sample, "shared": shared, "folds": self.folds}
-        vars(network).update(given)
-        with propagate_callbacks(fit_task.context, network):
-            network.fit(self.samples.X, self.y, self.samples.weight)
-        for name in given:
-            delattr(network, name)
-        found = vars(network).pop("left_out_", None)
-        return self._left_out(network) if found is None else found
 
-    def _left_out(self, network):
-        """The same of a network that is fitted, and keeps no sums: one more pass over the rows."""
+        def set_stacking_inputs(parts: Parts) -> Parts:
+            units, readout = replace(parts.units, shared=learned_weights), parts.readout
+            if isinstance(readout, Linear):
+                readout = replace(readout, sample=self.sample, folds=self.folds)
+            return replace(parts, units=units, readout=readout)
+
+        with propagate_callbacks(fit_task.context, network):
+            network._fit(self.samples.X, self.y, self.samples.weight, set_stacking_inputs)
+        left_out = getattr(network, "left_out_", None)
+        if left_out is None:
+            return self._compute_left_out(network)
+        del network.left_out_  # not part of the model
+        return left_out
+
+    def _compute_left_out(self, network):
+        """Return the same in one more pass, for readouts that do not return them.
+
+        That is so if `alpha` is chosen from a list: then no Gram matrix is kept.
+        """
         parts, X = parts_of(network), self.samples.X
         samples = parts.task.samples(X, self.y, self.samples.weight)
         layer = cast_layer(parts.units.layer, X)
         with get_engine(network.device, n_synapses(X, layer.n_units)) as engine:
-            what = f"{type(network).__name__} left out"
+            what = f"{type(network).__name__} leave-one-out"
             job = Job(engine, network.max_memory, network.verbose, what)
             samples, job = samples.on_device(job)
             (statistics,) = gather(job, [layer], samples)
             loo = SampledLOO(job, layer, self.sample, statistics, self.folds)
-            solution = statistics.solve(network.alpha_, is_last=True, also=loo.take)
+            solution, scores = loo.solve(network.alpha_, is_last=True)
             b = job.engine.to_host(solution.b)
-            return loo.left_out(nearest_outputs(parts.units, parts.task, b, network.alpha_))
+            nearest = nearest_outputs(parts.units, parts.task, b, network.alpha_)
+            return loo.fill_uncovered(scores, nearest)
 
 
-def _are_a_table(samples):
-    """Whether a final network is worth its time: on few features that are numbers, not bytes."""
+def _suits_default_final(samples):
+    """Return whether the default final estimator is likely to gain: few, numeric features."""
     X = samples.X
     return (
-        _is_array(X) and X.dtype != np.uint8 and X.shape[1] <= MOST_LEARNED
+        _is_in_memory(X)
+        and X.dtype != np.uint8
+        and X.shape[1] <= MOST_LEARNED
         and len(samples.present) >= FEWEST_ROWS
-    )  # fmt: skip
+    )
 
 
-def _is_array(X):
+def _is_in_memory(X):
     return not isinstance(X, Source) or isinstance(X, InMemory)

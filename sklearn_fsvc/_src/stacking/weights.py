@@ -1,106 +1,154 @@
-"""The weights of the networks of a stacked ensemble, and what is computed with them."""
+"""The weights of the networks of a stacked ensemble, found from leave-one-out scores.
+
+This is stacked regression with non-negative weights (L. Breiman 1996, "Stacked regressions"), with
+leave-one-out scores, which a ridge readout has in closed form, in place of cross-validated ones.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..layers import hidden_dtype
-from ..parts import Part
+from ..parts import UNSET, Part, TargetSpec
 from ..readouts.ensemble_weights import squared_errors, weigh_by_log_loss, weigh_by_squared_error
+from ..readouts.leave_one_out import LOOScores
+from ..readouts.sample import Sample
 
-# Scores of all members by which weights are found.
-_SCORES = 2**19
-# Rows of a fold, and folds at least and at most. What the scores of folds tell of the targets in
-# them falls with their rows: below 300 a final network learned noise (24 problems of no or weak
-# signal); with few folds the readouts see fewer rows than the final ones.
-_FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS = 400, 2, 10
+# Upper bound of the scores, of all base estimators together, from which weights are found.
+_MAX_SCORES = 2**19
+# Samples per fold, and bounds of the number of folds, for the training of a final estimator. Scores
+# without a fold leak information about the targets in that fold, the more the smaller it is: below
+# 300 samples a final estimator fitted noise (24 problems with no or weak signal). With few folds,
+# the readouts that score are trained on fewer samples than those that predict.
+_FOLD_SIZE, _MIN_FOLDS, _MAX_FOLDS = 400, 2, 10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EnsembleWeighting(Part, ABC):
-    """How the scores of networks, for classification or regression, are combined."""
+    """How the scores of base estimators are combined, for classification or regression.
 
-    max_weight_samples: int = 2**10  # by which weights are found: few numbers need no more
-    n_trained_on: int = 2**13  # the same where a final network is trained on them
-    min_gain: float = 1.0  # standard errors by which a final network must lower the squared error
-    attributes: ClassVar = (
-        "weights_", "intercept_", "final_weight_", "loo_errors_", "loo_error_",
-    )  # fmt: skip
+    Attributes
+    ----------
+    max_weight_samples : int
+        Upper bound of the samples from which weights are found. A few parameters need no more.
+    max_final_samples : int
+        The same if a final estimator is trained on these samples.
+    min_gain : float
+        Standard errors by which a final estimator must reduce the squared error.
+    """
+
+    max_weight_samples: int = 2**10
+    max_final_samples: int = 2**13
+    min_gain: float = 1.0
+    weights_: Any = UNSET
+    intercept_: Any = UNSET
+    final_weight_: float = UNSET
+    loo_errors_: Any = UNSET
+    loo_error_: float = UNSET
 
     @abstractmethod
-    def weights(self, task, scores, Y, weight):
-        """Return the weights of members, by their scores (n_members, n_rows, n_outputs).
+    def find_weights(
+        self, task: TargetSpec, scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
+    ) -> npt.NDArray:
+        """Return the non-negative weights of the base estimators.
 
-        Y (n_rows, n_outputs) is what they should be, and `weight` is that of each row.
+        Parameters
+        ----------
+        task : TargetSpec
+        scores : ndarray of shape (n_estimators, n_samples, n_outputs)
+            Leave-one-out scores.
+        Y : ndarray of shape (n_samples, n_outputs)
+            The encoded targets.
+        weight : ndarray of shape (n_samples,)
+
+        Returns
+        -------
+        weights : ndarray of shape (n_estimators,)
         """
 
     @abstractmethod
-    def as_features(self, task, scores):
-        """Return scores (n_rows, n_scores), as answers have them, as features of a network."""
+    def as_features(self, task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
+        """Return predicted scores (n_samples, n_scores) as features of a final estimator."""
 
-    def calibrated(self, task, scores, sums):
-        """Return fitted attributes made of scores (n_rows, n_outputs) of the ensemble.
+    def calibrate(
+        self, task: TargetSpec, scores: npt.NDArray, class_weights: npt.NDArray
+    ) -> dict[str, Any]:
+        """Return the fitted attributes that calibrate probabilities; none in regression.
 
-        `sums` are the targets times the weights of the rows.
+        `scores` (n_samples, n_outputs) are those of the ensemble, and `class_weights` of the same
+        shape are the targets times the weights of the samples.
         """
         return {}
 
-    def n_rows(self, n_members, n_outputs, has_final):
-        """Return by how many rows weights are found, at most."""
-        most = self.n_trained_on if has_final else self.max_weight_samples
-        return min(most, max(1, _SCORES // (n_members * n_outputs)))
+    def n_samples(self, n_estimators: int, n_outputs: int, has_final: bool) -> int:
+        """Return from how many samples weights are found, at most."""
+        n_max = self.max_final_samples if has_final else self.max_weight_samples
+        return min(n_max, max(1, _MAX_SCORES // (n_estimators * n_outputs)))
 
-    def weigh(self, task, left_out, sample):
-        """Return the `WeightedEnsemble`, by the `LeftOut` scores of each network for a sample."""
-        Y, weight, each = sample.mean, sample.rows.weight, np.stack([e.scores for e in left_out])
-        weights = self.weights(task, each, Y, weight)
-        errors, of_folds = squared_errors(each, Y, weight), None
-        if left_out[0].fold_scores is not None:
-            of_folds = np.tensordot(weights, np.stack([e.fold_scores for e in left_out]), 1)
+    def combine(
+        self, task: TargetSpec, left_out: Sequence[LOOScores], sample: Sample
+    ) -> "WeightedEnsemble":
+        """Return the weighted ensemble for the leave-one-out scores of each base estimator."""
+        Y, weight = sample.targets, sample.rows.weight
+        loo_scores, fold_scores = np.stack([one.scores for one in left_out]), None
+        weights = self.find_weights(task, loo_scores, Y, weight)
+        of_folds = [one.fold_scores for one in left_out if one.fold_scores is not None]
+        if of_folds:  # all base estimators have them, or none
+            fold_scores = np.tensordot(weights, np.stack(of_folds), 1)
         return WeightedEnsemble(
-            weights, errors, Y, weight, np.tensordot(weights, each, 1), of_folds
-        )
+            weights, squared_errors(loo_scores, Y, weight), Y, weight,
+            np.tensordot(weights, loo_scores, 1), fold_scores,
+        )  # fmt: skip
 
-    def append_scores(self, task, X, scores):
-        """Return rows with scores, as of `as_features`, beside their features."""
+    def append_scores(self, task: TargetSpec, X: npt.NDArray, scores: npt.NDArray) -> npt.NDArray:
+        """Return X with predicted scores appended as further features."""
         dtype = hidden_dtype(X.dtype)
         return np.hstack([X.astype(dtype, copy=False), self.as_features(task, scores)], dtype=dtype)
 
-    def with_ensemble(self, task, ensemble):
-        """Return the part that knows what was found for a `WeightedEnsemble`."""
-        weights, Y, weight = ensemble.weights, ensemble.Y, ensemble.weight
-        # What scores of 0 stand for: the mean of y, which a sum has once.
+    def with_ensemble(self, task: TargetSpec, ensemble: "WeightedEnsemble") -> Self:
+        """Return the weighting with the fitted attributes of an ensemble."""
+        weights, Y, weight = ensemble.weights, ensemble.Y, ensemble.sample_weight
+        # Each base estimator predicts with the mean of y as its origin; the weighted sum must have
+        # this origin once, though the weights need not add up to 1.
         origin = decision_scores(task, np.zeros((1, Y.shape[1])))[0]
         (error,) = squared_errors([ensemble.scores], Y, weight)
         return self.with_fitted(
-            weights_=weights[ensemble.used], intercept_=(1 - weights.sum()) * origin,
-            final_weight_=ensemble.share, loo_errors_=ensemble.errors, loo_error_=float(error),
-            **self.calibrated(task, ensemble.scores, Y * weight[:, None]),
-        )  # fmt: skip
+            weights_=weights[ensemble.used],
+            intercept_=(1 - weights.sum()) * origin,
+            final_weight_=ensemble.final_weight,
+            loo_errors_=ensemble.errors,
+            loo_error_=float(error),
+            **self.calibrate(task, ensemble.scores, Y * weight[:, None]),
+        )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClassWeighting(EnsembleWeighting):
-    """Scores of classes: the least log-loss."""
+    """Weights that minimise the log-loss, for classification."""
 
-    attributes = (*EnsembleWeighting.attributes, "temperature_")
+    temperature_: Any = UNSET
 
-    def weights(self, task, scores, Y, weight):
-        return weigh_by_log_loss(scores, Y, [len(classes) for classes in task.labels.each], weight)
+    def find_weights(self, task, scores, Y, weight):
+        sizes = [len(classes) for classes in task.labels.classes_per_output]
+        return weigh_by_log_loss(scores, Y, sizes, weight)
 
     def as_features(self, task, scores):
         return scores
 
-    def calibrated(self, task, scores, sums):
+    def calibrate(self, task, scores, class_weights):
         labels = task.labels
-        return {"temperature_": labels.temperatures_of(labels.scores_of(scores), sums)}
+        scores = labels.scores_of(scores)
+        return {"temperature_": labels.fit_temperatures_to_weights(scores, class_weights)}
 
 
 class NumericWeighting(EnsembleWeighting):
-    """Numbers: the least squared error."""
+    """Weights that minimise the squared error, for regression."""
 
-    def weights(self, task, scores, Y, weight):
+    def find_weights(self, task, scores, Y, weight):
         return weigh_by_squared_error(scores, Y, weight)
 
     def as_features(self, task, scores):
@@ -109,58 +157,77 @@ class NumericWeighting(EnsembleWeighting):
 
 @dataclass(frozen=True, eq=False)
 class WeightedEnsemble:
-    """Networks with weights that were found by their leave-one-out scores."""
+    """Base estimators with weights, and the scores from which the weights were found."""
 
-    weights: np.ndarray  # (n_members,)
-    errors: np.ndarray  # (n_members,): mean squared errors of the members
-    Y: np.ndarray  # (n_rows, n_outputs)
-    weight: np.ndarray  # (n_rows,): of the rows
-    scores: np.ndarray  # (n_rows, n_outputs): of all networks together, leave-one-out
-    fold_scores: Any = None  # the same without all rows of a row's fold, for a final network
-    final: Any = None  # the final network
-    share: float = 0.0  # its weight, where the members' has the rest of 1
+    weights: npt.NDArray  # (n_estimators,)
+    errors: npt.NDArray  # (n_estimators,): mean squared leave-one-out error of each base estimator
+    Y: npt.NDArray  # (n_samples, n_outputs): encoded targets
+    sample_weight: npt.NDArray  # (n_samples,)
+    scores: npt.NDArray  # (n_samples, n_outputs): leave-one-out scores of the ensemble
+    # (n_samples, n_outputs): its scores without the fold of each sample; None without folds.
+    fold_scores: Any = None
+    final_estimator: Any = None
+    final_weight: float = 0.0  # the base estimators have 1 - final_weight
 
     @property
-    def used(self):
-        """The numbers of the members that have a weight."""
+    def used(self) -> npt.NDArray:
+        """Return the indices of the base estimators with positive weights."""
         return np.flatnonzero(self.weights > 0)
 
     @property
-    def has_all_outputs(self):
-        """Whether no output is the same for all rows, such as a class that the sample lacks."""
+    def has_varying_outputs(self) -> bool:
+        """Return whether no output is constant in the sample, as that of a missing class is."""
         return bool(np.ptp(self.Y, axis=0).all())
 
-    def with_final(self, final, rows, scores, min_gain):
-        """Return the ensemble with a final network, by its scores of some rows, if they gain.
+    def with_final(
+        self, final_estimator: Any, rows: npt.NDArray, scores: npt.NDArray, min_gain: float
+    ) -> "WeightedEnsemble":
+        """Return the ensemble with a final estimator, or unchanged if that does not reduce errors.
 
-        Both are scores without a row's fold, and their squared errors are compared, of classes,
-        too. A final network that gains no more than chance might is left out.
+        The scores of both are those without the fold of a sample, and their squared errors are
+        compared, in classification too. The final estimator is dropped unless it gains more than
+        `min_gain` standard errors.
+
+        Parameters
+        ----------
+        final_estimator : estimator
+        rows : ndarray of int of shape (n_rows,)
+            The samples that it was trained on, as indices into this ensemble's sample.
+        scores : ndarray of shape (n_rows, n_outputs)
+            Its scores of them, each without the fold of the sample.
+        min_gain : float
         """
-        Y, weight, before = self.Y[rows], self.weight[rows], self.fold_scores[rows]
-        share, own = weigh_by_squared_error(np.stack([before, scores]), Y, weight)[::-1]
-        share = float(share / (share + own))
-        scores = (1 - share) * before + share * scores
+        Y, weight, before = self.Y[rows], self.sample_weight[rows], self.fold_scores[rows]
+        base_weight, final_weight = weigh_by_squared_error(np.stack([before, scores]), Y, weight)
+        final_weight = float(final_weight / (final_weight + base_weight))
+        scores = (1 - final_weight) * before + final_weight * scores
         gain = np.square(Y - before).sum(axis=1) - np.square(Y - scores).sum(axis=1)
-        if not exceeds(gain, weight, min_gain):
+        if not is_significant(gain, weight, min_gain):
             return self
-        return replace(self, Y=Y, weight=weight, scores=scores, final=final, share=share)
+        return replace(
+            self, Y=Y, sample_weight=weight, scores=scores, final_estimator=final_estimator,
+            final_weight=final_weight,
+        )  # fmt: skip
 
 
-def folds_of(sample):
-    """Return the fold of each row of a sample, whose rows are in random order."""
-    n_rows = len(sample.mean)
-    n_folds = int(np.clip(n_rows // _FOLD_ROWS, _FEWEST_FOLDS, _MOST_FOLDS))
+def assign_folds(sample: Sample) -> npt.NDArray:
+    """Return the fold of each row of a sample: contiguous blocks, since its order is random."""
+    n_rows = len(sample.targets)
+    n_folds = int(np.clip(n_rows // _FOLD_SIZE, _MIN_FOLDS, _MAX_FOLDS))
     return np.arange(n_rows) * n_folds // n_rows
 
 
-def exceeds(values, weight, n_errors):
-    """Return whether the weighted mean of values is above 0 by so many of its standard errors."""
+def is_significant(gains: npt.NDArray, weight: npt.NDArray, n_errors: float) -> bool:
+    """Return whether the weighted mean of gains exceeds 0 by more than `n_errors` standard errors.
+
+    The standard error is that of a weighted mean of independent values.
+    """
     share = weight / weight.sum()
-    mean = share @ values
-    return bool(mean > n_errors * np.sqrt(share**2 @ (values - mean) ** 2))
+    mean = share @ gains
+    return bool(mean > n_errors * np.sqrt(share**2 @ (gains - mean) ** 2))
 
 
-def decision_scores(task, scores):
-    """Scores (n_rows, n_outputs) that were learned, as answers have them."""
-    found, origin = task.outputs(scores.T, np.zeros(scores.shape[1]), np.float64)
-    return found.T + origin
+def decision_scores(task: TargetSpec, scores: npt.NDArray) -> npt.NDArray:
+    """Return readout outputs (n_samples, n_outputs) as the decision scores that are predicted."""
+    coef, intercept = task.outputs(scores.T, np.zeros(scores.shape[1]), np.float64)
+    return coef.T + intercept

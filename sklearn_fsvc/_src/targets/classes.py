@@ -1,10 +1,11 @@
-"""The task of a classifier: what labels and their weights become, and what scores become."""
+"""The target of a classifier: validated labels, class weights, predictions and probabilities."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
@@ -12,195 +13,220 @@ from sklearn.utils.class_weight import compute_sample_weight
 from ..data.columns import why_missing
 from ..data.samples import Samples
 from ..data.validation import check_holds, check_out
-from ..parts import TargetSpec, generator
+from ..parts import UNSET, ReadoutTraining, TargetSpec, Units, generator
 from ..readouts.sample import PRIOR_ROWS
 from ..utils.parameters import is_word
 from .labels import Labels
-from .validation import row_weights
+from .validation import ClassTargets, MultiOutputTargets, validate_weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassTarget(TargetSpec):
-    """Classes of one or several outputs.
+    """Class labels of one or several outputs.
 
     Attributes
     ----------
     class_weight
         Parameter of `RBFClassifier`.
     most_scored, least_scored : int
-        Scores by which probabilities are calibrated, at most, and rows, at least, of those that
-        there are: one number needs no more of them.
+        Upper bound of the number of decision scores by which temperatures are fitted after
+        leave-one-out over all samples, and the number of samples that are used in any case. One
+        parameter for each output needs no more data.
     """
 
     class_weight: Any
     most_scored: int = 2**21
     least_scored: int = 2**12
-    attributes = ("classes_", "multilabel_")
+    classes_: Any = UNSET
+    multilabel_: bool = UNSET
+    wants_scores: ClassVar[bool] = True
+    has_center_outputs: ClassVar[bool] = True
 
     @cached_property
-    def labels(self):
-        """What y is made of."""
-        return Labels(self.found["classes_"], self.found["multilabel_"])
+    def labels(self) -> Labels:
+        """Return the fitted classes of y."""
+        return Labels(self.classes_, self.multilabel_)
 
-    wants_scores = has_center_outputs = True
-
-    def check(self):
+    def check(self) -> None:
+        # scikit-learn validates `class_weight`, together with the classes of y.
         return None
 
-    def _of(self, labels):
-        return self.with_fitted(classes_=labels.classes, multilabel_=labels.is_multilabel)
+    # From y to samples with targets and weights.
 
-    def read(self, X, y, sample_weight):
+    def read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Self, Samples]:
         try:
-            labels, codes = Labels.of(y)
+            labels, codes = Labels.infer(y)
         except (TypeError, ValueError) as error:
             if (why := why_missing(y)) is not None:
                 raise ValueError(why) from error
             raise
-        task = self._of(labels)
-        samples = task._of_codes(X, codes, sample_weight)
+        target = self._with_labels(labels)
+        samples = target._encoded_samples(X, codes, sample_weight)
         if not labels.is_multilabel:
-            _check_classes(labels, codes, samples.weight)
-        return task, samples
+            _require_two_classes(labels, codes, samples.weight)
+        return target, samples
 
-    def begin(self, X, y, sample_weight, classes, pretrained):
-        return self._of(Labels.known(classes, y))
+    def begin(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any, pretrained: TargetSpec | None
+    ) -> Self:
+        return self._with_labels(Labels.from_classes(classes, y))
 
-    def samples(self, X, y, sample_weight):
-        return self._of_codes(X, self.labels.codes(y), sample_weight)
+    def samples(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+        return self._encoded_samples(X, self.labels.encode(y), sample_weight)
 
-    def _of_codes(self, X, codes, sample_weight):
-        weight = row_weights(X, sample_weight, self.class_weights(codes))
-        return Samples(X, self.labels.targets(codes), weight)
+    def _with_labels(self, labels):
+        return self.with_fitted(classes_=labels.classes, multilabel_=labels.is_multilabel)
 
-    def class_weights(self, codes):
-        """The weight that its classes give each row; None where they give none."""
+    def _encoded_samples(self, X, codes, sample_weight):
+        weight = validate_weights(X, sample_weight, self.class_weights(codes))
+        return Samples(X, self.labels.one_hot(codes), weight)
+
+    def class_weights(self, codes: npt.NDArray) -> npt.NDArray | None:
+        """Return the class weight of each sample, (n_samples,); None without `class_weight`."""
         if self.class_weight is None:
             return None
         weights = compute_sample_weight(self.class_weight, self.labels.decode(codes))
-        is_weight = np.isfinite(weights) & (weights >= 0)
-        if not is_weight.all():
+        is_valid = np.isfinite(weights) & (weights >= 0)
+        if not is_valid.all():
             raise ValueError(
-                f"class_weight={self.class_weight!r} gives rows the weight "
-                f"{weights[~is_weight][0]}; give each class a finite number of 0 or more."
+                f"class_weight={self.class_weight!r} contains {weights[~is_valid][0]}; the weight "
+                "of each class must be finite and not negative."
             )
         return weights
 
-    def check_classes(self, y, classes):
-        if classes is None or (np.ndim(y) == 1 and self.labels.are(classes)):
+    def check_classes(self, y: Any, classes: Any) -> None:
+        # The cheap test is enough in nearly all calls.
+        if classes is None or (np.ndim(y) == 1 and self.labels.is_single_with(classes)):
             return
-        if not self.labels.is_same(Labels.known(classes, y)):
+        if not self.labels.has_classes_of(Labels.from_classes(classes, y)):
             raise ValueError(
-                f"classes={classes!r} are not those of the first call to partial_fit, "
+                f"classes={classes!r} differ from those of the first call to partial_fit, "
                 f"{self.labels.classes!r}."
             )
 
-    def check_same(self, other, name):
-        if not self.labels.is_same(other.labels):
+    def check_same(self, other: Self, name: str) -> None:
+        if not self.labels.has_classes_of(other.labels):
             raise ValueError(
-                f"{name} has classes_={other.labels.classes!r}, and this model "
-                f"{self.labels.classes!r}; give the same classes to partial_fit."
+                f"{name} has classes_={other.labels.classes!r}, but this model has "
+                f"{self.labels.classes!r}; pass the same classes to partial_fit of both."
             )
 
-    def restricted_to(self, samples, rows):
+    def restricted_to(self, samples: Samples, rows: Any) -> Self:
+        # Encoded classes do not depend on the subset, unlike the mean and scale of numbers.
         return self
 
-    def outputs(self, W, b, dtype):
-        """A score for each class, of two classes one; in the dtype of the layer."""
+    # From outputs of the readout to predictions.
+
+    def outputs(self, W: Any, b: Any, dtype: Any) -> tuple[Any, Any]:
+        """Return coefficients and intercepts of decision scores, in the dtype of the layer."""
         scores_of = self.labels.scores_of
         return scores_of(W, axis=0).astype(dtype), scores_of(b, axis=0).astype(dtype)
 
-    def format_output(self, method, scores, readout):
+    def format_output(self, method: str, scores: Any, readout: Any) -> Any:
         labels = self.labels
         if method == "predict":
-            return labels.decode(labels.codes_of(scores))
+            return labels.decode(labels.predict_codes(scores))
         if method == "decision_function":
             return labels.format_decision(scores)
-        are_logs = method == "predict_log_proba"
-        return labels.probabilities(scores, readout.found["temperature_"], are_logs)
+        is_log = method == "predict_log_proba"
+        return labels.probabilities(scores, readout.temperature_, is_log)
 
-    def check_out(self, out, shape):
+    def check_out(self, out: Any, shape: tuple[int, ...]) -> None:
         check_out(out, shape)
-        for classes in self.labels.each:
+        for classes in self.labels.classes_per_output:
             check_holds(out, classes)
 
-    def score(self, answers, y, sample_weight):
-        if np.ndim(answers) == 2:  # which accuracy_score takes only of 0 and 1
+    def score(self, predictions: Any, y: Any, sample_weight: Any) -> float:
+        """Return the accuracy; a sample counts as right if all its outputs are."""
+        if np.ndim(predictions) == 2:
+            # `accuracy_score` supports several columns only as a multilabel indicator.
             y = y.toarray() if issparse(y) else np.asarray(y)
-            if y.shape != answers.shape:
+            if y.shape != predictions.shape:
                 raise ValueError(
-                    f"y has shape {y.shape}, and the predictions have {answers.shape}; give the "
-                    "classes of all outputs."
+                    f"y has shape {y.shape}, but the predictions have {predictions.shape}; pass "
+                    "the classes of all outputs."
                 )
-            answers, y = (answers == y).all(axis=1), np.ones(len(y), bool)
-        return accuracy_score(y, answers, sample_weight=sample_weight)
+            predictions, y = (predictions == y).all(axis=1), np.ones(len(y), bool)
+        return accuracy_score(y, predictions, sample_weight=sample_weight)
 
-    def name_of(self, k):
-        return self.labels.name_of(k)
+    def name_of(self, k: int) -> str:
+        return self.labels.describe_output(k)
 
     @property
-    def n_columns(self):
-        return len(self.labels.each)
+    def n_columns(self) -> int:
+        return len(self.labels.classes_per_output)
 
-    def decided(self, scores, output):
-        return self.labels.decided(scores, output)
+    def decided(self, scores: Any, output: int) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+        return self.labels.select_decision(scores, output)
 
-    def of_rows(self, samples, rows):
+    # Labels of the centres of RBF units.
+
+    def of_rows(self, samples: Samples, rows: Any) -> dict[str, Any]:
         return {"center_labels_": self.labels.decode(samples.targets.all_codes[rows])}
 
-    def center_targets(self, units):
-        return units.found["center_labels_"]
+    def center_targets(self, units: Units) -> Any:
+        return units.center_labels_
 
-    def center_outputs(self, units):
+    def center_outputs(self, units: Units) -> Any:
         return self.targets_of(self.center_targets(units)).matrix()
 
-    def targets_of(self, y):
-        """Targets of labels (rows,) or (rows, n_outputs) that all are known."""
+    def targets_of(self, y: npt.NDArray) -> ClassTargets | MultiOutputTargets:
+        """Return one-hot targets of labels (n,) or (n, n_outputs), all of them known classes."""
         columns = np.reshape(y, (len(y), -1)).T
-        pairs = zip(self.labels.each, columns, strict=True)
-        return self.labels.targets(np.column_stack([np.searchsorted(k, c) for k, c in pairs]))
+        pairs = zip(self.labels.classes_per_output, columns, strict=True)
+        codes = [np.searchsorted(classes, column) for classes, column in pairs]
+        return self.labels.one_hot(np.column_stack(codes))
 
-    def scored_rows(self, samples, random_state):
-        most = max(self.least_scored, self.most_scored // samples.targets.n_outputs)
-        if len(samples) <= most:
+    # Calibration: temperatures from leave-one-out scores.
+
+    def scored_rows(self, samples: Samples, random_state: Any) -> npt.NDArray | None:
+        n_max = max(self.least_scored, self.most_scored // samples.targets.n_outputs)
+        if len(samples) <= n_max:
             return None
         present = samples.present
-        most, random = min(most, len(present)), generator(random_state)
-        return np.sort(random.choice(present, most, replace=False, shuffle=False))
+        n_max, random = min(n_max, len(present)), generator(random_state)
+        return np.sort(random.choice(present, n_max, replace=False, shuffle=False))
 
-    def left_out(self, training, chosen, rows):
-        samples, of = training.samples, slice(None) if rows is None else rows
-        codes, weight = samples.targets.all_codes[of], samples.weight_of(of)
+    def left_out(self, training: ReadoutTraining, chosen: Any, rows: Any) -> dict[str, Any]:
+        samples, scored = training.samples, slice(None) if rows is None else rows
+        codes, weight = samples.targets.all_codes[scored], samples.weight_of(scored)
         scores = self.labels.scores_of(chosen.scores)
-        return {"temperature_": self.labels.temperatures(scores, codes, weight)}
+        return {"temperature_": self.labels.fit_temperatures(scores, codes, weight)}
 
-    def calibrated(self, left_out, sample):
+    def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
         scores = self.labels.scores_of(left_out.scores)
-        sums = sample.rows.sums * left_out.is_known[:, None]
-        # Few scores that are known may all be right by chance, as those of few rows may.
+        class_weights = sample.rows.sums * left_out.is_known[:, None]
+        # The few scores that are known may all be right by chance, as in a small sample. A prior,
+        # whose weight grows with the fraction of unknown scores, prevents probabilities of 1.
         prior_rows = max(sample.prior_rows, PRIOR_ROWS * (1 - left_out.is_known.mean()))
-        return {"temperature_": self.labels.temperatures_of(scores, sums, prior_rows)}
+        temperature = self.labels.fit_temperatures_to_weights(scores, class_weights, prior_rows)
+        return {"temperature_": temperature}
 
-    def uncalibrated(self):
-        none = np.empty((0, sum(len(classes) for classes in self.labels.each)))
-        return {"temperature_": self.labels.temperatures_of(self.labels.scores_of(none), none)}
+    def uncalibrated(self) -> dict[str, Any]:
+        # Without rows, `fit_temperature` returns the temperature of its prior.
+        empty = np.empty((0, sum(len(classes) for classes in self.labels.classes_per_output)))
+        scores = self.labels.scores_of(empty)
+        return {"temperature_": self.labels.fit_temperatures_to_weights(scores, empty)}
 
-    def why_no_sums(self):
+    def why_no_sums(self) -> str | None:
         if is_word(self.class_weight, "balanced"):
             return (
-                'class_weight="balanced" counts all rows; with partial_fit give a dict, or '
-                "sample_weight."
+                'class_weight="balanced" needs the class counts of all samples; for partial_fit '
+                "pass a dict, or sample_weight."
             )
         return None
 
 
-def _check_classes(labels, codes, weight):
-    for output, (classes, column) in enumerate(zip(labels.each, codes.T, strict=True)):
+def _require_two_classes(labels, codes, weight):
+    """Raise where an output has only one class among the samples of positive weight."""
+    for output, (classes, column) in enumerate(
+        zip(labels.classes_per_output, codes.T, strict=True)
+    ):
         if weight is not None:
             classes = classes[np.flatnonzero(np.bincount(column[weight > 0]))]
         if len(classes) < 2:
             where = "y" if labels.is_single else f"Column {output} of y"
             raise ValueError(
-                f"{where} holds one class, {classes[0]}, in rows of positive sample_weight; a "
+                f"{where} has one class, {classes[0]}, among samples of positive sample_weight; a "
                 "classifier needs two or more."
             )

@@ -1,8 +1,10 @@
-"""Classes of one or several outputs: their codes, scores, decisions and probabilities."""
+"""Class labels of one or several outputs: codes, decision scores, predictions, probabilities."""
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -10,245 +12,305 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from ..readouts.calibration import fit_temperature, log_probabilities, probabilities
 from .validation import ClassTargets, MultiOutputTargets
 
-# Whole numbers in so small a range are counted, not sorted.
-_CLOSE = 2**16
-# Rows that are counted at a time.
-_AT_A_TIME = 2**20
+# Integers whose range is at most this are encoded by counting instead of sorting.
+_MAX_COUNTED_RANGE = 2**16
+# Samples per block while integers are counted.
+_BLOCK_SAMPLES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What y is made of, and how scores become y.
+    """The classes of y, as a `LabelEncoder` for several outputs that also decodes scores.
 
-    Each output has a score for each of its classes, or one score if there are two: that of
-    the second class less that of the first.
+    The readout has one output for each class. Its decision scores are scikit-learn's: one score
+    for each class, or for two classes a single score, that of the second class minus that of the
+    first.
     """
 
-    # ndarray, or list of ndarray: of the output, or of each of several; of an indicator, the
-    # numbers of the labels.
-    classes: object
-    # Whether y is 0 and 1 for each of several labels, which are outputs then.
+    # The sorted classes: ndarray for one output, list of ndarray for several. For a multilabel
+    # indicator, the indices of its columns.
+    classes: Any
+    # Whether y is a multilabel indicator: each column is an output with the classes 0 and 1.
     is_multilabel: bool = False
 
     @classmethod
-    def of(cls, y):
-        """Return the labels of y, which scikit-learn has checked, and codes (n_rows, n_outputs)."""
-        counted = _counted(y)
+    def infer(cls, y: Any) -> tuple[Self, npt.NDArray]:
+        """Return the labels of a validated y, and its codes (n_samples, n_outputs)."""
+        counted = _encode_by_counting(y)
         if counted is not None:
             return cls(counted[0]), counted[1][:, None]
         check_classification_targets(y)
-        is_of_two = type_of_target(y) == "multilabel-indicator"  # of any two numbers
+        # scikit-learn reports an indicator for any two values, not only for 0 and 1.
+        is_indicator = type_of_target(y) == "multilabel-indicator"
         y = y.toarray() if issparse(y) else np.asarray(y)
-        if is_of_two and np.isin(y, (0, 1)).all():
+        if is_indicator and np.isin(y, (0, 1)).all():
             return cls(np.arange(y.shape[1]), True), y.astype(np.intp)
-        is_several = y.ndim == 2 and y.shape[1] > 1
-        columns = y.T if is_several else [column_or_1d(y, warn=True)]
-        found = [np.unique(column, return_inverse=True) for column in columns]
-        classes = [each for each, _ in found]
-        codes = np.column_stack([codes for _, codes in found])
-        return cls(classes if is_several else classes[0]), codes
+        is_multioutput = y.ndim == 2 and y.shape[1] > 1
+        columns = y.T if is_multioutput else [column_or_1d(y, warn=True)]
+        encoded = [np.unique(column, return_inverse=True) for column in columns]
+        classes = [classes for classes, _ in encoded]
+        codes = np.column_stack([codes for _, codes in encoded])
+        return cls(classes if is_multioutput else classes[0]), codes
 
     @classmethod
-    def known(cls, classes, y):
-        """Return the labels that somebody knows of, before all of them have been seen.
+    def from_classes(cls, classes: Any, y: Any) -> Self:
+        """Return labels with the classes that the user lists, before all of them have occurred.
 
-        `classes` are of y, or of each of its columns, and may be None for an indicator; y is some
-        of the rows, as scikit-learn's check leaves it.
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,), list of array-like, or None
+            Of y, or of each of its columns; None is accepted for a multilabel indicator.
+        y : ndarray
+            The first batch, as validated by scikit-learn: it has the number of outputs.
         """
-        n_columns = y.shape[1] if y.ndim == 2 else 1
-        if n_columns > 1 and type_of_target(y) == "multilabel-indicator":
-            labels, _ = cls.of(y)
-            if labels.is_multilabel and _are_of_indicator(classes, n_columns):
+        n_outputs = y.shape[1] if y.ndim == 2 else 1
+        if n_outputs > 1 and type_of_target(y) == "multilabel-indicator":
+            labels, _ = cls.infer(y)
+            if labels.is_multilabel and _are_indicator_classes(classes, n_outputs):
                 return labels
         if classes is None:
             raise ValueError(
-                "classes must be passed on the first call to partial_fit: all that y may hold, "
-                "sorted or not; of several columns, a list with those of each."
+                "classes must be passed on the first call to partial_fit: all classes that y may "
+                "contain, in any order; for several columns, a list with the classes of each."
             )
-        each = [classes] if n_columns == 1 else list(classes)
-        if len(each) != n_columns or any(np.ndim(own) != 1 for own in each):
+        per_output = [classes] if n_outputs == 1 else list(classes)
+        if len(per_output) != n_outputs or any(np.ndim(one) != 1 for one in per_output):
             raise ValueError(
-                f"classes={classes!r} do not fit y, of {n_columns} column(s); give an array of "
-                "classes, or of several columns a list with one for each."
+                f"classes={classes!r} do not match y, which has {n_outputs} column(s); pass an "
+                "array of classes, or for several columns a list with one array for each."
             )
-        each = [np.unique(own) for own in each]
-        for own in each:
-            check_classification_targets(own)
-            if len(own) < 2:
+        per_output = [np.unique(one) for one in per_output]
+        for one in per_output:
+            check_classification_targets(one)
+            if len(one) < 2:
                 raise ValueError(f"classes={classes!r}: a classifier needs two or more.")
-        return cls(each[0] if n_columns == 1 else each)
+        return cls(per_output[0] if n_outputs == 1 else per_output)
 
-    def codes(self, y):
-        """Codes (n_rows, n_outputs) of y, as scikit-learn's check of y leaves it."""
-        y = y.toarray() if issparse(y) else np.asarray(y)
-        columns = y.T if y.ndim == 2 else [y]
-        if len(columns) != len(self.each):
-            raise ValueError(
-                f"y has {len(columns)} column(s), and had {len(self.each)} in the first call."
-            )
-        pairs = zip(self.each, columns, strict=True)
-        codes = [_codes_in(classes, column) for classes, column in pairs]
-        return np.array(codes).T
+    @property
+    def is_single(self) -> bool:
+        """Return whether y has one output, and is no multilabel indicator."""
+        return isinstance(self.classes, np.ndarray) and not self.is_multilabel
 
-    def are(self, classes):
-        """Whether y has one label, and these are its classes: the quick answer of most calls."""
+    @property
+    def classes_per_output(self) -> list[npt.NDArray]:
+        """Return the classes of each output."""
+        if self.is_multilabel:
+            return [np.arange(2)] * len(self.classes)
+        return [self.classes] if self.is_single else self.classes
+
+    def is_single_with(self, classes: Any) -> bool:
+        """Return whether y has one output with these classes, in any order: a cheap check."""
         if not self.is_single:
             return False
         is_sorted = np.array_equal(classes, self.classes)
         return is_sorted or np.array_equal(np.unique(classes), self.classes)
 
-    def is_same(self, other):
-        """Whether other labels are of the same classes."""
-        pairs = zip(self.each, other.each, strict=False)
-        is_as_wide = len(self.each) == len(other.each) and self.is_single == other.is_single
-        return is_as_wide and all(np.array_equal(a, b) for a, b in pairs)
+    def has_classes_of(self, other: "Labels") -> bool:
+        """Return whether the outputs and their classes are those of other labels."""
+        mine, theirs = self.classes_per_output, other.classes_per_output
+        if len(mine) != len(theirs) or self.is_single != other.is_single:
+            return False
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
-    def name_of(self, k):
-        """The class that an output of a readout stands for, in words."""
-        for number, classes in enumerate(self.each):
+    def describe_output(self, k: int) -> str:
+        """Return a description of the k-th readout output, for messages."""
+        for number, classes in enumerate(self.classes_per_output):
             if k < len(classes):
                 column = "" if self.is_single else f" in column {number} of y"
                 return f"class {classes[k]}{column}"
             k -= len(classes)
+        raise IndexError(f"There is no readout output {k}.")
 
-    @property
-    def is_single(self):
-        """Whether y has one label for each row."""
-        return isinstance(self.classes, np.ndarray) and not self.is_multilabel
+    # From y to the targets of the readout.
 
-    @property
-    def each(self):
-        """The classes of each output."""
-        if self.is_multilabel:
-            return [np.arange(2)] * len(self.classes)
-        return [self.classes] if self.is_single else self.classes
+    def encode(self, y: Any) -> npt.NDArray:
+        """Return the codes (n_samples, n_outputs) of a validated y."""
+        y = y.toarray() if issparse(y) else np.asarray(y)
+        columns = y.T if y.ndim == 2 else [y]
+        if len(columns) != len(self.classes_per_output):
+            raise ValueError(
+                f"y has {len(columns)} column(s), but had {len(self.classes_per_output)} in the "
+                "first call."
+            )
+        pairs = zip(self.classes_per_output, columns, strict=True)
+        codes = [_encode_column(classes, column) for classes, column in pairs]
+        return np.array(codes).T
 
-    def targets(self, codes):
-        """What a readout needs to know of rows with these codes."""
-        parts = [ClassTargets(c, len(k)) for c, k in zip(codes.T, self.each, strict=True)]
-        return parts[0] if self.is_single else MultiOutputTargets(tuple(parts), self.is_multilabel)
-
-    def scores_of(self, outputs, axis=1):
-        """Scores of the outputs of a readout, of which there is one for each class."""
-        if self.is_single:
-            return _compared(outputs, axis)
-        ends = np.cumsum([len(classes) for classes in self.each])[:-1]
-        parts = np.split(outputs, ends, axis)
-        return np.concatenate([_compared(part, axis) for part in parts], axis)
-
-    def split(self, scores):
-        """The scores (rows, n_scores) of each output."""
-        if self.is_single:
-            return [scores]
-        sizes = [1 if len(classes) == 2 else len(classes) for classes in self.each]
-        return np.split(scores, np.cumsum(sizes)[:-1], axis=1)
-
-    def codes_of(self, scores):
-        """Return the codes (rows, n_outputs) of the largest scores, of equal ones the first."""
-        parts = self.split(scores)
-        return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
-
-    def decided(self, scores, output):
-        """How one of the outputs is answered: as `TargetSpec.decided` says."""
-        parts = self.split(scores)
-        codes = self.codes_of(scores)[:, output].astype(np.intp)
-        start, is_one = sum(p.shape[1] for p in parts[:output]), parts[output].shape[1] == 1
-        columns = start + (np.zeros_like(codes) if is_one else codes)
-        signs = 2.0 * codes - 1 if is_one else np.ones(len(codes))
-        return self.each[output][codes], columns, signs
-
-    def decode(self, codes):
-        """y of codes (rows, n_outputs)."""
-        columns = [k[c.astype(np.intp)] for k, c in zip(self.each, codes.T, strict=True)]
+    def decode(self, codes: npt.NDArray) -> npt.NDArray:
+        """Return y for codes (n_samples, n_outputs)."""
+        pairs = zip(self.classes_per_output, codes.T, strict=True)
+        columns = [classes[column.astype(np.intp)] for classes, column in pairs]
         return columns[0] if self.is_single else np.column_stack(columns)
 
-    def format_decision(self, scores):
-        """Decision values in scikit-learn's shapes."""
+    def one_hot(self, codes: npt.NDArray) -> ClassTargets | MultiOutputTargets:
+        """Return the targets of a readout for codes (n_samples, n_outputs)."""
+        pairs = zip(codes.T, self.classes_per_output, strict=True)
+        parts = [ClassTargets(column, len(classes)) for column, classes in pairs]
+        return parts[0] if self.is_single else MultiOutputTargets(tuple(parts), self.is_multilabel)
+
+    # From the outputs of the readout to decision scores and predictions.
+
+    def scores_of(self, outputs: npt.NDArray, axis: int = 1) -> npt.NDArray:
+        """Return decision scores for outputs of the readout, which has one for each class.
+
+        Along `axis`, the two outputs of a binary problem become one score, their difference. The
+        map is linear: it is applied to the coefficients as well as to values.
+        """
+        if self.is_single:
+            return _binary_difference(outputs, axis)
+        parts = np.split(outputs, self._output_ends, axis)
+        return np.concatenate([_binary_difference(part, axis) for part in parts], axis)
+
+    @property
+    def _output_ends(self) -> npt.NDArray:
+        """Return where to split the readout outputs into those of each column of y."""
+        return np.cumsum([len(classes) for classes in self.classes_per_output])[:-1]
+
+    def split_scores(self, scores: npt.NDArray) -> list[npt.NDArray]:
+        """Return the scores (n_samples, n_scores) of each output of y."""
+        if self.is_single:
+            return [scores]
+        sizes = [1 if len(classes) == 2 else len(classes) for classes in self.classes_per_output]
+        return np.split(scores, np.cumsum(sizes)[:-1], axis=1)
+
+    def predict_codes(self, scores: npt.NDArray) -> npt.NDArray:
+        """Return the codes (n_samples, n_outputs) of the largest scores; the first of ties."""
+        parts = self.split_scores(scores)
+        return np.column_stack([p[:, 0] > 0 if p.shape[1] == 1 else p.argmax(1) for p in parts])
+
+    def select_decision(
+        self, scores: npt.NDArray, output: int
+    ) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+        """Return predictions, score columns and signs for one output of y.
+
+        `TargetSpec.decided` has the details.
+        """
+        parts = self.split_scores(scores)
+        codes = self.predict_codes(scores)[:, output].astype(np.intp)
+        start, is_binary = sum(p.shape[1] for p in parts[:output]), parts[output].shape[1] == 1
+        columns = start + (np.zeros_like(codes) if is_binary else codes)
+        signs = 2.0 * codes - 1 if is_binary else np.ones(len(codes))
+        return self.classes_per_output[output][codes], columns, signs
+
+    def format_decision(self, scores: npt.NDArray) -> npt.NDArray | list[npt.NDArray]:
+        """Return decision values in the shapes of scikit-learn."""
         if self.is_multilabel:
             return scores
-        parts = [p[:, 0] if p.shape[1] == 1 else p for p in self.split(scores)]
+        parts = [p[:, 0] if p.shape[1] == 1 else p for p in self.split_scores(scores)]
         return parts[0] if self.is_single else parts
 
-    def temperatures(self, scores, codes, weight):
-        """One for each output, by the scores of rows that the readout has not seen."""
-        pairs = zip(self.split(scores), codes.T, strict=True)
-        found = [fit_temperature(part, own, weight) for part, own in pairs]
-        return found[0] if self.is_single else np.array(found)
+    # Calibrated probabilities.
 
-    def temperatures_of(self, scores, sums, prior_rows=0.0):
-        """Return one for each output, by scores (n_rows, n_scores) and the weights of all classes.
+    def fit_temperatures(
+        self, scores: npt.NDArray, codes: npt.NDArray, weight: npt.NDArray | None
+    ) -> float | npt.NDArray:
+        """Return the temperature of each output, fitted to leave-one-out scores.
 
-        `sums` (n_rows, n_outputs) say how much of each row is of each class: equal rows are one.
-        `prior_rows` is that of `fit_temperature`.
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_scores)
+        codes : ndarray of shape (n_samples, n_outputs)
+        weight : ndarray of shape (n_samples,) or None
+
+        Returns
+        -------
+        temperatures : float, or ndarray of shape (n_outputs,)
         """
-        ends = np.cumsum([len(classes) for classes in self.each])[:-1]
-        found = []
-        for part, of_classes in zip(self.split(scores), np.split(sums, ends, axis=1), strict=True):
-            rows, codes = np.nonzero(of_classes)
-            of_rows = of_classes[rows, codes]
-            found.append(fit_temperature(part[rows], codes, of_rows, prior_rows))
-        return found[0] if self.is_single else np.array(found)
+        pairs = zip(self.split_scores(scores), codes.T, strict=True)
+        temperatures = [fit_temperature(part, column, weight) for part, column in pairs]
+        return temperatures[0] if self.is_single else np.array(temperatures)
 
-    def probabilities(self, scores, temperatures, are_logs=False):
-        """Return probabilities of classes in scikit-learn's shapes; of an indicator, of ones."""
-        pairs = zip(np.atleast_1d(temperatures), self.split(scores), strict=True)
-        said = log_probabilities if are_logs else probabilities
-        found = [said(temperature, part) for temperature, part in pairs]
+    def fit_temperatures_to_weights(
+        self, scores: npt.NDArray, class_weights: npt.NDArray, prior_rows: float = 0.0
+    ) -> float | npt.NDArray:
+        """Return the temperature of each output, for distinct rows that may have several classes.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_scores)
+        class_weights : ndarray of shape (n_rows, n_readout_outputs)
+            The weight of each class in each row: identical samples are merged into one row.
+        prior_rows : float
+            As for `fit_temperature`.
+
+        Returns
+        -------
+        temperatures : float, or ndarray of shape (n_outputs,)
+        """
+        temperatures = []
+        weights = np.split(class_weights, self._output_ends, axis=1)
+        for part, weight in zip(self.split_scores(scores), weights, strict=True):
+            # A row with several classes enters once for each of them, with its weight.
+            rows, codes = np.nonzero(weight)
+            temperatures.append(fit_temperature(part[rows], codes, weight[rows, codes], prior_rows))
+        return temperatures[0] if self.is_single else np.array(temperatures)
+
+    def probabilities(
+        self, scores: npt.NDArray, temperatures: Any, is_log: bool = False
+    ) -> npt.NDArray | list[npt.NDArray]:
+        """Return (log-)probabilities in the shapes of scikit-learn; those of 1 for an indicator."""
+        compute = log_probabilities if is_log else probabilities
+        pairs = zip(np.atleast_1d(temperatures), self.split_scores(scores), strict=True)
+        parts = [compute(temperature, part) for temperature, part in pairs]
         if self.is_multilabel:
-            return np.column_stack([each[:, 1] for each in found])
-        return found[0] if self.is_single else found
+            return np.column_stack([part[:, 1] for part in parts])
+        return parts[0] if self.is_single else parts
 
 
-def _counted(y):
-    """Classes and codes of whole numbers that lie close together; None for any other y.
+def _encode_by_counting(y):
+    """Return the classes and codes of integers with a small range, None for any other y.
 
-    What scikit-learn checks and NumPy sorts takes 100 times as long, and such y always pass.
-    Codes are as small as may be, and nothing larger is made of all rows at once.
+    Counting is about 100 times as fast as scikit-learn's validation and the sort of `np.unique`,
+    and such y always pass that validation. The codes have the smallest dtype that holds them, and
+    the samples are processed in blocks, so that no temporary array is larger than the codes.
     """
     if not isinstance(y, np.ndarray) or y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
         return None
-    least, most = int(y.min()), int(y.max())
-    n_steps = most - least + 1
-    is_close = n_steps <= min(_CLOSE, len(y) // 2)  # of more scikit-learn may warn
-    if not is_close or most > np.iinfo(np.intp).max:
+    low, high = int(y.min()), int(y.max())
+    n_values = high - low + 1
+    # scikit-learn may warn of more classes than half the samples: leave these to its validation.
+    has_small_range = n_values <= min(_MAX_COUNTED_RANGE, len(y) // 2)
+    if not has_small_range or high > np.iinfo(np.intp).max:
         return None
-    parts = [slice(start, start + _AT_A_TIME) for start in range(0, len(y), _AT_A_TIME)]
-    there = np.flatnonzero(sum(np.bincount(_steps(y[p], least), minlength=n_steps) for p in parts))
-    code = np.empty(n_steps, np.min_scalar_type(-len(there)))
-    code[there] = np.arange(len(there))
-    codes = np.empty(len(y), code.dtype)
-    for part in parts:
-        codes[part] = code[_steps(y[part], least)]
-    return (there + least).astype(y.dtype), codes
+    blocks = [slice(start, start + _BLOCK_SAMPLES) for start in range(0, len(y), _BLOCK_SAMPLES)]
+    counts = sum(np.bincount(_offsets(y[block], low), minlength=n_values) for block in blocks)
+    present = np.flatnonzero(counts)
+    code_of_offset = np.empty(n_values, np.min_scalar_type(-len(present)))
+    code_of_offset[present] = np.arange(len(present))
+    codes = np.empty(len(y), code_of_offset.dtype)
+    for block in blocks:
+        codes[block] = code_of_offset[_offsets(y[block], low)]
+    return (present + low).astype(y.dtype), codes
 
 
-def _steps(y, least):
-    return y.astype(np.intp) - least
+def _offsets(y, low):
+    return y.astype(np.intp) - low
 
 
-def _are_of_indicator(classes, n_columns):
-    """Whether these classes are as good as none: 0 and 1 of each column, or their numbers."""
-    if classes is None or np.array_equal(classes, np.arange(n_columns)):
+def _are_indicator_classes(classes, n_outputs):
+    """Return whether classes may be passed for an indicator: 0 and 1 per column, or indices."""
+    if classes is None or np.array_equal(classes, np.arange(n_outputs)):
         return True
-    return len(classes) == n_columns and all(np.array_equal(own, (0, 1)) for own in classes)
+    return len(classes) == n_outputs and all(np.array_equal(one, (0, 1)) for one in classes)
 
 
-def _codes_in(classes, column):
-    """Numbers of the labels of a column among sorted classes."""
-    are_words = [array.dtype.kind in "OSTU" for array in (classes, column)]
+def _encode_column(classes, column):
+    """Return the positions of the labels of a column in the sorted classes."""
+    are_text = [array.dtype.kind in "OSTU" for array in (classes, column)]
     is_known = np.zeros(len(column), bool)
-    if are_words[0] == are_words[1]:
+    # Text and numbers cannot be compared: all labels are unknown then.
+    if are_text[0] == are_text[1]:
         codes = np.minimum(np.searchsorted(classes, column), len(classes) - 1)
         is_known = classes[codes] == column
     if not np.all(is_known):
-        strange = np.unique(column[~is_known])
+        unknown = np.unique(column[~is_known])
         raise ValueError(
-            f"y holds {strange[:5].tolist()}, which are not among classes={classes.tolist()}, the "
-            "classes of the first call to partial_fit; name all that there may be in it."
+            f"y contains {unknown[:5].tolist()}, which are not among classes={classes.tolist()}, "
+            "the classes of the first call to partial_fit; list there all classes that may occur."
         )
     return codes
 
 
-def _compared(outputs, axis):
-    """Return one score of two classes: the second one's less the first one's."""
+def _binary_difference(outputs, axis):
+    """Return the second output minus the first where there are two, else the outputs."""
     return np.diff(outputs, axis=axis) if outputs.shape[axis] == 2 else outputs

@@ -1,8 +1,11 @@
-"""What rows should be answered with, as a readout needs it: a few numbers for each."""
+"""Targets of a readout: validated y, encoded one-hot or standardised, and sample weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -10,182 +13,204 @@ from sklearn.utils.validation import _check_sample_weight
 
 from ..data.validation import to_host
 
-# Sums of weights that the sums of a readout can be multiplied by in float32.
-_LEAST_SUM, _MOST_SUM = 1e-30, 1e30
-# Rows that vary less than this, where all vary by 1, are not served by sums over all.
-_LEAST_SPREAD = 0.1
+# Bounds of the sum of sample weights, within which Gram matrices weighted by it fit float32.
+_MIN_WEIGHT_SUM, _MAX_WEIGHT_SUM = 1e-30, 1e30
+# Standard deviation of a subset, in units of that of all samples, below which sums over
+# standardised targets lose too many digits for the subset.
+_MIN_SUBSET_STD = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """1 for the class of a row, 0 for the others."""
+    """One-hot targets of one output: 1 for the class of a sample, 0 for the others."""
 
-    codes: np.ndarray  # int, (n_rows,): numbers of the classes, from 0
-    n_outputs: int  # how many classes there are
-    are_whole = True
+    codes: npt.NDArray  # int, (n_samples,): indices of the classes
+    n_outputs: int  # number of classes
+    are_whole: ClassVar[bool] = True  # all values are 0 or 1
 
     @property
-    def groups(self):
-        """Return the classes, in each of which novelty may be looked for by itself."""
+    def groups(self) -> npt.NDArray:
+        """Return the codes, by which novelty selection may select centres per class."""
         return self.codes
 
     @property
-    def all_codes(self):
-        """The codes of all outputs, (n_rows, n_outputs)."""
+    def all_codes(self) -> npt.NDArray:
+        """Return the codes of all outputs, (n_samples, 1)."""
         return self.codes[:, None]
 
-    def hold_for(self, rows, weight=None):
-        """Whether some rows alone, of positive weights, would have these targets.
+    @property
+    def counts(self) -> npt.NDArray:
+        """Return the number of samples of each class."""
+        return np.bincount(self.codes, minlength=self.n_outputs)
 
-        They would where there are rows of each class.
+    def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
+        """Return whether a subset, fitted alone, would have the same targets.
+
+        It would if it has samples of every class; all of them must have positive weights.
         """
         return bool(np.bincount(self.codes[rows], minlength=self.n_outputs).all())
 
-    @property
-    def counts(self):
-        """Rows of each class."""
-        return np.bincount(self.codes, minlength=self.n_outputs)
-
-    def taken(self, rows):
-        """The targets of some rows alone."""
+    def taken(self, rows: Any) -> Self:
+        """Return the targets of a subset of the samples."""
         return replace(self, codes=self.codes[rows])
 
-    def matrix(self, rows=slice(None), xp=np):
-        """The targets of some rows, (rows, n_outputs) in float64, an array of `xp`."""
-        is_of = self.codes[rows][:, None] == np.arange(self.n_outputs)
-        return xp.asarray(is_of).astype(np.float64)
+    def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
+        """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
+        is_class = self.codes[rows][:, None] == np.arange(self.n_outputs)
+        return xp.asarray(is_class).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class MultiOutputTargets:
-    """Several targets of each row, side by side."""
+    """One-hot targets of several outputs, concatenated."""
 
     parts: tuple[ClassTargets, ...]
-    # Whether each part is of the classes 0 and 1, be there rows of both or not.
-    are_labels: bool = False
-    groups, are_whole = None, True
+    # Whether the outputs are those of a multilabel indicator, whose classes are always 0 and 1.
+    is_multilabel: bool = False
+    # Per-class selection of centres needs one output.
+    groups: ClassVar[None] = None
+    are_whole: ClassVar[bool] = True
 
     @property
-    def all_codes(self):
+    def all_codes(self) -> npt.NDArray:
+        """Return the codes, (n_samples, n_outputs of y)."""
         return np.column_stack([part.codes for part in self.parts])
 
     @property
-    def n_outputs(self):
+    def n_outputs(self) -> int:
+        """Return the number of classes of all outputs together."""
         return sum(part.n_outputs for part in self.parts)
 
-    def hold_for(self, rows, weight=None):
-        if self.are_labels:
+    def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
+        """Return whether a subset, fitted alone, would have the same targets."""
+        if self.is_multilabel:  # a label may be constant
             return len(rows) > 0
         return all(part.hold_for(rows) for part in self.parts)
 
-    def taken(self, rows):
+    def taken(self, rows: Any) -> Self:
+        """Return the targets of a subset of the samples."""
         return replace(self, parts=tuple(part.taken(rows) for part in self.parts))
 
-    def matrix(self, rows=slice(None), xp=np):
+    def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
+        """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
         return xp.concatenate([part.matrix(rows, xp) for part in self.parts], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class NumberTargets:
-    """Numbers, each output less its mean and divided by its standard deviation.
+    """Regression targets, standardised: each output has mean 0 and standard deviation 1.
 
-    So that outputs weigh alike, and neither their units nor their origins matter.
+    So all outputs have the same influence on a common penalty, whatever their units and origins.
     """
 
-    values: np.ndarray  # (n_rows, n_outputs), float64
-    # (n_outputs,): of the rows with a weight. A constant output has the scale 1.
-    mean: np.ndarray
-    scale: np.ndarray
-    groups, are_whole = None, False
+    values: npt.NDArray  # (n_samples, n_outputs), float64
+    # (n_outputs,): weighted moments. A constant output has the scale 1.
+    mean: npt.NDArray
+    scale: npt.NDArray
+    groups: ClassVar[None] = None
+    are_whole: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, y, weight=None):
-        """The targets y, (n_rows, n_outputs) in float64, of rows with weights.
+    def standardise(cls, y: npt.NDArray, weight: npt.NDArray | None = None) -> Self:
+        """Return standardised targets of y, (n_samples, n_outputs) in float64.
 
-        y becomes the values: of many outputs it is larger than all else.
+        `y` is overwritten: with many outputs it is the largest array of a fit, and a copy would
+        double its memory.
         """
-        if weight is not None:  # a row of weight 0 may have any y
+        if weight is not None:  # samples of weight 0 may have any y: replace it by a valid one
             y[weight == 0] = y[weight.argmax()]
-        # Divided by the largest, squares of what is huge or tiny stay finite.
+        # Scale by the largest absolute value first, so that squares neither overflow nor underflow.
         peak = np.maximum(y.max(axis=0), -y.min(axis=0))
         peak[peak == 0] = 1.0
         weight = np.ones(len(y)) if weight is None else weight
         total = weight.sum()
         values = y
         values /= peak
+        # Two-pass mean: the second pass removes the rounding error of the first long sum.
         mean = np.zeros(y.shape[1])
-        for _ in range(2):  # the second time for the rounding of a long sum
-            rest = np.einsum("i,ij->j", weight, values) / total
-            values -= rest
-            mean += rest
+        for _ in range(2):
+            correction = np.einsum("i,ij->j", weight, values) / total
+            values -= correction
+            mean += correction
         scale = np.sqrt(np.einsum("i,ij,ij->j", weight, values, values) / total)
+        # Below a few rounding errors of the mean, the deviation is noise.
         is_constant = scale <= 8 * np.finfo(float).eps * np.abs(mean)
         values /= np.where(is_constant, 1.0, scale)
         return cls(values, mean * peak, np.where(is_constant, 1.0, scale * peak))
 
     @property
-    def n_outputs(self):
+    def n_outputs(self) -> int:
+        """Return the number of outputs."""
         return self.values.shape[1]
 
     @property
-    def n_bytes(self):
-        """Bytes of the targets, beside y as it came."""
+    def n_bytes(self) -> int:
+        """Return the bytes of the standardised values."""
         return self.values.nbytes
 
-    def numbers(self, rows=slice(None)):
-        """Return some rows of y, as they came."""
+    def numbers(self, rows: Any = slice(None)) -> npt.NDArray:
+        """Return y of some samples in its original units, (n, n_outputs)."""
         return self.values[rows] * self.scale + self.mean
 
-    def column(self, k):
-        """Return one output of y, as it came."""
+    def column(self, k: int) -> npt.NDArray:
+        """Return one output of y in its original units, (n_samples,)."""
         return self.values[:, k] * self.scale[k] + self.mean[k]
 
-    def hold_for(self, rows, weight=None):
-        """Whether sums over these targets serve some rows alone, of positive weights.
+    def hold_for(self, rows: Any, weight: npt.NDArray | None = None) -> bool:
+        """Return whether sums over these targets are accurate enough for a subset alone.
 
-        The readout is the same in every unit of y. But where the rows vary little in this
-        one, what is left of larger sums is rounded.
+        The readout does not depend on the units of y. But if the subset varies little in the
+        units of all samples, the difference of two large sums has lost its digits.
         """
         if not len(rows):
             return False
         values = self.values[rows]
         deviation = values - np.average(values, axis=0, weights=weight)
-        spread = np.sqrt(np.average(deviation**2, axis=0, weights=weight))
-        return bool((spread > _LEAST_SPREAD).all())
+        std = np.sqrt(np.average(deviation**2, axis=0, weights=weight))
+        return bool((std > _MIN_SUBSET_STD).all())
 
-    def taken(self, rows):
+    def taken(self, rows: Any) -> Self:
+        """Return the targets of a subset of the samples."""
         return replace(self, values=self.values[rows])
 
-    def matrix(self, rows=slice(None), xp=np):
+    def matrix(self, rows: Any = slice(None), xp: Any = np) -> Any:
+        """Return the targets of some samples, (n, n_outputs) in float64, an array of `xp`."""
         return xp.asarray(self.values[rows])
 
 
-def as_numbers(y):
-    """y, as scikit-learn's check of y leaves it, in float64, a new array."""
+def as_float64(y: Any) -> npt.NDArray:
+    """Return a validated numeric y as a new float64 array."""
     is_sparse = issparse(y)
     y = y.toarray() if is_sparse else np.asarray(y)
-    try:
-        numbers = y.astype(np.float64, copy=not is_sparse) if y.dtype.kind in "biufO" else None
-    except (TypeError, ValueError, OverflowError):
-        numbers = None
-    if numbers is None:
+    converted = None
+    if y.dtype.kind in "biufO":
+        try:
+            converted = y.astype(np.float64, copy=not is_sparse)
+        except (TypeError, ValueError, OverflowError):
+            converted = None
+    if converted is None:
         raise ValueError(
-            f"y has dtype {y.dtype}, and is not of numbers alone. For classes take a classifier; "
-            "make numbers of text with y.astype(float)."
+            f"y has dtype {y.dtype}, which is not numeric. Use a classifier for class labels; "
+            "convert text that holds numbers with y.astype(float)."
         )
-    assert_all_finite(numbers, input_name="y")  # which are None or infinite among objects
-    return numbers
+    assert_all_finite(converted, input_name="y")  # object arrays may hold None or infinities
+    return converted
 
 
-def class_targets(y, n_rows, why, otherwise):
-    """Return `ClassTargets` of labels, of `n_rows` rows, for a choice of the layer that needs them.
+def class_targets(y: Any, n_rows: int, required_by: str, alternative: str) -> ClassTargets:
+    """Return the one-hot targets of class labels that a transformer's hidden layer requires.
 
-    For messages, `why` says what needs them, and `otherwise` what does not.
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or None
+    n_rows : int
+    required_by, alternative : str
+        For messages: the parameter that requires y, and one that does not.
     """
     if y is None:
         raise ValueError(
-            f"{why} requires y to be passed, but the target y is None; pass the classes of the "
-            f"rows, or use {otherwise}."
+            f"{required_by} requires y to be passed, but the target y is None; pass the class "
+            f"labels, or use {alternative}."
         )
     y = column_or_1d(y)
     check_consistent_length(range(n_rows), y)
@@ -195,27 +220,38 @@ def class_targets(y, n_rows, why, otherwise):
     return ClassTargets(codes, len(classes))
 
 
-def row_weights(X, sample_weight, factors=None):
-    """The weights of the rows, multiplied by factors if there are any; None for equal ones."""
-    if sample_weight is None and factors is None:
+def validate_weights(
+    X: Any, sample_weight: Any, class_weight: npt.NDArray | None = None
+) -> npt.NDArray | None:
+    """Return the weights of the samples in float64, None if all are equal.
+
+    Parameters
+    ----------
+    X : array-like
+        The samples, for their number.
+    sample_weight : array-like of shape (n_samples,) or None
+    class_weight : ndarray of shape (n_samples,) or None
+        The weight of the class of each sample: a factor of its sample weight.
+    """
+    if sample_weight is None and class_weight is None:
         return None
     weight = _check_sample_weight(
         to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True, copy=True
     )
-    if factors is not None:
-        weight *= factors
+    if class_weight is not None:
+        weight *= class_weight
     if not weight.any():
-        which = "leaves" if factors is None else "and class_weight leave"
-        raise ValueError(f"sample_weight {which} no row a weight above 0.")
-    given = {"sample_weight": sample_weight, "class_weight": factors}
-    _check_sum(weight.sum(), [name for name, value in given.items() if value is not None])
+        which = "" if class_weight is None else " times class_weight"
+        raise ValueError(f"sample_weight{which} is 0 for all samples; one must be positive.")
+    parameters = {"sample_weight": sample_weight, "class_weight": class_weight}
+    _check_sum(weight.sum(), [name for name, value in parameters.items() if value is not None])
     return weight
 
 
-def _check_sum(total, names):
-    """Raise for weights so large or so small that sums of rows with them are no numbers."""
-    if not _LEAST_SUM <= total <= _MOST_SUM:
+def _check_sum(total: float, names: Sequence[str]) -> None:
+    """Raise for weights whose sums over samples would overflow or underflow in float32."""
+    if not _MIN_WEIGHT_SUM <= total <= _MAX_WEIGHT_SUM:
         raise ValueError(
-            f"The weights of the rows, by {' and '.join(names)}, add up to {total:g}, and must add "
-            f"up to {_LEAST_SUM:g} or more and {_MOST_SUM:g} at most; divide all by their mean."
+            f"The sample weights, from {' and '.join(names)}, have the sum {total:g}, which must "
+            f"be between {_MIN_WEIGHT_SUM:g} and {_MAX_WEIGHT_SUM:g}; divide them by their mean."
         )

@@ -1,28 +1,29 @@
-"""Methods that depend on parameters, and optional packages."""
+"""Methods that exist only for some parameters, and installation hints for optional packages."""
 
 import re
+from collections.abc import Callable, Iterable
 from functools import update_wrapper, wraps
 from importlib.metadata import PackageNotFoundError, requires
 from types import MethodType
+from typing import Any, cast
 
-# Methods that depend on parameters: where one is not there, the error says why.
 
+def available_if(check: Callable[[Any], Any]) -> Callable[[Callable], Any]:
+    """Return a decorator of methods that exist only if ``check(estimator)`` does not raise.
 
-def available_if(check):
-    """As of `sklearn.utils.metaestimators`, where the error of `check` is the one that is raised.
-
-    scikit-learn's own says only that there is no such attribute, and hides the reason behind it.
+    It replaces `sklearn.utils.metaestimators.available_if`, which raises a generic AttributeError
+    in place of the one with the reason and the remedy.
 
     Parameters
     ----------
     check : callable
-        Takes the estimator, and raises AttributeError with the reason and the remedy.
+        Receives the estimator, and raises AttributeError with the reason and the remedy.
 
     Examples
     --------
     >>> class Estimator:
     ...     def _check(self):
-    ...         raise AttributeError("readout='lms' finds none; use 'ridge'.")
+    ...         raise AttributeError("readout='lms' has no probabilities; use 'ridge'.")
     ...
     ...     @available_if(_check)
     ...     def predict_proba(self, X):
@@ -31,21 +32,24 @@ def available_if(check):
     False
     >>> Estimator().predict_proba([[1]])
     Traceback (most recent call last):
-    AttributeError: readout='lms' finds none; use 'ridge'.
+    AttributeError: readout='lms' has no probabilities; use 'ridge'.
     """
-    return lambda method: _Available(method, check)
+    return lambda method: _ConditionalMethod(method, check)
 
 
-class _Available:
+class _ConditionalMethod:
+    """Descriptor of a method whose attribute access runs a check first."""
+
     def __init__(self, method, check):
         self._method, self._check = method, check
-        update_wrapper(self, method)
+        update_wrapper(cast(Any, self), method)
 
     def __get__(self, estimator, owner=None):
         if estimator is not None:
             self._check(estimator)
             return MethodType(self._method, estimator)
 
+        # Accessed on the class: the estimator to check is the first argument of the call.
         @wraps(self._method)
         def unbound(estimator, *args, **kwargs):
             self._check(estimator)
@@ -54,22 +58,18 @@ class _Available:
         return unbound
 
 
-# What to type where an optional package is missing.
+def install(extra: str, distribution: str = "sklearn-fsvc") -> str:
+    """Return the command that installs the packages of an optional-dependencies extra.
 
-
-def install(extra):
-    """The command that brings the packages of an extra of pyproject.toml.
-
-    It names these packages themselves, so that it works wherever this package came from: a
-    clone, a wheel or an index.
+    It lists these packages themselves, so that it works wherever this package was installed from:
+    a clone, a wheel or an index.
 
     Parameters
     ----------
     extra : str
-
-    Returns
-    -------
-    str
+        Of pyproject.toml.
+    distribution : str, default="sklearn-fsvc"
+        The distribution that has the extra.
 
     Examples
     --------
@@ -78,9 +78,18 @@ def install(extra):
     pip install '...skops...'
     """
     try:
-        needed = requires("sklearn-fsvc") or ()
-    except PackageNotFoundError:  # imported from a folder: that is where pip finds the extra
-        needed = ()
-    of_extra = re.compile(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]")
-    packages = [each.partition(";")[0].strip() for each in needed if of_extra.search(each)]
-    return " ".join(["pip install", *(f"'{name}'" for name in packages or [f".[{extra}]"])])
+        requirements = requires(distribution) or ()
+    except PackageNotFoundError:  # imported from a source folder, in which pip finds the extra
+        requirements = ()
+    packages = requirements_of(extra, requirements) or [f".[{extra}]"]
+    return " ".join(["pip install", *(f"'{package}'" for package in packages)])
+
+
+def requirements_of(extra: str, requirements: Iterable[str]) -> list[str]:
+    """Return the requirements, in the format of PEP 508, that belong to an extra.
+
+    >>> requirements_of("mkl", ["numpy>=1.26", "mkl>=2024; extra == 'mkl'"])
+    ['mkl>=2024']
+    """
+    marker = re.compile(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]")
+    return [each.partition(";")[0].strip() for each in requirements if marker.search(each)]

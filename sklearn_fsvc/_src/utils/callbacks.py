@@ -1,47 +1,51 @@
-"""Callbacks: progress of a fit, and compilation of kernels."""
+"""Callbacks: progress of a fit for scikit-learn's callbacks, and compilation of kernels."""
 
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-# Callbacks of scikit-learn 1.9: what hears of the tasks of a fit. Before 1.9 nobody hears.
-
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn 1.8
+except ImportError:  # scikit-learn 1.8 has no callbacks
 
-    class CallbackSupportMixin:
-        """There are no callbacks to set."""
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Replacement without `set_callbacks`."""
 
     def with_callbacks(method):
         return method
 
 
-# Parts are numbered by how many there are, and several threads may share a pass.
-_COUNTING = Lock()
+# scikit-learn numbers a subtask by the number of those before it, without a lock; but several
+# threads may share a pass.
+_NUMBERING = Lock()
 
 
 class Observable(CallbackSupportMixin):
-    """A mixin: callbacks may be set, and stay out of what is saved of a fitted estimator."""
+    """Mixin: callbacks may be set, and are not pickled with a fitted estimator."""
 
     def __getstate__(self):
-        """Return the state; once there is a fit, without callbacks, which go along to a worker."""
+        """Return the state, without the callbacks once there are fitted attributes.
+
+        Before the fit they are kept: an unfitted estimator is pickled to be fitted in a worker.
+        """
         state = super().__getstate__()
         is_fitted = any(name.endswith("_") and name[0] != "_" for name in state)
         if not is_fitted:
             return state
         return {name: value for name, value in state.items() if name != "_skl_callbacks"}
 
-    def _begin_fit(self, X, y, sample_weight):
-        """The `FitTask` of a fit; one that nobody hears of where there is no callback."""
+    def _begin_fit(self, X: Any, y: Any, sample_weight: Any) -> "FitTask":
+        """Return the task of a fit, after notifying callbacks; `NO_CALLBACKS` if none are set."""
         if not hasattr(self, "_skl_callbacks"):
             return NO_CALLBACKS
         task = FitTask(self, self._init_callback_context(max_subtasks=None))
         return task.begin(X=X, y=y, metadata=_metadata(sample_weight))
 
-    def _end_fit(self, task, X, y, sample_weight):
-        # With no more attributes than it has, the estimator is what a callback may score.
+    def _end_fit(self, task: "FitTask", X: Any, y: Any, sample_weight: Any) -> None:
+        """Notify callbacks of the end of a fit."""
+        # All fitted attributes are set: a callback can score the estimator without more of them.
         task.end(X=X, y=y, metadata=_metadata(sample_weight), reconstruction_attributes={})
 
 
@@ -49,71 +53,82 @@ def _metadata(sample_weight):
     return None if sample_weight is None else {"sample_weight": sample_weight}
 
 
-def propagate_callbacks(context, estimator):
-    """Context in which callbacks hear of the fit of another estimator, if anybody hears of this."""
+def propagate_callbacks(context: Any, estimator: Any) -> AbstractContextManager:
+    """Enter a context in which the fit of another estimator is reported as a subtask, if any is.
+
+    `context` is scikit-learn's `CallbackContext`, or None without callbacks.
+    """
     return context.propagate_callback_context(estimator) if context else nullcontext()
 
 
 @dataclass(frozen=True)
 class FitTask:
-    """A task of a fit, or a part of one, that callbacks hear of.
+    """A task or subtask of a fit, whose begin and end are reported to callbacks.
 
-    What a callback returns at its end stops nothing: sums of some of the rows would be those of
-    another model.
+    A callback cannot stop a fit by its return value: sums over some of the samples would be those
+    of another model.
     """
 
     estimator: Any = None  # whose callbacks they are
-    # scikit-learn's `CallbackContext`; None where nobody hears of it, nor of its parts.
+    # scikit-learn's `CallbackContext`; None where there are no callbacks.
     context: Any = None
 
-    def part(self, name, n_parts=0, number=None, in_order=True):
-        """Return a part of this task, which has not begun.
+    def part(
+        self, name: str, n_parts: int | None = 0, number: int | None = None, in_order: bool = True
+    ) -> "FitTask":
+        """Return a subtask, which has not begun.
 
-        It will have `n_parts` parts itself, at most, which begin one after the other if `in_order`;
-        None where their number is not known. `number` is its place among the parts, where these do
-        not come in order.
+        Parameters
+        ----------
+        name : str
+        n_parts : int or None
+            Upper bound of its own subtasks; None if unknown.
+        number : int, optional
+            The index of the subtask, where these do not begin in order.
+        in_order : bool, default=True
+            Whether its own subtasks will begin one after the other.
         """
         if self.context is None:
             return self
-        with _COUNTING:
+        with _NUMBERING:
             context = self.context.subcontext(
                 task_name=name, task_id=number, max_subtasks=n_parts, sequential_subtasks=in_order
             )
         return FitTask(self.estimator, context)
 
-    def begin(self, **data):
-        """Tell callbacks that it begins; `data` as of scikit-learn's ``call_on_fit_task_begin``."""
+    def begin(self, **data: Any) -> "FitTask":
+        """Notify callbacks of the begin, with `data` for ``call_on_fit_task_begin``."""
         if self.context is not None:
             self.context.call_on_fit_task_begin(estimator=self.estimator, **data)
         return self
 
-    def end(self, **data):
-        """Tell callbacks that it is done."""
+    def end(self, **data: Any) -> None:
+        """Notify callbacks of the end, with `data` for ``call_on_fit_task_end``."""
         if self.context is not None:
             self.context.call_on_fit_task_end(estimator=self.estimator, **data)
 
 
-# A task where there are no callbacks.
+# The task of a fit without callbacks, and of all its subtasks.
 NO_CALLBACKS = FitTask()
 
 
-# Notices that loops are compiled: the first call blocks for seconds meanwhile.
+# Notices of compilation, by which the first call of a kernel blocks for seconds.
 
-_listeners = []
+_listeners: list[Callable[[], object]] = []
 
 
 @contextmanager
-def on_compile(notify):
-    """Context in which ``notify()`` is called once, as soon as something is compiled."""
+def on_compile(notify: Callable[[], object]) -> Iterator[None]:
+    """Call ``notify()`` once, as soon as a kernel is compiled in this context."""
     _listeners.append(notify)
     try:
         yield
     finally:
-        with suppress(ValueError):  # it was called, and removed, already
+        with suppress(ValueError):  # already called, and so removed
             _listeners.remove(notify)
 
 
-def compiling():
-    """Call all functions of `on_compile`, once."""
+def compiling() -> None:
+    """Call the functions passed to `on_compile`, each once."""
     while _listeners:
         _listeners.pop()()

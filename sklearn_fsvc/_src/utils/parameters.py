@@ -1,64 +1,144 @@
-"""Validation of constructor parameters."""
+"""Validation of constructor parameters.
 
-from collections.abc import Sequence
+Each function returns the valid value, or raises an error with the name, the value and the remedy:
+TypeError for a wrong type, ValueError for a wrong value.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from math import isfinite
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+# The grid of alpha="loo".
+LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
+# Activations may be quantised to so many bits.
+BITS = (8, 15)
 
 
-def check_choice(name, value, choices, otherwise=""):
-    """`value` if it is one of `choices`."""
+def is_word(value: Any, word: str) -> bool:
+    """Return whether a parameter, which may also be a number or an array, equals a string."""
+    return isinstance(value, str) and value == word
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str], otherwise: str = "") -> str:
+    """Return `value` if it is one of `choices`; `otherwise` describes other valid values."""
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(map(repr, choices)) + (otherwise and f", or give {otherwise}")
         raise ValueError(f"{name}={value!r} is not known; choose one of {known}.")
     return value
 
 
-def check_positive(name, value, *, or_zero=False):
-    """`value` as a float, if it is a finite number above zero."""
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} must be True or False.")
+    return bool(value)
+
+
+def check_level(name: str, value: Any) -> int:
+    """Return `value` as an int if it is a bool or a non-negative integer, as `verbose` is."""
+    message = f"{name}={value!r} must be a non-negative integer, True or False."
+    if not isinstance(value, (bool, np.bool_, Integral)):
+        raise TypeError(message)
+    if value < 0:
+        raise ValueError(message)
+    return int(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return `value` as an int if it is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r} must be an integer, not {type(value).__name__}.")
+    if value < 1:
+        raise ValueError(f"{name}={value!r} must be at least 1.")
+    return int(value)
+
+
+def check_whole_numbers(
+    name: str, value: Any, meaning: str, lengths: Collection[int]
+) -> tuple[int, ...]:
+    """Return `value` as a tuple if it is a sequence of positive integers of a valid length.
+
+    `meaning` describes such a sequence, for messages.
+    """
+    message = f"{name}={value!r} must be {meaning}, as positive integers."
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError(message)
+    for number in value:
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise TypeError(message)
+    if len(value) not in lengths or min(value) < 1:
+        raise ValueError(message)
+    return tuple(map(int, value))
+
+
+def check_positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """Return `value` as a float if it is finite and positive, or 0 where that is valid too."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} must be a number, not {type(value).__name__}.")
-    low_enough = value < 0 if or_zero else value <= 0
-    if not np.isfinite(value) or low_enough:
+    is_too_small = value < 0 if or_zero else value <= 0
+    if not isfinite(value) or is_too_small:
         bound = "0 or more" if or_zero else "greater than 0"
         raise ValueError(f"{name}={value!r} must be finite and {bound}.")
     return float(value)
 
 
-# What alpha="loo" chooses from.
-LOO_ALPHAS = tuple(10.0 ** (k / 2) for k in range(-10, 7))
+def check_positive_or_auto(name: str, value: Any) -> Any:
+    """Return `value` if it is "auto", or finite and positive."""
+    return value if is_word(value, "auto") else check_positive(name, value)
 
 
-def is_word(value, word):
-    """Whether a parameter that may be a number, an array or a word is this word."""
-    return isinstance(value, str) and value == word
+def check_precision(value: Any, may_be_auto: bool) -> Any:
+    """Return `value` if it is one of `BITS`, "float", or "auto" where that is valid."""
+    words = ("float", "auto") if may_be_auto else ("float",)
+    if isinstance(value, str):
+        return check_choice("precision", value, words, "8 or 15 bits")
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"precision={value!r} must be 8, 15, or one of {', '.join(words)}.")
+    if value not in BITS:
+        raise ValueError(f"precision={value!r} is not a supported number of bits; give 8 or 15.")
+    return value
 
 
-# The penalties that alpha="auto" stands for: they come up as others are tried.
-AUTO = ()
+def parse_penalty(alpha: Any) -> float | str | tuple[float, ...]:
+    """Return the ridge penalty that `alpha` gives, "auto", or a tuple of penalties.
 
-
-def penalties(alpha):
-    """The ridge penalties that `alpha` stands for, and whether one has to be chosen."""
+    One of several penalties is chosen by its leave-one-out error.
+    """
     if is_word(alpha, "auto"):
-        return AUTO, True
+        return "auto"
     if is_word(alpha, "loo"):
-        return LOO_ALPHAS, True
+        return LOO_ALPHAS
     if isinstance(alpha, str):
         raise ValueError(f'alpha={alpha!r} is not known; give a number, several, "auto" or "loo".')
     if not np.iterable(alpha):
-        return (check_positive("alpha", alpha, or_zero=True),), False
+        return check_positive("alpha", alpha, or_zero=True)
     alphas = tuple(check_positive("alpha", each, or_zero=True) for each in alpha)
     if not alphas:
         raise ValueError(f'alpha={alpha!r} is empty; give a number, several, "auto" or "loo".')
-    return alphas, True
+    return alphas
 
 
-def feature_weights(value, ways, n_features=None):
-    """Return the numbers that `feature_weights` gives, in float64; None where it gives none.
+def feature_weights(
+    value: Any, ways: Collection[str], n_features: int | None = None
+) -> npt.NDArray | None:
+    """Return the weights or the linear map that the parameter `feature_weights` holds.
 
-    They are weights, or a linear map: a matrix with a row for each feature, of which there must be
-    `n_features` if that is given. `ways` are the words that it may be.
+    Parameters
+    ----------
+    value : array-like, str or None
+    ways : collection of str
+        The strings that are valid: the ways to learn weights.
+    n_features : int, optional
+        The length that the array must have.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_features,) or (n_features, n_components), float64, or None
+        None where `value` is None or a string.
     """
     if value is None:
         return None
@@ -69,80 +149,20 @@ def feature_weights(value, ways, n_features=None):
         weights = np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"feature_weights={value!r} must be None, one of {ways}, or numbers."
+            f"feature_weights={value!r} must be None, one of {ways}, or numeric."
         ) from error
     is_map = weights.ndim == 2
-    is_wrong = weights.ndim != 1 or (weights < 0).any()
-    if not np.isfinite(weights).all() or (is_wrong and not is_map):
+    are_weights = weights.ndim == 1 and not (weights < 0).any()
+    if not np.isfinite(weights).all() or not (is_map or are_weights):
         raise ValueError(
-            f"feature_weights={value!r} must be one finite number of 0 or more for each feature, "
-            "or a matrix with a row of finite numbers for each."
+            f"feature_weights={value!r} must have a finite weight of 0 or more for each feature, "
+            "or be a matrix with a row of finite values for each."
         )
     if not weights.any():
-        raise ValueError(f"feature_weights={value!r} leaves no feature a weight above 0.")
+        raise ValueError(f"feature_weights={value!r} is 0 for all features; one must be positive.")
     if n_features is not None and len(weights) != n_features:
         raise ValueError(
-            f"feature_weights has {len(weights)} {'rows' if is_map else 'numbers'}, and X has "
+            f"feature_weights has {len(weights)} {'rows' if is_map else 'values'}, but X has "
             f"{n_features} features; give one for each."
         )
     return weights
-
-
-def check_positive_or_auto(name, value):
-    """`value` if it is "auto", or a finite number above zero."""
-    return value if is_word(value, "auto") else check_positive(name, value)
-
-
-# Bits that an activation may have.
-BITS = (8, 15)
-
-
-def check_precision(value, may_be_auto):
-    """`value`, if it is one of `BITS`, "float", or "auto" where it may be that."""
-    words = ("float", "auto") if may_be_auto else ("float",)
-    if isinstance(value, str):
-        return check_choice("precision", value, words, "8 or 15 bits")
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"precision={value!r} must be 8, 15, or one of {', '.join(words)}.")
-    if value not in BITS:
-        raise ValueError(f"precision={value!r} is no number of bits to round to; give 8 or 15.")
-    return value
-
-
-def check_flag(name, value):
-    """`value`, if it is True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} must be True or False.")
-    return bool(value)
-
-
-def check_level(name, value):
-    """`value` as an int, if it is a flag or a whole number of at least 0."""
-    message = f"{name}={value!r} must be a whole number of 0 or more, True or False."
-    if not isinstance(value, (bool, np.bool_, Integral)):
-        raise TypeError(message)
-    if value < 0:
-        raise ValueError(message)
-    return int(value)
-
-
-def check_count(name, value):
-    """`value` as an int, if it is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name}={value!r} must be a whole number, not {type(value).__name__}.")
-    if value < 1:
-        raise ValueError(f"{name}={value!r} must be at least 1.")
-    return int(value)
-
-
-def check_whole_numbers(name, value, meaning, lengths):
-    """`value` as a tuple of ints of at least 1, if it is a sequence of such."""
-    wrong = f"{name}={value!r} must be {meaning}, in whole numbers of at least 1."
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise TypeError(wrong)
-    for number in value:
-        if isinstance(number, bool) or not isinstance(number, Integral):
-            raise TypeError(wrong)
-    if len(value) not in lengths or min(value) < 1:
-        raise ValueError(wrong)
-    return tuple(map(int, value))

@@ -1,16 +1,20 @@
-"""Warnings that point to the line of the user."""
+"""Warnings that point to the user's line of code."""
 
 import sys
 import warnings
+from types import FrameType
 
-# Packages whose lines are not the user's: ours, and those that call us in their turn.
-_INSIDE = {"sklearn_fsvc", "sklearn", "joblib", "contextlib", "pickle", "skops"}
+# Packages whose frames are skipped: ours, and those through which the user may call us.
+_SKIPPED = {"sklearn_fsvc", "sklearn", "joblib", "contextlib", "pickle", "skops"}
 
 
-def warn(message, category=UserWarning):
-    """Warn at the innermost line that is outside this package and scikit-learn."""
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn with the innermost line outside of this package and of scikit-learn as its origin.
+
+    A `stacklevel` could not do this: the number of our frames depends on the caller.
+    """
     frame = sys._getframe(1)
-    while _is_inside(frame) and frame.f_back is not None:
+    while _is_skipped(frame) and frame.f_back is not None:
         frame = frame.f_back
     warnings.warn_explicit(
         message, category, frame.f_code.co_filename, frame.f_lineno,
@@ -19,5 +23,5 @@ def warn(message, category=UserWarning):
     )  # fmt: skip
 
 
-def _is_inside(frame):
-    return frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE
+def _is_skipped(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED

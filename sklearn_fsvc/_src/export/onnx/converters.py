@@ -137,7 +137,7 @@ def shape_classifier(operator):
     labels = task_of(model).labels
     are_words = tables(labels)[0].dtype.kind == "U"
     shape = [operator.inputs[0].get_first_dimension()]
-    shape += [] if labels.is_single else [len(labels.each)]
+    shape += [] if labels.is_single else [len(labels.classes_per_output)]
     operator.outputs[0].type = (StringTensorType if are_words else Int64TensorType)(shape)
     several = not (labels.is_single or labels.is_multilabel)
     numbers = _float_type(operator, None)

@@ -27,7 +27,8 @@ def add_scores(graph, model, X, dtype):
     parts = parts_of(model)
     layer = layer_for(model, dtype)
     H, sums = add_layer(graph, layer, X)
-    scores = _readout(graph, parts.readout.coef, parts.readout.intercept, H, layer.hidden_dtype)
+    W, b = parts.readout.readout_coef_, parts.readout.readout_intercept_
+    scores = _readout(graph, W, b, H, layer.hidden_dtype)
     if parts.nearest_scores is None:
         return scores
     # Rows that no unit covers have the scores of the nearest unit.
@@ -85,14 +86,14 @@ def tables(labels):
     ValueError for numbers that are no int64.
     """
     # Of several outputs the answers stand side by side, in one dtype.
-    classes = np.concatenate(labels.each)
+    classes = np.concatenate(labels.classes_per_output)
     known = classes.astype(str if classes.dtype.kind in "OUT" else np.int64)
     if not (known == classes).all():
         raise ValueError(
             f"classes_={labels.classes!r}: a label in ONNX is a string or an int64; fit with codes "
             "in the place of labels (sklearn.preprocessing.LabelEncoder makes them)."
         )
-    return np.split(known, np.cumsum([len(each) for each in labels.each])[:-1])
+    return np.split(known, np.cumsum([len(each) for each in labels.classes_per_output])[:-1])
 
 
 def add_labels(graph, labels, scores):
@@ -143,7 +144,7 @@ def _by_class(graph, labels, scores, of_two):
     beside it, and has that number in float32.
     """
     parts = _split(graph, labels, scores)
-    pairs = zip(parts, labels.each, strict=True)
+    pairs = zip(parts, labels.classes_per_output, strict=True)
     both = np.asarray(of_two)[None]
     return [graph.add("Mul", part, both) if len(k) == 2 else part for part, k in pairs]
 
@@ -157,6 +158,6 @@ def _split(graph, labels, scores):
     """Do what `Labels.split` does."""
     if labels.is_single:
         return [scores]
-    numbers = labels.scores_of(np.zeros(sum(map(len, labels.each))), axis=0)
-    parts = labels.split(np.arange(len(numbers))[None])
+    numbers = labels.scores_of(np.zeros(sum(map(len, labels.classes_per_output))), axis=0)
+    parts = labels.split_scores(np.arange(len(numbers))[None])
     return [graph.add("Gather", scores, part[0], axis=1) for part in parts]

@@ -1,0 +1,153 @@
+"""Descriptions of the parameters and attributes that several estimators have."""
+
+from ..utils.docstrings import read_entries
+
+SHARED = read_entries(
+    """
+    readout : {"ridge", "softmax"}, default="ridge"
+        "ridge" fits the 0/1 targets by least squares with a penalty, in closed form. "softmax" is
+        multinomial logistic regression; `RBFClassifier` has the objectives of both.
+
+    alpha : float, "auto", "loo" or array-like of float, default="auto"
+        Ridge penalty; the intercept is not penalised. "auto" searches for the penalty with the
+        lowest validation error: a sixth of the samples (at most 5000) is held out, and the final
+        readout is trained on all samples. Up to 1000 samples and 1000 units, it is a six-fold
+        cross-validation. From an array, the penalty with the lowest leave-one-out error is
+        selected. "loo" selects from 17 values from 1e-5 to 1e3 in this way; with more than 2000
+        units it evaluates only those that lie downhill from an initial guess.
+
+    forgetting_factor : float, default=1.0
+        Exponential forgetting in `partial_fit`: each new sample multiplies the weights of all
+        earlier samples by this factor, which is greater than 0 and at most 1. 1 keeps all
+        samples with equal weight.
+
+    uncertainty : bool, default=False
+        Whether ``predict(X, return_std=True)`` is available. Fitting takes one more pass over the
+        data, two with ``alpha="auto"`` and none with "loo", and the model stores one more square
+        matrix, with a row for each column of H.
+
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the readout, as in scikit-learn; they multiply `sample_weight`.
+
+    precision : {"auto", "float", 8, 15}, default="auto"
+        Number of bits of an activation. With 8 or 15, activations are rounded to multiples of a
+        power of two, in fit and predict alike, and sums of their products over unweighted samples
+        are exact. Rounded activations do not depend on the order of the samples: those of RBF units
+        with the Manhattan metric on every `device`, those of RBF units with the Euclidean metric
+        and of tanh units on "jit". Elsewhere, and with sparse data or a linear map, a few of them
+        may differ by one step. "float" does not round. "auto" uses 8 bits in large fits on GPUs
+        and on processors that multiply bytes (VNNI, or `udot` on Arm), if the penalty is so large
+        that rounding makes no difference; H'H then takes a third of the time (VNNI) or a
+        twentieth (GPU). In other large fits on a GPU it uses 15 bits, with a sixth of the time.
+
+    device : str, default="auto"
+        Engine that computes the hidden layer: "jit", "blas" or "mkl" on the host, "cuda" on an
+        NVIDIA GPU, "cuda:1" on the second GPU, "cuda:0,1" or "cuda:all" on several; "cpu" is the
+        fastest one on the host. A device that is named is used, or an error states why it cannot
+        be. "auto" is a GPU for large computations and all GPUs for very large ones; for small
+        computations, or without a usable GPU, it is "cpu".
+
+    max_memory : int, str or None, default=None
+        Limit of the memory that fit, predict and transform allocate on the device: a number of
+        bytes, or a string such as "2GiB". None is half of the memory that is free.
+
+    verbose : int, default=0
+        1 prints the progress of long computations, at most one line per second; 2 also prints each
+        pass over the data, and where its time is spent.
+
+    classes_ : ndarray of shape (n_classes,), or list of ndarray
+        The class labels; a list with those of each output if there are several. For a multilabel
+        indicator matrix y, the indices of its columns.
+
+    multilabel_ : bool
+        Whether y was a multilabel indicator matrix.
+
+    readout_coef_ : ndarray of shape (n_classes, n_columns) or (1, n_columns)
+        Weights of the readout for the columns of H; one row for two classes. The rows of several
+        outputs are stacked.
+
+    readout_intercept_ : ndarray of shape (n_classes,) or (1,)
+        Intercepts of the readout.
+
+    alpha_ : float
+        The penalty of the readout.
+
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+        The candidate penalties and their leave-one-out errors, the mean over samples of
+        ``|y - score|^2``; only if leave-one-out errors were computed.
+
+    temperature_ : float or ndarray of shape (n_outputs,)
+        Probabilities are the softmax of the decision values divided by the temperature; 1 with
+        ``readout="softmax"``.
+
+    search_results_ : dict of str to ndarray of shape (n_trials,)
+        Results of the search for the parameters that are "auto", one element per trained readout:
+        ``kernel``, ``radius``, ``weighted`` (whether there are feature weights), ``n_units``,
+        ``alpha``, and the validation ``error``, the mean over samples of ``|y - score|^2``. Only if
+        there was a search. ``pandas.DataFrame(search_results_)`` is a table of them.
+
+    n_iter_ : int
+        Number of iterations of the softmax readout; only with ``readout="softmax"``.
+
+    precision_ : {8, 15} or None
+        Number of bits of an activation; None if activations are not rounded.
+
+    device_ : str
+        The engine that was used.
+
+    n_features_in_ : int
+        Number of features seen in fit.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features seen in fit; only if X has string column names.
+    """
+)
+
+# Of classifiers, whose readout may be a softmax.
+CLASSIFICATION = {
+    "alpha": SHARED["alpha"]
+    + """
+    With the readout "softmax" it is a number greater than 0, or "auto", which minimises the
+    log-loss of held-out samples, and shrinks W towards the calibrated solution of the ridge instead
+    of 0: the penalty is ``alpha / 2 |W - W_ridge|^2``."""
+}
+
+# Of regressors: their readout is trained on standardised targets.
+REGRESSION = read_entries(
+    """
+    readout_coef_ : ndarray of shape (n_outputs, n_columns), float64
+        Weights of the readout for the columns of H.
+
+    readout_intercept_ : ndarray of shape (n_outputs,), float64
+        Intercepts of the readout.
+
+    target_mean_, target_scale_ : ndarray of shape () or (n_outputs,)
+        Weighted mean and standard deviation of y; the standard deviation of a constant y is taken
+        as 1.
+
+    alpha_ : float
+        The ridge penalty, for y divided by `target_scale_`.
+
+    alphas_, loo_errors_ : ndarray of shape (n_alphas,)
+        The candidate penalties and their leave-one-out errors, the mean over samples of
+        ``|(y - prediction) / target_scale_|^2``; only if leave-one-out errors were computed.
+
+    search_results_ : dict of str to ndarray of shape (n_trials,)
+        Results of the search for the parameters that are "auto", as described in `RBFClassifier`;
+        the validation error is that of y divided by `target_scale_`.
+
+    posterior_ : tuple (root, mean, n, noise)
+        Posterior of the readout, from which the standard deviations of predictions are computed
+        (see the Notes of `RBFRegressor`); of shapes (n_columns, n_columns), (n_columns,), () and
+        (n_outputs,). Only with ``uncertainty=True``.
+    """
+)
+
+# Of transformers: no readout determines their precision.
+TRANSFORM = read_entries(
+    """
+    precision : {"float", 8, 15}, default="float"
+        Number of bits of an activation: with 8 or 15, activations are rounded to multiples of a
+        power of two.
+    """
+)

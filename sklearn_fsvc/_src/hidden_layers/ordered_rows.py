@@ -1,0 +1,97 @@
+"""Samples in their order of presentation, and the rule by which they are novel."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.sources import Source
+from ..data.streaming import take_in_any_order, weigh
+from ..kernels import Kernel
+from ..layers import RBFLayer
+
+# Bytes of all pairs of rows above which it is faster to drop covered rows than to compare all pairs
+# of a group.
+_MAX_PAIR_BYTES = 2**39
+
+
+@dataclass(frozen=True)
+class NoveltyRule:
+    """The rule by which a sample is novel."""
+
+    metric: str
+    kernel: Kernel | str
+    radius: float
+    overlap: float  # threshold of the activity
+
+    def layer(self, centers: Any) -> RBFLayer:
+        """Return the layer of these centres: its row sums are the activities."""
+        return RBFLayer(centers, self.radius, self.metric, self.kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRows:
+    """Samples in their order of presentation, and how they are loaded to be compared."""
+
+    engine: Any  # an `Engine`; None while it is sent to another process, like X and `order`
+    X: Any  # (n_rows, n_features)
+    order: Any  # (n,), int: row indices in the order of presentation
+    # int, (n_rows,): a group for each row of X. Novelty is assessed within each group.
+    groups: np.ndarray | None = None
+    dtype: np.dtype | None = None  # of the comparison; by default that of X
+    # Rows that are read at a time; by default the engine's choice. It does not change the centres.
+    block_rows: int | None = None
+    # (n_features,) or (n_features, n_inputs): feature weights, or a linear map, by which samples
+    # are multiplied before the comparison.
+    weights: np.ndarray | None = None
+    # Memory for the kernel matrices of whole groups, if these are so small that all pairs of their
+    # rows are compared; and the maximum size of all pairs.
+    group_bytes: int = 0
+    max_pair_bytes: int = _MAX_PAIR_BYTES
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def block(self, positions: Any) -> Any:
+        """Return the samples at positions in the order, on the device, ready to be compared."""
+        rows, dtype = self.order[positions], self.X.dtype if self.dtype is None else self.dtype
+        if self.weights is None:
+            return self.engine.to_device(take_in_any_order(self.X, rows, dtype))
+        block = self.engine.to_device(take_in_any_order(self.X, rows))
+        return weigh(self.engine, block, self.weights, dtype)
+
+    def by_group(self) -> "Iterator[tuple[npt.NDArray, OrderedRows]]":
+        """Yield the positions of each group in the order, and its rows alone."""
+        if self.groups is None:
+            yield np.arange(len(self)), self
+            return
+        in_order = self.groups[self.order]
+        for code in np.unique(in_order):
+            positions = np.flatnonzero(in_order == code)
+            yield positions, replace(self, order=self.order[positions], groups=None)
+
+    @cached_property
+    def group_blocks(self) -> list[tuple[npt.NDArray, Any]] | None:
+        """The positions and the samples of each group, if all pairs within groups are compared.
+
+        They stay loaded, because a search selects at one radius after another. None if there are no
+        groups, or if they are too large.
+        """
+        if self.groups is None or not self.group_bytes:
+            return None
+        positions = [at for at, _ in self.by_group()]
+        largest, n_features = max(map(len, positions)), self.X.shape[1]
+        row_bytes = n_features * (self.X.dtype if self.dtype is None else self.dtype).itemsize
+        needed = len(self) * (8 * largest + row_bytes) + 3 * 8 * largest**2
+        is_far = isinstance(self.X, Source) and not self.X.is_in_memory
+        pair_bytes = len(self) * largest * row_bytes
+        if is_far or needed > self.group_bytes or pair_bytes > self.max_pair_bytes:
+            return None
+        return [(at, self.block(at)) for at in positions]
+
+    @property
+    def n_groups(self) -> int:
+        return 1 if self.groups is None else len(np.unique(self.groups[self.order]))

@@ -1,0 +1,188 @@
+"""Ridge penalties by leave-one-out error."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .cross_validation import folds_of, hold_out, n_validation_units, search, search_penalty
+from .leave_one_out import LOOScorer, PressResult, SampledLOO, press
+from .linear import Posterior, Solution, score_uncovered
+from .ridge import gather
+from .statistics import FEW, RidgeStatistics
+
+# Units up to which eigenvectors, and with them the errors of all penalties, cost little.
+FEW_UNITS = 2000
+# Samples by which `search_loo_penalty` chooses: as good as 4000 on 26 datasets.
+_PENALTY_SAMPLES = 512
+
+
+class LOOPenalty(NamedTuple):
+    """The penalty of the least leave-one-out error."""
+
+    alpha: float
+    solution: Solution
+    alphas: tuple[float, ...]  # the penalties that were evaluated
+    errors: npt.NDArray  # (n_alphas,): their errors
+    posterior: Posterior | None
+    scores: npt.NDArray | None  # (n_rows, n_outputs): leave-one-out scores
+
+
+def choose_penalty(
+    job: Any,
+    layer: Any,
+    samples: Any,
+    alphas: Any,
+    keep_scores: bool = False,
+    keep_posterior: bool = False,
+    rows: npt.NDArray | None = None,
+    start: tuple[np.random.Generator, float] | None = None,
+    nearest: Callable | None = None,
+    few_units: int = FEW_UNITS,
+    n_together: int | None = None,
+) -> LOOPenalty:
+    """Return the ridge readout with the penalty of the least leave-one-out error.
+
+    Two passes over the rows; three if the scores are kept, and those of all penalties do not fit in
+    memory or only those of some rows are needed.
+
+    Parameters
+    ----------
+    keep_scores, keep_posterior : bool
+        Whether to return the leave-one-out scores, and the `Posterior`.
+    rows : ndarray of int, optional
+        The rows whose scores are kept, ascending; all by default.
+    start : (numpy.random.Generator, float), optional
+        If given, `alphas` ascend, and for more than `few_units` units only a descent is evaluated.
+        It begins at the penalty of the least held-out error, which is searched from the number on.
+    nearest : callable, optional
+        ``nearest(intercept, alpha)`` returns the outputs (n_units, n_outputs) that uncovered rows
+        get from their nearest unit; None keeps those of the formula.
+    n_together : int, optional
+        Penalties that a pass of the descent evaluates; by default as many as memory allows.
+    """
+    # Leverages are as precise as H'H in the directions of least variance: sum in float64.
+    (statistics,) = gather(job, [layer], samples, dtype=float)
+    job = job.named(f"{job.what}, left out")
+    keeps_all = keep_scores and rows is None
+
+    def evaluate(alphas, n_kept=0):
+        kept = job.reserving(n_kept * layer.hidden_dtype.itemsize * layer.n_units**2)
+        return press(kept, layer, samples, statistics, alphas, keeps_all, None)
+
+    if start is None or layer.n_units <= few_units:
+        result = evaluate(alphas)
+        best, errors = _best(result.errors, result.alphas), result.errors
+    else:
+        first = _held_out_penalty(job, layer, samples, statistics, *start)
+        n = n_together or _penalties_per_pass(job, layer)
+        alphas, errors, result, best = _descend(evaluate, alphas, first, n)
+    alpha, solution = result.alphas[best], result.solutions[best]
+    posterior = result.posterior(best) if keep_posterior else None
+    result = result._replace(posterior=None)  # release the scorer: as large as the statistics
+    scores = None
+    if keep_scores:
+        k = best
+        if result.scores is None:
+            result, k = press(job, layer, samples, statistics, [alpha], True, rows), 0
+        scores = result.scores[k]
+        if nearest is not None:
+
+            def replace_rows(numbers, outputs):
+                scores[numbers if rows is None else np.searchsorted(rows, numbers)] = outputs
+
+            outputs = nearest(job.engine.to_host(solution.b), alpha)
+            score_uncovered(job, layer, samples.X, result.uncovered, outputs, replace_rows)
+    return LOOPenalty(alpha, solution, tuple(alphas), errors, posterior, scores)
+
+
+def _best(errors, alphas):
+    """Return the index of the least error; of equal ones, as of unknown ones, the largest alpha."""
+    return min(range(len(errors)), key=lambda i: (errors[i], -alphas[i]))
+
+
+def _held_out_penalty(job, layer, samples, statistics, random, start):
+    """Return the penalty of the least held-out error, of the first half of the units."""
+    units = layer.part(slice(n_validation_units(layer.n_units)))
+    _, held = hold_out(samples.present, random)
+    job = job.reserving(3 * RidgeStatistics.nbytes(units.n_units))
+    of_held = gather(job, [units], samples, held)
+    return search_penalty(folds_of(statistics, of_held, units.n_units), start).alpha
+
+
+def _penalties_per_pass(job, layer):
+    """Return how many penalties a pass of the descent evaluates: 1 if memory is short."""
+    n_bytes = LOOScorer.nbytes(
+        layer.n_units, layer.hidden_dtype.itemsize, job.engine.algebra, 2 * FEW
+    )
+    return FEW if n_bytes <= job.memory_limit // 2 else 1
+
+
+def _descend(
+    evaluate: Callable[[list[float], int], PressResult],
+    alphas: Sequence[float],
+    start: float,
+    n_together: int,
+) -> tuple[list[float], npt.NDArray, PressResult, int]:
+    """Descend along ascending penalties until both neighbours of the best one are worse.
+
+    The error is close to unimodal in log alpha. Each pass evaluates up to `n_together` of the best
+    penalty so far and its neighbours.
+
+    Parameters
+    ----------
+    evaluate : callable
+        ``evaluate(alphas, n_kept)`` returns their `PressResult`, while the results of `n_kept`
+        penalties stay in memory.
+    start : float
+        The nearest penalty is the first one.
+
+    Returns
+    -------
+    alphas : list of float
+        Those that were evaluated, ascending.
+    errors : ndarray
+    result : PressResult
+        That contains the best penalty.
+    best : int
+        Its index in `result`.
+    """
+    at = int(np.abs(np.log(np.divide(alphas, start))).argmin())
+    errors: dict[int, float] = {}
+    best_result, best = None, 0
+    while True:
+        neighbours = (i for i in (at, at - 1, at + 1) if 0 <= i < len(alphas))
+        missing = [i for i in neighbours if i not in errors][:n_together]
+        if not missing:
+            break
+        n_kept = 0 if best_result is None else len(best_result.alphas)
+        result = evaluate([alphas[i] for i in missing], n_kept)
+        errors |= dict(zip(missing, result.errors.tolist(), strict=True))
+        # Of penalties with unknown (infinite) errors, the largest is the best.
+        at = min(errors, key=lambda i: (errors[i], -i))
+        if at in missing:
+            best_result, best = result, missing.index(at)
+    numbers = sorted(errors)
+    found = [alphas[i] for i in numbers], np.array([errors[i] for i in numbers])
+    return *found, best_result, best
+
+
+def search_loo_penalty(
+    job: Any, layer: Any, sample: Any, statistics: RidgeStatistics, start: float
+) -> float:
+    """Return the penalty with the least leave-one-out error of a sample, downhill from `start`.
+
+    More precise than held-out rows: it evaluates readouts of all units, trained on all other
+    rows. Each penalty takes a factor in addition to the statistics; if that does not fit in memory,
+    returns `start`.
+    """
+    if not statistics.may_be_copied:
+        return start
+    loo = SampledLOO(job, layer, sample.leading(_PENALTY_SAMPLES), statistics)
+
+    def error_of(alpha):
+        equations = statistics.try_cholesky(alpha, is_compared=True)
+        return np.inf if equations is None else loo.error(*loo.score(equations))
+
+    return search(error_of, statistics.n, layer.n_units, start).alpha

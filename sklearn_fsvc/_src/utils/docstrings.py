@@ -1,0 +1,58 @@
+"""Docstrings of classes with common parameters, each of which is described once.
+
+>>> SHARED = read_entries('''
+... device : str, default="auto"
+...     Engine that computes the layer.
+... ''')
+>>> @fill_docstring(SHARED)
+... class Network:
+...     '''A network.
+...
+...     Parameters
+...     ----------
+...     %(device)s
+...     '''
+>>> print(inspect.getdoc(Network))
+A network.
+<BLANKLINE>
+Parameters
+----------
+device : str, default="auto"
+    Engine that computes the layer.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from textwrap import indent
+from typing import TypeVar
+
+_Class = TypeVar("_Class", bound=type)
+_ENTRY = re.compile(r"^(?=\w)", re.MULTILINE)  # the start of a line that is not indented
+_PLACEHOLDER = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
+
+
+def read_entries(text: str) -> dict[str, str]:
+    """Return numpydoc entries by name: of parameters or of attributes.
+
+    An entry that describes several names, as in ``alphas_, loo_errors_ : ndarray``, has the
+    first of them.
+    """
+    entries = (entry.strip() for entry in _ENTRY.split(inspect.cleandoc(text)) if entry)
+    return {re.match(r"\w+", entry)[0]: entry for entry in entries}  # type: ignore[index]
+
+
+def fill_docstring(*entries: Mapping[str, str]) -> Callable[[_Class], _Class]:
+    """Return a decorator that fills in the placeholders of the docstring of a class.
+
+    A placeholder is a line ``%(name)s``; the entry of that name takes its place, indented as
+    it is. If several mappings have an entry, the last one counts.
+    """
+    by_name = {name: entry for mapping in entries for name, entry in mapping.items()}
+
+    def fill(cls: _Class) -> _Class:
+        if cls.__doc__ is not None:  # it is under `python -OO`
+            cls.__doc__ = _PLACEHOLDER.sub(lambda m: indent(by_name[m[2]], m[1]), cls.__doc__)
+        return cls
+
+    return fill

@@ -1,0 +1,414 @@
+"""`partial_fit`, `forget` and `merge`, compared with a fit to the present samples."""
+
+import copy
+import pickle
+from dataclasses import dataclass, replace
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import NotFittedError
+
+from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhRegressor
+from sklearn_fsvc._src.estimators import incremental
+from sklearn_fsvc._src.parts import layer_of
+
+N, PARTS = 240, 12
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 3))
+PLAIN = {"alpha": 0.1, "feature_weights": None, "random_state": 0}
+RBF = {"kernel": "gaussian", "radius": 1.0, "selection": "random", **PLAIN}
+RADIAL, TANH = (15,), (12,)
+
+
+@dataclass
+class Case:
+    """A model, what it learns, and what it must be told."""
+
+    model: object
+    y: np.ndarray
+    known: dict
+
+
+def answers(n_outputs):
+    return np.sin(X @ RNG.normal(size=(3, n_outputs))) * 100 + 1e4
+
+
+CLASSES = np.array(["a", "b", "c"])[(X @ [2, 1, -1]).astype(int) % 3]
+LABELS = (X[:, :2] + X[:, 1:] > 0).astype(int)
+BOTH = np.column_stack([CLASSES == "a", np.arange(N) % 4])
+CASES = {
+    "tanh": Case(TanhClassifier(*TANH, **PLAIN), CLASSES, {"classes": ["c", "b", "a"]}),
+    "two classes": Case(TanhClassifier(*TANH, **PLAIN), CLASSES == "a", {"classes": [0, 1]}),
+    "rbf": Case(RBFClassifier(*RADIAL, **RBF), CLASSES, {"classes": ["a", "b", "c"]}),
+    "labels": Case(TanhClassifier(*TANH, **PLAIN), LABELS, {}),
+    "outputs": Case(
+        RBFClassifier(*RADIAL, **RBF), BOTH.astype(int), {"classes": [[0, 1], range(4)]}
+    ),
+    "class weights": Case(
+        TanhClassifier(*TANH, class_weight={"a": 3.0}, **PLAIN), CLASSES, {"classes": list("abc")}
+    ),
+    "number": Case(TanhRegressor(*TANH, **PLAIN), answers(1)[:, 0], {}),
+    "numbers": Case(RBFRegressor(*RADIAL, **RBF), answers(3), {}),
+}
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@pytest.fixture
+def tanh():
+    """A classifier that has met all rows, and knows class "d" too."""
+    return clone(CASES["tanh"].model).partial_fit(X, CLASSES, classes=list("abcd"))
+
+
+def refit(case, model, rows, weight):
+    """The same layer, fitted to some rows."""
+    other = clone(case.model).set_params(layer=FrozenEstimator(model))
+    return other.fit(X[rows], case.y[rows], sample_weight=weight[rows])
+
+
+def assert_same(model, other, tolerance=1e-8):
+    model.solve(), other.solve()
+    for name in ("readout_coef_", "readout_intercept_"):
+        a, b = getattr(model, name), getattr(other, name)
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * np.abs(b).max())
+
+
+OPERATIONS = st.tuples(
+    st.sampled_from(["learn", "forget", "half", "pickle", "ask", "merge", "alpha"]),
+    st.integers(1, PARTS - 1),
+)
+
+
+def let_wait(model, most):
+    """Let no more than so many rows of the model wait, from now on."""
+    learning = model._incremental_state
+    model._incremental_state = replace(
+        learning, statistics=replace(learning.statistics, max_rows=most)
+    )
+
+
+@each_case
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operations=st.lists(OPERATIONS, max_size=40), most=st.integers(1, 100), data=st.data())
+def test_random_operations_equal_a_fit_to_the_present_samples(case, operations, most, data):
+    """Part 0 stays, for a fit needs all classes; the others come and go."""
+    is_weighted = data.draw(st.booleans())
+    weight = np.random.default_rng(1).random(N) + 0.1 if is_weighted else np.ones(N)
+    parts = np.array_split(np.arange(N), PARTS)
+    there = np.zeros(N)  # how much of each row's weight
+
+    def learn(model, part, factor=1.0):
+        given = weight[part] * factor if is_weighted or factor != 1 else None
+        model.partial_fit(X[part], case.y[part], sample_weight=given, **case.known)
+        there[part] += factor * weight[part]
+
+    model = clone(case.model)
+    learn(model, parts[0])
+    let_wait(model, most)
+    for operation, i in operations:
+        part = parts[i]
+        if operation == "learn":
+            learn(model, part)
+        elif operation in ("forget", "half") and there[part[0]] > 0:
+            gone = there[part] * (0.5 if operation == "half" else 1.0)
+            model.forget(X[part], case.y[part], gone)
+            there[part] -= gone
+        elif operation == "pickle":
+            model = pickle.loads(pickle.dumps(model))
+        elif operation == "ask":
+            model.predict(X[:2])
+        elif operation == "merge":
+            other = clone(case.model).set_params(layer=FrozenEstimator(copy.deepcopy(model)))
+            learn(other, part)
+            if "target_mean_" in vars(model):
+                assert np.array_equal(other.target_mean_, model.target_mean_)
+            model.merge([other])
+        elif operation == "alpha":
+            model.set_params(alpha=0.1 * i)
+            assert model.solve().alpha_ == 0.1 * i
+    case = Case(clone(case.model).set_params(alpha=model.alpha), case.y, case.known)
+    assert_same(model, refit(case, model, there > 0, there))
+
+
+@each_case
+def test_forget_a_tenth(case):
+    model = clone(case.model).partial_fit(X, case.y, **case.known)
+    gone = np.random.default_rng(0).permutation(N)[: N // 10]
+    model.forget(X[gone], case.y[gone])
+    rest = np.setdiff1d(np.arange(N), gone)
+    assert_same(model, refit(case, model, rest, np.ones(N)), 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_forget_in_single_precision_is_accurate(dtype):
+    """Products of H in float32 would leave 1e-4 of the coefficients behind."""
+    rows = (50 * np.abs(X)).astype(dtype)
+    model = TanhClassifier(60, feature_weights=None, alpha=1e-4, random_state=0)
+    first = clone(model).partial_fit(rows, CLASSES, classes=list("abc"))
+    rest = clone(model).set_params(layer=FrozenEstimator(first))
+    rest.partial_fit(rows[:100], CLASSES[:100], classes=list("abc"))
+    assert_same(first.forget(rows[100:], CLASSES[100:]), rest, 1e-6)
+
+
+@pytest.fixture
+def gathered(monkeypatch):
+    """The rows of each pass: (how many, their dtype)."""
+    passes, plain = [], incremental.gather
+
+    def gather(job, layers, samples, **params):
+        passes.append((len(samples), samples.X.dtype.char))
+        return plain(job, layers, samples, **params)
+
+    monkeypatch.setattr(incremental, "gather", gather)
+    return passes
+
+
+def test_batches_of_several_dtypes(gathered):
+    """None is widened while it waits: that would be eight times the memory."""
+    rows = (50 * np.abs(X)).astype(np.uint8)
+    model = TanhClassifier(*TANH, **PLAIN)
+    for part, dtype in zip(np.array_split(np.arange(N), 6), "BBfddB", strict=True):
+        model.partial_fit(rows[part].astype(dtype), CLASSES[part], classes=list("abc"))
+    again = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
+    assert_same(model, again.fit(rows.astype(float), CLASSES), 1e-5)
+    assert gathered == [(80, "B"), (40, "f"), (80, "d"), (40, "B")]
+
+
+@each_case
+def test_the_first_batch_chooses_the_layer_of_fit(case):
+    chosen = clone(case.model).set_params(alpha="auto")
+    if chosen.get_params().get("weights"):  # a tanh network, whose feature weights may be, too
+        chosen.set_params(feature_weights="auto")
+    model, fitted = clone(chosen).partial_fit(X, case.y, **case.known), chosen.fit(X, case.y)
+    np.testing.assert_array_equal(layer_of(model).units, layer_of(fitted).units)
+    # The parts of the rows that judge the penalty are others, six of equal size nearly.
+    least = [each.search_results_["error"].min() for each in (model.solve(), fitted)]
+    np.testing.assert_allclose(*least, rtol=0.1)
+    refitted = clone(chosen).set_params(layer=FrozenEstimator(model), alpha=model.alpha_)
+    assert_same(model, refitted.fit(X, case.y))
+
+
+def test_another_penalty_needs_no_data(tanh):
+    for alpha in (1.0, 0.01):
+        tanh.set_params(alpha=alpha)
+        scores = tanh.decision_function(X)
+        assert tanh.alpha_ == alpha
+        fitted = TanhClassifier(layer=tanh, alpha=alpha).fit(X, CLASSES)
+        np.testing.assert_allclose(scores[:, :3], fitted.decision_function(X), atol=1e-10)
+    with pytest.raises(
+        ValueError,
+        match=r'alpha="auto" minimises the error on samples that are held out.*give a number',
+    ):
+        tanh.set_params(alpha="auto").predict(X)
+    with pytest.raises(ValueError, match=r"alpha='loo' is chosen by leave-one-out.*give a number"):
+        tanh.set_params(alpha="loo").predict(X)
+
+
+REFUSED = [
+    (TanhClassifier(alpha="loo"), "alpha='loo'.*give a number"),
+    (TanhRegressor(alpha=[0.1, 1.0]), r"alpha=\[0.1, 1.0\].*give a number"),
+    (RBFClassifier(readout="lms"), "readout='lms'.*ridge"),
+    (RBFClassifier(readout="none"), "readout='none'.*ridge"),
+    (RBFRegressor(uncertainty=True), "uncertainty=True.*uncertainty=False"),
+    (TanhClassifier(class_weight="balanced"), 'class_weight="balanced".*dict'),
+]
+
+
+@pytest.mark.parametrize(("model", "reason"), REFUSED)
+def test_parameters_that_need_several_passes_have_no_partial_fit(model, reason):
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError) as error:
+        model.partial_fit(X, CLASSES)
+    with pytest.raises(AttributeError, match=reason):
+        raise error.value
+
+
+@pytest.mark.parametrize("forgetting_factor", [0, -0.5, 1.5, np.nan, "0.5"])
+def test_invalid_forgetting_factor(forgetting_factor):
+    with pytest.raises((ValueError, TypeError), match="forgetting_factor="):
+        TanhClassifier(forgetting_factor=forgetting_factor).partial_fit(
+            X, CLASSES, classes=list("abc")
+        )
+
+
+@pytest.mark.parametrize("step", [1, 7, N])
+def test_forgetting_factor(step):
+    present = np.random.default_rng(0).random(N) > 0.2  # a row of weight 0 is no row
+    age = present[::-1].cumsum()[::-1] - 1
+    model = TanhClassifier(*TANH, forgetting_factor=0.97, **PLAIN)
+    for start in range(0, N, step):
+        part = slice(start, start + step)
+        if present[part].any():
+            model.partial_fit(X[part], CLASSES[part], list("abc"), present[part].astype(float))
+            let_wait(model, 50)
+    fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
+    assert_same(model, fitted.fit(X, CLASSES, present * 0.97**age), 1e-9)
+    np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
+    assert_same(pickle.loads(pickle.dumps(model)), fitted)
+    with pytest.raises(ValueError, match=r"forgetting_factor=0.97.*forgetting_factor=1"):
+        model.forget(X[:5], CLASSES[:5])
+
+
+@pytest.mark.parametrize("factors", [(0.95, 1.0, 0.9, 1.0), (1.0, 0.9, 1.0, 0.95)])
+def test_the_forgetting_factor_may_change(factors):
+    """Also while rows wait that came before anything faded."""
+    model = TanhClassifier(*TANH, **PLAIN)
+    parts, weight = np.array_split(np.arange(N), 4), np.ones(N)
+    for part, factor in zip(parts, factors, strict=True):
+        model.set_params(forgetting_factor=factor).partial_fit(X[part], CLASSES[part], list("abc"))
+        weight[: part[0]] *= factor ** len(part)
+        weight[part] = factor ** np.arange(len(part))[::-1]
+    fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
+    assert_same(model, fitted.fit(X, CLASSES, weight), 1e-9)
+    np.testing.assert_allclose(model.temperature_, fitted.temperature_, rtol=1e-6)
+
+
+def test_ill_conditioned_equations_warn():
+    twice = np.vstack([X[:10], X[:10]])
+    model = RBFRegressor(layer=twice, kernel="gaussian", radius=1.0, alpha=0)
+    model.partial_fit(X, X[:, 0])
+    with pytest.warns(ConvergenceWarning, match="10 of 20 directions"):
+        model.predict(X)
+
+
+def test_a_small_forgetting_factor_underflows_to_zero():
+    """Weights far under the smallest float: neither NaN nor a warning."""
+    model = TanhClassifier(*TANH, forgetting_factor=0.3, **PLAIN)
+    model.partial_fit(X, CLASSES, classes=list("abc")).predict(X)
+    for _ in range(20):
+        model.partial_fit(X, CLASSES).predict(X)
+    fitted = TanhClassifier(layer=FrozenEstimator(model), **PLAIN)
+    assert_same(model, fitted.fit(X, CLASSES, 0.3 ** np.arange(N - 1, -1, -1)))
+
+
+def test_all_samples_may_be_removed_and_added_again(tanh):
+    weight = np.random.default_rng(0).random(N) / 3
+    tanh.partial_fit(X, CLASSES, sample_weight=weight)
+    for part in np.array_split(np.arange(N), 7):
+        tanh.forget(X[part], CLASSES[part], 1 + weight[part])
+    with pytest.raises(NotFittedError, match=r"All samples of this .* were removed.*partial_fit"):
+        tanh.predict(X)
+    assert not hasattr(tanh, "readout_coef_")
+    with pytest.raises(ValueError, match="no samples left"):
+        tanh.forget(X[:1], CLASSES[:1])
+    tanh.partial_fit(X, CLASSES)
+    again = TanhClassifier(layer=FrozenEstimator(tanh), **PLAIN)
+    assert_same(tanh, again.partial_fit(X, CLASSES, classes=list("abcd")), 1e-13)
+
+
+@pytest.mark.parametrize("classes", [list("abc"), ["a", "b"]], ids=len)
+def test_the_only_class_so_far_is_predicted(classes):
+    model = TanhClassifier(*TANH, **PLAIN).partial_fit(X[:20], ["b"] * 20, classes=classes)
+    assert set(model.predict(X)) == {"b"}
+    radial = RBFClassifier(10, random_state=0)
+    with pytest.warns(UserWarning, match="of one class, and so are the centres.*FrozenEstimator"):
+        radial.partial_fit(X[:20], ["b"] * 20, classes=classes)
+    assert radial.solve().n_iter_ == 1
+    assert set(radial.predict(X)) == {"b"}
+    with pytest.raises(ValueError, match="one class"):
+        TanhClassifier(*TANH).fit(X[:20], ["b"] * 20)
+
+
+def test_buffered_samples_are_copies():
+    rows, y, weight = X.copy(), CLASSES.copy(), np.ones(N)
+    model = TanhClassifier(*TANH, **PLAIN).partial_fit(rows, y, list("abc"), weight)
+    rows[:], y[:], weight[:] = 0, "a", 0
+    assert_same(model, TanhClassifier(*TANH, **PLAIN).fit(X, CLASSES))
+
+
+def test_the_buffer_is_limited(gathered):
+    """100 calls, and two products; what is too large for the memory is not kept waiting."""
+    model = TanhClassifier(*TANH, **PLAIN)
+    for _ in range(100):
+        model.partial_fit(X[:12], CLASSES[:12], classes=list("abc"))
+    assert gathered == [(1032, "d")]
+    model.predict(X)
+    model.predict(X)
+    assert gathered == [(1032, "d"), (168, "d")]
+    model.partial_fit(np.tile(X, (5, 1)), np.tile(CLASSES, 5))
+    assert gathered[2:] == [(1200, "d")]
+    gathered.clear()
+    small = clone(model).set_params(max_memory=60_000)
+    for _ in range(10):
+        small.partial_fit(X[:60], CLASSES[:60], classes=list("abc"))
+        assert small._incremental_state.statistics.n_bytes < 60_000 // 8
+    assert sum(n for n, _ in gathered) > 300
+    assert max(gathered) <= (180, "d")
+
+
+def test_copies_are_independent(tanh, tmp_path):
+    tanh.partial_fit(X[:30], CLASSES[:30])
+    joblib.dump(tanh, tmp_path / "model")
+    copies = [copy.deepcopy(tanh), copy.copy(tanh), joblib.load(tmp_path / "model")]
+    before = tanh.solve().readout_coef_.copy()
+    for other in copies:
+        np.testing.assert_array_equal(other.solve().readout_coef_, before)
+        other.partial_fit(X[:50], CLASSES[:50]).forget(X[:30], CLASSES[:30]).solve()
+        np.testing.assert_array_equal(tanh.readout_coef_, before)
+    assert not hasattr(clone(tanh), "readout_coef_")
+
+
+def test_buffered_samples_are_pickled(tanh):
+    tanh.partial_fit(X[:30], CLASSES[:30])
+    travelled = pickle.loads(pickle.dumps(tanh))
+    assert (
+        sum(len(each.samples) for each in travelled._incremental_state.statistics.buffered)
+        == N + 30
+    )
+    solved = pickle.loads(pickle.dumps(tanh.solve()))
+    assert not solved._incremental_state.statistics.buffered
+    assert (
+        travelled.solve()._incremental_state.statistics.total.n
+        == solved._incremental_state.statistics.total.n
+        == N + 30
+    )
+
+
+@each_case
+def test_rounding_errors_do_not_accumulate(case):
+    """200 parts come and go; what is left is what the last few would have been."""
+    parts = np.array_split(np.arange(N), PARTS)
+    random = np.random.default_rng(0)
+    model, there = clone(case.model).partial_fit(X, case.y, **case.known), np.ones(N)
+    let_wait(model, 60)
+    for i in random.integers(1, PARTS, 200):
+        part, size = parts[i], 1 + 100 * random.random()
+        if there[part[0]] and random.random() < 0.7:
+            model.forget(X[part], case.y[part], there[part])
+            there[part] = 0
+        else:
+            model.partial_fit(X[part], case.y[part], sample_weight=np.full(len(part), size))
+            there[part] += size
+    assert_same(model, refit(case, model, there > 0, there), 1e-8)
+
+
+def test_sparse_multilabel_targets():
+    case = CASES["labels"]
+    model = clone(case.model)
+    for part in np.array_split(np.arange(N), 3):
+        model.partial_fit(X[part], csr_array(case.y[part]))
+    model.forget(X[:9], csr_array(case.y[:9]))
+    assert_same(model, refit(case, model, np.arange(9, N), np.ones(N)))
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+
+
+def test_classes_of_multilabel_targets_may_be_given():
+    case = CASES["labels"]
+    for classes in ([0, 1], [[0, 1], [0, 1]], None):
+        model = clone(case.model).partial_fit(X, case.y, classes=classes)
+        assert model.multilabel_
+    model = clone(case.model).partial_fit(X, case.y, classes=[[0, 1], [0, 1, 2]])
+    assert not model.multilabel_
+
+
+def test_metadata_is_routed():
+    with config_context(enable_metadata_routing=True):
+        model = TanhClassifier().set_partial_fit_request(sample_weight=True, classes=True)
+        assert model.get_metadata_routing().partial_fit.requests["sample_weight"] is True

@@ -1,0 +1,121 @@
+"""Calibration with `partial_fit` and `forget`, compared with a fit to the present samples."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
+
+from sklearn_fsvc import TanhClassifier
+from sklearn_fsvc._src.readouts.calibration import fit_temperature
+
+N, LATER, ROWS = 12_000, 1500, 512
+X, y = make_classification(
+    N + LATER + 4000, 12, n_informative=8, n_classes=3, flip_y=0.2, random_state=0
+)
+NEW = slice(N + LATER, None)
+MODEL = TanhClassifier(40, feature_weights=None, alpha=10.0, random_state=0, device="jit")
+
+
+def pairs(y):
+    """Two outputs: one of three classes, and one of two."""
+    return np.column_stack([y, y > 0])
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    return clone(MODEL).partial_fit(X[:N], y[:N], classes=range(3)).solve()
+
+
+def loss(model):
+    return log_loss(y[NEW], model.predict_proba(X[NEW]))
+
+
+def fitted(model, rows):
+    return clone(MODEL).set_params(layer=FrozenEstimator(model)).fit(X[rows], y[rows])
+
+
+@pytest.mark.parametrize("n_left", [50, 200, 1000])
+def test_probabilities_after_most_samples_were_removed(learnt, n_left):
+    """Not much worse than if all rows that are left calibrated; later rows fill the sample."""
+    rest = np.arange(n_left)
+    model = copy.deepcopy(learnt).forget(X[n_left:N], y[n_left:N])
+    few = model.solve()._incremental_state.statistics.sample
+    assert few.n_rows < 0.1 * min(n_left + 20, ROWS)
+    assert loss(model) < 1.05 * loss(fitted(model, rest))
+    later = np.arange(N, N + LATER)
+    for rows in np.array_split(later, 3):
+        model.partial_fit(X[rows], y[rows])
+    assert model.solve()._incremental_state.statistics.sample.n_rows == ROWS
+    other = fitted(model, np.concatenate([rest, later]))
+    np.testing.assert_allclose(model.readout_coef_, other.readout_coef_, atol=1e-8)
+    assert loss(model) < 1.01 * loss(other)
+
+
+def test_no_calibration_sample_left(learnt):
+    """Then the temperature is that of the prior, of each output."""
+    sample = learnt._incremental_state.statistics.sample
+    rest = np.flatnonzero(~np.isin(X[:N, 0], sample.rows.X[:, 0]))[:30]
+    gone = np.setdiff1d(np.arange(N), rest)
+    model = copy.deepcopy(learnt).forget(X[gone], y[gone])
+    assert model.solve().temperature_ == 1 / 3
+    assert np.isfinite(model.predict_log_proba(X[NEW])).all()
+    both = clone(MODEL).partial_fit(X[:N], pairs(y[:N]), classes=[range(3), range(2)])
+    both.forget(X[gone], pairs(y[gone])).solve()
+    np.testing.assert_array_equal(both.temperature_, [1 / 3, 1 / 2])
+    assert [p.shape[1] for p in both.predict_proba(X[:5])] == [3, 2]
+
+
+def test_copies_and_merged_models_continue_equally(learnt):
+    """In one stream, in a pickle and in parts; with weights and several outputs."""
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
+    model, first, later = clone(MODEL), slice(0, 3000), np.arange(N, N + LATER)
+    known = {"classes": [range(3), range(2)]}
+    model.partial_fit(X[first], pairs(y[first]), sample_weight=weight[first], **known)
+    gone = slice(100, 3000)
+    model.forget(X[gone], pairs(y[gone]), weight[gone])
+    parts = [pickle.loads(pickle.dumps(model))]
+    layer = FrozenEstimator(copy.deepcopy(model))
+    for rows in np.array_split(np.random.default_rng(1).permutation(later), 3):
+        part = clone(MODEL).set_params(layer=layer)
+        parts.append(part.partial_fit(X[rows], pairs(y[rows]), sample_weight=weight[rows], **known))
+    model.partial_fit(X[later], pairs(y[later]), sample_weight=weight[later])
+    merged = parts[0].merge(parts[1:])
+    assert merged.solve()._incremental_state.statistics.sample.n_rows == ROWS
+    np.testing.assert_allclose(merged.temperature_, model.solve().temperature_, rtol=1e-6)
+
+
+def test_training_after_all_samples_were_removed(learnt):
+    model = copy.deepcopy(learnt).forget(X[:N], y[:N]).partial_fit(X[:900], y[:900])
+    other = clone(MODEL).set_params(layer=FrozenEstimator(learnt))
+    other.partial_fit(X[:900], y[:900], classes=range(3))
+    assert model.solve().temperature_ == other.solve().temperature_
+
+
+def test_decay_after_samples_were_removed(learnt):
+    model = copy.deepcopy(learnt).forget(X[50:N], y[50:N]).set_params(forgetting_factor=0.999)
+    later = slice(N, N + LATER)
+    model.partial_fit(X[later], y[later]).solve()
+    assert model._incremental_state.statistics.sample.n_rows == ROWS
+    assert loss(model) < 1.01 * loss(fitted(model, np.arange(N, N + LATER)))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_the_prior_shrinks_probabilities_to_uniform(n_classes):
+    """The more rows it counts as, the nearer; it is one over the number of classes."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, n_classes, 40)
+    scores = np.eye(n_classes)[codes] + 0.02 * rng.normal(size=(40, n_classes))
+    scores = scores[:, 1:] - scores[:, :1] if n_classes == 2 else scores
+    found = [fit_temperature(scores, codes, prior_rows=n) for n in (0, 1, 10, 100, 1e9)]
+    assert (np.diff(np.abs(np.log(n_classes * np.array(found)))) < 0).all()
+    assert found[-1] == pytest.approx(1 / n_classes, rel=1e-6)
+    assert fit_temperature(scores[:0], codes[:0]) == 1 / n_classes
+    # Near one another, scores that are shares of the classes are probabilities.
+    p = np.full(n_classes, 1 / n_classes) + 1e-4 * (np.arange(n_classes) - (n_classes - 1) / 2)
+    softmax = np.exp(n_classes * p) / np.exp(n_classes * p).sum()
+    np.testing.assert_allclose(softmax, p, atol=1e-6)

@@ -1,0 +1,79 @@
+"""The number of centres, and the order of presentation."""
+
+import numpy as np
+import pytest
+
+from sklearn_fsvc import RBFClassifier, RBFProjector
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.hidden_layers.centers import presentation_order
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 6))
+    return X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 1)
+
+
+@pytest.mark.parametrize("selection", ["global", "per_class"])
+@pytest.mark.parametrize("n", [7, 100, 699, 700])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_finds_exactly_the_number_of_centres(rows, selection, n, seed):
+    p = RBFProjector(n, selection=selection, random_state=seed, device="jit").fit(*rows)
+    assert len(np.unique(p.support_)) == len(p.support_) == n
+    given = RBFProjector(
+        n, selection=selection, random_state=seed, device="jit",
+        selection_radius=p.selection_radius_,
+    )  # fmt: skip
+    np.testing.assert_array_equal(given.fit(*rows).support_, p.support_)
+
+
+@pytest.mark.parametrize("values", [np.arange(20), np.arange(20) / 7])
+def test_samples_on_a_grid(values):
+    """The number of novel samples jumps from fewer to more than wanted."""
+    X = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2).astype(np.float32)
+    assert len(RBFProjector(150, random_state=0).fit(X).centers_) == 150
+
+
+def test_dense_clusters(rng):
+    """At many radii only one sample of each cluster is novel."""
+    X = np.repeat(rng.normal(size=(10, 3)), 50, axis=0) + 1e-6 * rng.normal(size=(500, 3))
+    assert len(RBFProjector(100, random_state=0).fit(X).centers_) == 100
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("n_different", [1, 2, 15])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["triangular", "laplacian", "gaussian"])
+def test_fewer_distinct_samples_than_units(rng, n_different, dtype, kernel):
+    X = np.repeat(rng.normal(size=(n_different, 5)), 20, axis=0).astype(dtype)
+    n = len(X) - 5
+    with pytest.warns(UserWarning, match=f"n_components={n}, but only {n_different} samples"):
+        p = RBFProjector(n, random_state=0, kernel=kernel).fit(X)
+    assert len(p.centers_) == n_different
+
+
+def test_an_automatic_size_does_not_warn(rng, recwarn):
+    X = np.repeat(rng.normal(size=(5, 3)), 40, axis=0)
+    RBFClassifier(feature_weights=None).fit(X, np.arange(200) % 2)
+    assert not [w for w in recwarn if "differ" in str(w.message)]
+
+
+def test_more_centres_than_fit_in_memory(rng):
+    """A number is refused before any data is read, a radius as soon as it selects too many."""
+    X = rng.normal(size=(2000, 500))
+    with pytest.raises(ValueError, match="max_memory='10MB' is too small for 1000 units of 500"):
+        RBFProjector(1000, max_memory="10MB", device="jit").fit(X)
+    with pytest.raises(ValueError, match="radius=1 makes more than 516 samples novel"):
+        RBFProjector(None, selection_radius=1.0, max_memory="10MB", device="jit").fit(X)
+
+
+def test_presentation_order(rng):
+    weight = np.array([1, 0, 2, 0, 1.0])
+    unweighted, weighted = Samples(rng.random((100, 2))), Samples(rng.random((5, 2)), None, weight)
+    np.testing.assert_array_equal(presentation_order(unweighted, False, None), np.arange(100))
+    np.testing.assert_array_equal(presentation_order(weighted, False, None), [0, 2, 4])
+    shuffled = presentation_order(unweighted, True, 0)
+    assert sorted(shuffled) == list(range(100))
+    assert list(shuffled) != list(range(100))
+    np.testing.assert_array_equal(shuffled, presentation_order(unweighted, True, 0))

@@ -1,0 +1,232 @@
+"""Selection of kernel, width and feature weights by validation error."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import naive
+from allocated import MIB, peak
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.data.samples import Samples
+from sklearn_fsvc._src.engines.jit import JitEngine
+from sklearn_fsvc._src.hidden_layers import feature_weights, model_selection
+from sklearn_fsvc._src.hidden_layers.centers import RBFParameters
+from sklearn_fsvc._src.hidden_layers.model_selection import (
+    SearchSpace,
+    apply_weights,
+    select_kernel,
+)
+from sklearn_fsvc._src.kernels import KERNELS
+from sklearn_fsvc._src.layers import RBFLayer
+from sklearn_fsvc._src.readouts.cross_validation import SearchHistory
+from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc.engines import get_engine
+
+JIT = get_engine("jit")
+TRIANGULAR, LAPLACIAN = KERNELS["triangular"], KERNELS["laplacian"]
+
+
+def made(n=600, seed=0, n_useless=0):
+    """Two classes that depend on two features, beside useless ones."""
+    X = np.random.default_rng(seed).normal(size=(n, 2 + n_useless))
+    return samples_of(X, (X[:, 0] * X[:, 1] > 0).astype(int))
+
+
+def samples_of(X, codes, **how):
+    return Samples(X, ClassTargets(codes, codes.max() + 1), order=np.arange(len(X)), **how)
+
+
+def select(samples, space, engine=JIT, seed=0, max_memory=None, weights=None, **changes):
+    """Return the kernel, radius and weights that are selected, and the history of the search."""
+    history = SearchHistory(0.1)
+    job, random = Job(engine, max_memory), np.random.default_rng(seed)
+    options = {"n_units": 50, "selection": "random", "kernel": TRIANGULAR, "random_state": 0}
+    parameters = RBFParameters(**options | changes)
+    selected = select_kernel(job, samples, parameters, weights, space, random, history)
+    return *selected, history
+
+
+def test_given_parameters_are_not_searched():
+    kernel, radius, weights, history = select(made(), SearchSpace((LAPLACIAN,), 3.0, False))
+    assert (kernel, radius, weights, history.rows) == (LAPLACIAN, 3.0, None, [])
+
+
+def test_the_lowest_error_is_selected(engine):
+    kernels = TRIANGULAR, LAPLACIAN
+    kernel, radius, weights, history = select(made(), SearchSpace(kernels, None, False), engine)
+    best = min(history.rows, key=lambda row: row["error"])
+    assert (kernel.name, radius) == (best["kernel"], best["radius"])
+    assert weights is None
+    tried = {(row["kernel"], row["radius"]) for row in history.rows}
+    # Each kernel at its first width, and the better one at its others, too.
+    assert len(tried) == len(kernel.widths) + 1
+
+
+@pytest.mark.parametrize(("bends", "is_narrow"), [(40, True), (0.5, False)])
+def test_the_search_continues_to_narrower_and_wider_units(bends, is_narrow):
+    """Here none of the initial widths is the best."""
+    X = np.random.default_rng(0).uniform(0, 1, size=(2000, 1))
+    samples = samples_of(X, (np.sin(2 * np.pi * bends * X[:, 0]) > 0).astype(int))
+    _, radius, _, history = select(samples, SearchSpace((LAPLACIAN,), None, False), n_units=600)
+    first = list(dict.fromkeys(row["radius"] for row in history.rows))[:3]
+    assert (radius < min(first)) == is_narrow
+    (at_best,) = {min(history.rows, key=lambda row: row["error"])["radius"]}
+    assert radius == at_best
+
+
+def test_penalties_of_hopeless_widths_are_not_searched():
+    def n_penalties(factor):
+        space = SearchSpace((LAPLACIAN,), None, False, skip_factor=factor)
+        *_, history = select(made(), space)
+        radii = [row["radius"] for row in history.rows]
+        return [radii.count(radius) for radius in dict.fromkeys(radii)]
+
+    assert n_penalties(0.5)[1:] == [1, 1]
+    assert min(n_penalties(np.inf)) > 1
+
+
+def test_widths_are_multiples_of_the_median_distance():
+    samples = made()
+    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, False))
+    d = naive.distances(samples.X, samples.X, "manhattan")
+    median = np.median(d[np.triu_indices(600, 1)])
+    radii = sorted({row["radius"] for row in history.rows})
+    np.testing.assert_allclose(radii, 0.7 * median * np.array([0.5, 1, 2]), rtol=0.05)
+
+
+def test_errors_are_those_of_held_out_samples():
+    """With random labels, no network is better than the class frequencies."""
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    samples = samples_of(X, np.random.default_rng(1).integers(0, 2, 600))
+    *_, history = select(samples, SearchSpace((LAPLACIAN,), None, True))
+    assert min(row["error"] for row in history.rows) > 0.48
+
+
+@pytest.mark.parametrize("selection", ["random", "global", "per_class"])
+def test_learned_weights_are_used_if_they_help(selection):
+    samples = made(n_useless=10)
+    *_, weights, history = select(
+        samples, SearchSpace((LAPLACIAN,), None, True), selection=selection
+    )
+    assert weights.argsort()[-2:].tolist() in ([0, 1], [1, 0])
+    assert {row["weighted"] for row in history.rows} == {False, True}
+
+
+def test_learned_weights_are_not_used_if_they_harm(monkeypatch):
+    """They are validated, whatever they are."""
+    wrong = np.array([1e-6, 1e-6, 1.0, 1.0])
+    monkeypatch.setattr(model_selection, "learn_weights", lambda *_: (np.ones(4), wrong))
+    samples = made(n_useless=2)
+    assert select(samples, SearchSpace((LAPLACIAN,), None, True))[2] is None
+    given = np.array([1.0, 1, 0.1, 0.1])
+    *_, weights, _ = select(samples, SearchSpace((LAPLACIAN,), None, True), weights=given)
+    assert weights is given
+
+
+def test_equal_deviations_are_used_if_they_help(monkeypatch):
+    """The units of the relevant features are a thousand times too large."""
+
+    def learn(*args):
+        return feature_weights.learn_weights(*args)[0], np.array([0.0, 0, 1, 1])
+
+    monkeypatch.setattr(model_selection, "learn_weights", learn)
+    samples = made(n_useless=2)
+    samples.X[:, :2] /= 1000
+    weights = select(samples, SearchSpace((LAPLACIAN,), None, True))[2]
+    np.testing.assert_allclose(weights, [1, 1, 1e-3, 1e-3], rtol=0.5)
+
+
+def test_weights_are_learned_from_training_samples_only(monkeypatch):
+    seen = []
+
+    def learn(job, samples, metric, kernel, seed, rows):
+        seen.append(rows)
+        return np.ones(2), np.ones(2)
+
+    monkeypatch.setattr(model_selection, "learn_weights", learn)
+    select(made(), SearchSpace((LAPLACIAN,), None, True))
+    assert len(seen[0]) == 500
+
+
+@pytest.mark.parametrize("selection", ["per_class", "random"])
+def test_more_units_than_those_of_the_proxy_change_no_selection(selection):
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    few, many = (
+        select(made(n_useless=3), space, n_units=n, selection_radius=radius, selection=selection)
+        for n, radius in ((150, None), (400, 0.3))
+    )
+    assert few[:2] == many[:2]
+    np.testing.assert_array_equal(few[2], many[2])
+
+
+def test_proxy_networks_have_no_more_units_than_the_layer():
+    *_, history = select(made(), SearchSpace((TRIANGULAR, LAPLACIAN), None, False), n_units=5)
+    assert {row["n_units"] for row in history.rows} == {5}
+
+
+@pytest.mark.parametrize(("n", "n_units"), [(3000, 450), (5400, 600), (9000, 800)])
+def test_proxy_networks_of_more_samples_have_more_units(n, n_units):
+    *_, history = select(made(n), SearchSpace((LAPLACIAN,), None, False), n_units=2000)
+    assert {row["n_units"] for row in history.rows} == {n_units}
+
+
+def test_every_device_selects_the_same(engine):
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    here, there = (select(made(n_useless=3), space, e) for e in (engine, JIT))
+    assert here[0] == there[0]
+    # The statistics of proxy networks are float32.
+    assert here[1] == pytest.approx(there[1], rel=1e-5)
+    np.testing.assert_allclose(here[2], there[2], rtol=1e-4)
+
+
+def test_samples_of_weight_0_are_ignored(rng):
+    samples, keep = made(), rng.random(600) < 0.7
+    lies = ClassTargets(np.where(keep, samples.targets.codes, 0), 2)
+    with_lies = replace(samples, targets=lies, weight=keep.astype(float))
+    without = samples_of(samples.X[keep], samples.targets.codes[keep])
+    space = SearchSpace((TRIANGULAR, LAPLACIAN), None, True)
+    here, there = select(with_lies, space), select(without, space)
+    assert here[0] == there[0]
+    assert here[1] == pytest.approx(there[1], rel=1e-9)
+
+
+def test_a_memory_limit_is_kept_and_changes_no_selection():
+    samples, space = made(3000, n_useless=20), SearchSpace((TRIANGULAR, LAPLACIAN), None, False)
+    select(samples, space)  # compiled
+    free = select(samples, space)
+    tight, taken = peak(partial(select, max_memory=20 * MIB), samples, space)
+    assert tight[0] == free[0]
+    assert tight[1] == pytest.approx(free[1])
+    assert taken <= 20 * MIB + 3000 * 100
+
+
+class RecordingEngine(JitEngine):
+    """An engine that records the dtypes of the layers that it prepares."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def prepare(self, layer):
+        self.dtypes.add(layer.units.dtype)
+        return super().prepare(layer)
+
+
+@pytest.mark.parametrize(("far", "dtype"), [(0, np.float32), (1e9, np.float64)])
+def test_proxy_networks_use_float32_if_distances_do_not_suffer(far, dtype):
+    near, engine = made(3000), RecordingEngine()
+    samples = replace(near, X=near.X + far)
+    kernel, *_ = select(samples, SearchSpace((TRIANGULAR, LAPLACIAN), None, False), engine)
+    assert engine.dtypes == {np.dtype(dtype)}
+    assert kernel == select(near, SearchSpace((TRIANGULAR, LAPLACIAN), None, False))[0]
+
+
+def test_weighted_centres_are_at_distance_0_from_their_samples():
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    weights = np.array([0.3, 1.0, 0.7, 1e-3])
+    layer = apply_weights(RBFLayer(X, 1.0, "manhattan", "distance"), weights)
+    D = JIT.hidden(JIT.prepare(layer), X * weights.astype(np.float32))
+    assert (D.diagonal() == 0).all()
+    assert apply_weights(layer, None) is layer

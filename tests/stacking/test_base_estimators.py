@@ -1,0 +1,157 @@
+"""Which networks are stacked, with which parameters, and what they share."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_fsvc import (
+    RBFClassifier,
+    RBFProjector,
+    RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+    TanhRegressor,
+)
+from sklearn_fsvc._src.data.dask_blocks import open_all
+from sklearn_fsvc._src.data.job import Job
+from sklearn_fsvc._src.readouts.sample import draw
+from sklearn_fsvc._src.stacking.members import TrainingSet
+from sklearn_fsvc._src.utils.callbacks import NO_CALLBACKS
+from sklearn_fsvc.engines import get_engine
+from sklearn_fsvc.parts import NumericTarget
+from sourced import Tap
+from stacking.ensembles import classifier, pair, regressor, with_final
+
+
+def test_default_base_estimators(data):
+    X, y, numbers = data
+    for model, target in ((StackedClassifier(), y), (StackedRegressor(), numbers)):
+        model.set_params(random_state=0).fit(X, target)
+        assert model.score(X, target) > 0.6
+        names = [name for name, _ in model.default_estimators()]
+        assert set(model.named_estimators_) <= set(names)
+        assert len(model.loo_errors_) == len(names)
+
+
+def test_inherited_parameters(data):
+    """Base estimators keep other values than the defaults, and `estimators` are not modified."""
+    X, _, y = data
+    estimators = pair(RBFRegressor, TanhRegressor)
+    estimators[0][1].set_params(device="blas", random_state=None)
+    estimators[1][1].set_params(max_memory="1GB")
+    model = StackedRegressor(estimators, random_state=3, device="jit", max_memory="2GB").fit(X, y)
+    rbf, tanh = model.named_estimators_.values()
+    assert (rbf.device, tanh.device, tanh.max_memory) == ("blas", "jit", "1GB")
+    assert 1.8e9 < rbf.max_memory < 2e9
+    assert isinstance(rbf.random_state, int)
+    assert tanh.random_state == 0
+    assert estimators[0][1].random_state is None
+    assert not hasattr(estimators[0][1], "centers_")
+
+
+def test_feature_weights_are_learned_once(rng):
+    """Per metric, also for tanh units; a linear map is not shared."""
+    X = rng.normal(size=(120, 6))
+    y = np.abs(X[:, 0]) + X[:, 1]
+    _, samples = NumericTarget.from_estimator(TanhRegressor(), uncertainty=False).read(X, y, None)
+    training_set = TrainingSet(samples, y, draw(Job(get_engine("cpu", 1)), samples))
+    fitted, shared, learned = {}, {}, []
+    for name, network in {
+        "first": RBFRegressor(40), "second": RBFRegressor(30, kernel="triangular"),
+        "euclidean": RBFRegressor(40, metric="euclidean"), "tanh": TanhRegressor(50),
+        "map": TanhRegressor(50, feature_weights="map"),
+        "none": RBFRegressor(20, feature_weights=None),
+    }.items():  # fmt: skip
+        before = set(shared)
+        training_set.fit(network.set_params(random_state=0), NO_CALLBACKS, shared)
+        learned += [(name, metric) for metric in set(shared) - before]
+        fitted[name] = network
+    assert learned == [("first", "manhattan"), ("euclidean", "euclidean")]
+    first = fitted["first"].feature_weights_
+    assert first.argmax() < 2
+    for name in ("second", "tanh"):
+        assert fitted[name].feature_weights_ is first
+    assert (fitted["euclidean"].feature_weights_ != first).any()
+    assert fitted["none"].feature_weights_ is None
+    assert not any("left_out_" in vars(network) for network in fitted.values())
+
+
+@pytest.mark.parametrize("cls", [StackedClassifier, StackedRegressor])
+def test_no_linear_map_of_many_features(cls, rng):
+    """The default base estimator "map" is left out; as an argument it is refused."""
+    X, y = rng.normal(size=(60, 501)), np.arange(60) % 2
+    model = cls(random_state=0).fit(X, y)
+    assert "map" not in model.named_estimators_
+    assert len(model.loo_errors_) == 3
+    with pytest.raises(ValueError, match="501"):
+        cls([("map", cls.default_estimators()[-1][1])]).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "error", "message"),
+    [
+        (LogisticRegression(), TypeError, "must be None, or a list"),
+        ([], ValueError, "contains no estimator"),
+        ([("rbf", "drop")], ValueError, "contains no estimator"),
+        ([("line", LogisticRegression())], TypeError, "StackingClassifier"),
+        ([("rbf", RBFRegressor())], TypeError, "for the same task"),
+        ([("rbf", RBFProjector())], TypeError, "for the same task"),
+        ([("rbf", RBFClassifier(readout="softmax"))], ValueError, 'use readout="ridge"'),
+        ([("a", TanhClassifier(class_weight="balanced"))], ValueError, "to the ensemble"),
+        ([("a", TanhClassifier()), ("a", TanhClassifier())], ValueError, "not unique"),
+        ([("device", TanhClassifier())], ValueError, "conflict"),
+    ],
+)
+def test_invalid_estimators(data, estimators, error, message):
+    """The fitted ensemble is left as it was."""
+    X, y, _ = data
+    model = classifier()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X, y)
+    expected = model.decision_function(X)
+    model.set_params(estimators=estimators)
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), expected)
+
+
+def test_when_a_final_estimator_is_used(data, rng):
+    """By default for numeric arrays and default base estimators; otherwise if it is passed."""
+    X, _, y = data
+    array = np.float32(X), y
+    parts, is_used = StackedRegressor()._stacked_parts(), {}
+    for name, X_y in {
+        "array": array, "bytes": (rng.integers(0, 255, X.shape, np.uint8), y),
+        "wide": (rng.normal(size=(len(X), 501)), y), "few": (X[:40], y[:40]),
+        "source": open_all(Tap(X, y), "cpu", None)[:2], "integers": (np.rint(X).astype(int), y),
+    }.items():  # fmt: skip
+        _, samples = parts.task.read(*X_y, None)
+        _, final = parts.base.clone_for(samples)
+        is_used[name] = final is not None
+    assert [name for name, used in is_used.items() if used] == ["array", "integers"]
+    assert regressor().fit(*array).final_estimator_ is None
+    with pytest.raises(TypeError, match="X as a dense array"):
+        with_final(regressor()).fit(Tap(X, y))
+    with pytest.raises(TypeError, match="final_estimator=RBFClassifier"):
+        regressor(final_estimator=RBFClassifier()).fit(X, y)
+
+
+def test_penalty_of_the_default_final_estimator(large_data):
+    """That of the base estimator with the same units: its own search would fit noise."""
+    X, _, y = large_data
+
+    class TwoNetworks(StackedRegressor):
+        @classmethod
+        def default_estimators(cls):
+            estimators = pair(RBFRegressor, TanhRegressor, 12)
+            return [(name, network.set_params(alpha="auto")) for name, network in estimators]
+
+    model = TwoNetworks(random_state=0).fit(X, y)
+    rbf, tanh = model.estimators_
+    assert model.final_estimator_.alpha == tanh.alpha_ != rbf.alpha_
+    final = model.default_final_estimator()
+    model._stacked_parts().base.set_final_penalty(final, [("rbf", rbf)])
+    assert final.alpha == "auto"

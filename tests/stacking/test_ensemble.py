@@ -1,0 +1,172 @@
+"""Predictions of stacked ensembles, and the interfaces of scikit-learn."""
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from allocated import MIB, peak
+from sklearn_fsvc import (
+    RBFClassifier,
+    StackedClassifier,
+    StackedRegressor,
+    TanhClassifier,
+)
+from sourced import Tap
+from stacking.ensembles import (
+    RBF,
+    classifier,
+    pair,
+    regressor,
+    small_ensemble,
+    tanh_classifier,
+    target_of_kind,
+    with_final,
+)
+
+DUPLICATED_CENTERS = {
+    "check_sample_weight_equivalence_on_dense_data": "a duplicated sample is a centre twice"
+}
+
+
+@pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
+def test_scores_are_weighted_sums(data, kind):
+    X, y, _ = data
+    y = target_of_kind(kind, X, y)
+    model = classifier().fit(X, y)
+    assert list(model.named_estimators_) == ["rbf", "tanh"]
+    each = [network.decision_function(X) for network in model.estimators_]
+    found, first, second = model.decision_function(X), *each
+    if kind == "several":
+        found, first, second = map(np.column_stack, (found, first, second))
+    expected = model.weights_[0] * first + model.weights_[1] * second
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert model.predict(X).shape == y.shape
+    p = model.predict_proba(X)
+    if kind in ("one", "two"):
+        np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), p)
+    assert model.score(X, y) == (model.predict(X) == y).reshape(len(X), -1).all(axis=1).mean()
+
+
+def test_contributions_add_up(data):
+    X, y, numbers = data
+    model = regressor().fit(X, np.column_stack([numbers, -numbers]))
+    for output in (0, 1):
+        total = model.contributions(X, output).sum(axis=1) + model.intercept_[output]
+        np.testing.assert_allclose(total, model.predict(X)[:, output])
+    model = classifier().fit(X, y)
+    contributions = model.contributions(X)
+    np.testing.assert_allclose(contributions.sum(axis=1), model.decision_function(X).max(axis=1))
+    two = classifier().fit(X, y > 0)
+    np.testing.assert_allclose(two.contributions(X).sum(axis=1), abs(two.decision_function(X)))
+    with pytest.raises(ValueError, match=r"output=1: y has 1 column"):
+        model.contributions(X, 1)
+
+
+def test_grid_search_over_base_estimators(data):
+    X, y, _ = data
+    grid = {"tanh__n_hidden": [5, 30], "rbf": ["drop", RBFClassifier(20, **RBF)]}
+    search = GridSearchCV(classifier(), grid, cv=2, error_score="raise").fit(X, y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+    assert clone(classifier()).get_params()["tanh__n_hidden"] == 25
+
+
+def test_sources(data, tmp_path):
+    """A file is read in blocks, once per prediction, and predictions may be written to `out`."""
+    X, y, _ = data
+    expected = classifier().fit(X, y)
+    tap = Tap(X, y)
+    model = classifier().fit(tap)
+    np.testing.assert_allclose(model.weights_, expected.weights_, rtol=1e-6)
+    calls, out = tap.calls, np.zeros(len(X), int)
+    assert model.predict(tap, out=out) is out
+    assert tap.calls <= calls + 2
+    np.testing.assert_array_equal(out, expected.predict(X))
+    assert model.score(tap) == expected.score(X, y)
+    with pytest.raises(ValueError, match="out has shape"):
+        model.predict(X, out=np.zeros(3))
+
+
+def test_blocks(data):
+    X, y, _ = data
+    prediction = classifier().fit(X, y)._open_prediction(X)
+    blocked = replace(prediction, block_values=100)
+    for method in ("predict", "predict_proba"):
+        np.testing.assert_allclose(blocked.output(method), prediction.output(method), atol=1e-12)
+    np.testing.assert_allclose(blocked.contributions(0), prediction.contributions(0), atol=1e-12)
+
+
+def test_memory_limit(rng):
+    X, y = rng.normal(size=(20_000, 20)).astype(np.float32), rng.integers(0, 4, 20_000)
+    estimators = pair(RBFClassifier, TanhClassifier, 400)
+    unlimited = StackedClassifier(estimators, device="jit", random_state=0)
+    model = clone(unlimited).set_params(max_memory=3 * MIB)
+    model.fit(X[:1000], y[:1000]).predict(X[:1000])
+    limit = 3 * MIB + 32 * len(X)  # y and the predictions
+    for limited, free in ((model.fit, unlimited.fit), (model.predict, unlimited.predict)):
+        data = (X, y) if limited == model.fit else (X,)
+        assert peak(limited, *data)[1] < limit < peak(free, *data)[1]
+
+
+def test_dask(data):
+    da = pytest.importorskip("dask.array")
+    X, y, _ = data
+    lazy, expected = da.from_array(X, chunks=(50, 4)), classifier().fit(X, y)
+    model = classifier().fit(lazy, da.from_array(y, chunks=50))
+    found = model.predict_proba(lazy)
+    assert isinstance(found, da.Array)
+    np.testing.assert_allclose(found.compute(), expected.predict_proba(X), atol=1e-6)
+    assert model.score(lazy, y) == expected.score(X, y)
+
+
+def test_sparse_input(data):
+    X, y, _ = data
+    dense = tanh_classifier().fit(X, y)
+    sparse = tanh_classifier().fit(csr_array(X), y)
+    np.testing.assert_allclose(
+        sparse.decision_function(csr_array(X)), dense.decision_function(X), atol=1e-6
+    )
+    with pytest.raises(TypeError, match="sparse"):
+        classifier().fit(csr_array(X), y)
+
+
+def test_pickle(large_data):
+    X, _, y = large_data
+    for model in (regressor().fit(X, y), with_final(small_ensemble(StackedRegressor)).fit(X, y)):
+        loaded = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert model.final_weight_ > 0
+
+
+def test_callbacks_of_base_estimators(data):
+    pytest.importorskip("sklearn.callback")
+    from recorder import Recorder
+
+    X, y, _ = data
+    recorder = Recorder()
+    model = classifier().set_callbacks(recorder).fit(X, y)
+    assert recorder.tasks.count("end fit") == 3
+    names = {context.estimator_name for context in recorder.contexts}
+    assert names == {"StackedClassifier", "RBFClassifier", "TanhClassifier"}
+    assert pickle.loads(pickle.dumps(model)).predict(X).shape == y.shape
+
+
+@parametrize_with_checks(
+    [classifier(), regressor(), tanh_classifier(), with_final(classifier())],
+    expected_failed_checks=lambda m: DUPLICATED_CENTERS if isinstance(m, StackedRegressor) else {},
+)
+def test_sklearn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", ".* is more than the .*", UserWarning)
+        warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
+        warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
+        check(estimator)

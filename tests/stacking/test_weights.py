@@ -1,0 +1,176 @@
+"""Weights of base and final estimators, compared with naive leave-one-out scores."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax
+from sklearn.base import clone
+
+from composed import composed
+from sklearn_fsvc import (
+    RBFRegressor,
+    StackedClassifier,
+    StackedRegressor,
+    TanhRegressor,
+)
+from sklearn_fsvc._src.readouts.calibration import fit_temperature
+from stacking.ensembles import (
+    classifier,
+    naive_left_out,
+    naive_left_out_of_all,
+    pair,
+    regressor,
+    small_ensemble,
+    target_of_kind,
+    two_folds,
+    with_final,
+)
+
+
+def test_regression_weights(data, rng):
+    """Non-negative least squares over two outputs, each standardised."""
+    X, _, y = data
+    y, weight = np.column_stack([y, 1e3 * X[:, 1] * X[:, 2]]), rng.uniform(0.5, 2, len(X))
+    mean = np.average(y, axis=0, weights=weight)
+    Y = (y - mean) / np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
+    model = regressor().fit(X, y, weight)
+    scores, root = naive_left_out_of_all(model, X, y, Y, weight), np.sqrt(weight)[:, None]
+    expected, _ = nnls(np.stack([(root * s).ravel() for s in scores], axis=1), (root * Y).ravel())
+    assert (expected > 0.1).all()
+    np.testing.assert_allclose(model.weights_, expected, rtol=1e-6)
+    np.testing.assert_allclose(model.intercept_, (1 - expected.sum()) * mean, rtol=1e-6)
+    # Duplicates are merged: one sample with the mean of their targets.
+    first = np.where(np.arange(len(X)) < 90, np.arange(len(X)), 3 * np.arange(len(X)) - 270)
+    total = np.bincount(first, weight)
+    Y = np.column_stack([np.bincount(first, weight * own) / total for own in Y.T])
+    errors = [np.average(((Y - s[:90]) ** 2).sum(axis=1), weights=total) for s in scores]
+    np.testing.assert_allclose(model.loo_errors_, errors, rtol=1e-6)
+    assert model.loo_error_ < min(errors)
+
+
+def test_classification_weights(data, rng):
+    X, y, _ = data
+    weight = rng.uniform(0.5, 2, len(X))
+    model = classifier(class_weight={0: 2.0, 1: 1.0, 2: 0.5}).fit(X, y, weight)
+    weight = weight * np.array([2.0, 1.0, 0.5])[y]
+    scores = naive_left_out_of_all(model, X, y, np.eye(3)[y], weight)
+
+    def log_loss(a):
+        return -weight @ log_softmax(np.tensordot(a, scores, 1), axis=1)[np.arange(len(y)), y]
+
+    expected = minimize(log_loss, [2.0, 2.0], bounds=[(0, None)] * 2, options={"ftol": 1e-14}).x
+    assert (expected > 0.1 * expected.sum()).all()
+    np.testing.assert_allclose(model.weights_, expected / expected.sum(), rtol=1e-3)
+    share = expected / expected.sum()
+    temperature = fit_temperature(np.tensordot(share, scores, 1), y, weight)
+    np.testing.assert_allclose(model.temperature_, temperature, rtol=5e-3)
+    np.testing.assert_allclose(1 / temperature, expected.sum(), rtol=0.02)  # up to its prior
+
+
+def test_a_useless_base_estimator_is_dropped(data):
+    X, _, y = data
+    model = regressor()
+    model.estimators.append(("mean", TanhRegressor(5, alpha=1e12, feature_weights=None)))
+    model.fit(X, y)
+    assert list(model.named_estimators_) == ["rbf", "tanh"]
+    assert len(model.estimators_) == len(model.weights_) == 2
+    assert model.loo_errors_.argmax() == 2
+    expected = regressor().fit(X, y)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-6)
+
+
+def test_number_of_samples_that_give_the_weights(data):
+    X, y, _ = data
+    expected = classifier().fit(X, y)
+    model = composed(expected, weighting={"max_weight_samples": 60}).fit(X, y)
+    assert (model.weights_ != expected.weights_).all()
+    np.testing.assert_array_equal(model.weights_, clone(model).fit(X, y).weights_)
+
+
+def test_samples_of_weight_0_are_ignored(data):
+    X, _, y = data
+    weight = np.ones(len(X))
+    weight[::4] = 0
+    model = regressor().set_params(estimators=pair(RBFRegressor, TanhRegressor)[1:])
+    expected = clone(model).fit(X[weight > 0], y[weight > 0])
+    model.fit(X, np.where(weight > 0, y, 1e6), weight)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+
+def test_base_estimators_with_several_penalties(data):
+    """They keep no Gram matrix: leave-one-out scores take another pass."""
+    X, y, _ = data
+    expected = classifier().fit(X, y)
+    model = classifier().set_params(rbf__alpha=[0.5], tanh__alpha=[0.5]).fit(X, y)
+    np.testing.assert_allclose(model.weights_, expected.weights_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_final_regressor(large_data, rng, is_weighted):
+    """Its training scores, and the scores that give its weight, leave out the fold of a sample."""
+    X, _, y = large_data
+    weight = rng.uniform(0.5, 2, len(X)) if is_weighted else np.ones(len(X))
+    model = with_final(small_ensemble(StackedRegressor)).fit(X, y, weight if is_weighted else None)
+    mean = np.average(y, weights=weight)
+    Y = ((y - mean) / np.sqrt(np.average((y - mean) ** 2, weights=weight)))[:, None]
+    folds = two_folds(X)
+    given = dict(model.estimators)
+    used = [
+        naive_left_out(clone(given[k]), X, y, Y, weight, folds) for k in model.named_estimators_
+    ]
+    scores = np.tensordot(model.weights_, used, 1)
+    with_scores = np.hstack([X, scores])
+    final = clone(model.final_estimator).fit(with_scores, y, weight)
+    second = naive_left_out(clone(final), with_scores, y, Y, weight, folds)
+    root = np.sqrt(weight)
+    pair, _ = nnls(np.hstack([scores, second]) * root[:, None], Y[:, 0] * root)
+    assert 0.05 < model.final_weight_ <= 1
+    np.testing.assert_allclose(model.final_weight_, pair[1] / pair.sum(), rtol=1e-5)
+
+    first = sum(w * m.predict(X) for w, m in zip(model.weights_, model.estimators_, strict=True))
+    first += model.intercept_[0]
+    extended = np.column_stack([X, (first - mean) / model.target_scale_])
+    expected = (1 - model.final_weight_) * first + model.final_weight_ * final.predict(extended)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)
+    contributions = model.contributions(X)
+    assert contributions.shape == (len(X), len(model.weights_) + 1)
+    start = (1 - model.final_weight_) * model.intercept_
+    np.testing.assert_allclose(contributions.sum(axis=1) + start, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["one", "two", "several", "labels"])
+def test_final_classifier(large_data, kind):
+    X, y, _ = large_data
+    y = target_of_kind(kind, X, y)
+    model = with_final(small_ensemble(StackedClassifier), alpha=0.1).fit(X, y)
+    share, final = model.final_weight_, model.final_estimator_
+    assert 0 < share <= 1
+
+    def scores_of(network, X):
+        scores = network.decision_function(X)
+        return np.column_stack(scores) if isinstance(scores, list) else scores.reshape(len(X), -1)
+
+    each = zip(model.weights_, model.estimators_, strict=True)
+    first = sum(weight * scores_of(network, X) for weight, network in each)
+    second = scores_of(final, np.hstack([X, first]))
+    np.testing.assert_allclose(
+        scores_of(model, X), (1 - share) * first + share * second, atol=1e-12
+    )
+
+
+def test_a_useless_final_estimator_is_dropped(data):
+    X, _, y = data
+    model = with_final(regressor(), alpha=1e12).fit(X, y)
+    assert (model.final_estimator_, model.final_weight_) == (None, 0)
+    expected = regressor().fit(X, y)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-12)
+
+
+def test_no_final_estimator_if_the_sample_lacks_a_class(rng):
+    """It could not predict that class."""
+    X = rng.normal(size=(300, 3))
+    y = np.where(np.arange(300) < 2, "rare", np.where(X[:, 0] > 0, "high", "low"))
+    model = StackedClassifier(random_state=0)
+    model = composed(model, weighting={"max_final_samples": 60}).fit(X, y)
+    assert model.final_estimator_ is None
+    assert model.predict_proba(X).shape == (300, 3)

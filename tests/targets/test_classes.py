@@ -1,0 +1,177 @@
+"""Probabilities of classifiers: calibrated, per class, independent of the batch."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+
+from sklearn_fsvc import RBFClassifier, TanhClassifier
+
+# Units wide enough to cover all samples.
+NETWORKS = [
+    RBFClassifier(20, selection_radius=2.0, radius=20.0, random_state=0),
+    TanhClassifier(20, random_state=0),
+]
+
+
+@pytest.fixture(params=NETWORKS, ids=lambda c: type(c).__name__)
+def network(request):
+    return clone(request.param)
+
+
+def make_data(n_classes, n=60):
+    return make_classification(n, 8, n_informative=6, n_classes=n_classes, random_state=0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_are_valid(network, n_classes, dtype):
+    X, y = make_data(n_classes)
+    X = X.astype(dtype)
+    clf = network.fit(X, y)
+    p = clf.predict_proba(X)
+    assert p.shape == (60, n_classes)
+    assert p.min() >= 0
+    assert p.max() <= 1
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+    # In the order of `classes_`.
+    assert (p.argmax(axis=1) == clf.predict(X)).mean() > 0.5
+    # `log_loss` warns, which is an error here, if the sums of float64 rows differ from 1.
+    assert log_loss(y, p) < 0.95 * np.log(n_classes)
+
+
+LABELS = {
+    "counted from 1": np.array([1, 2, 3]),
+    "negative": np.array([-7, -1, 40]),
+    "large": np.array([100, 2000, 30_000]),
+    "float": np.array([0.0, 2.0, 5.0]),
+    "text": np.array(["a", "b", "c"]),
+    "object": np.array(["a", "b", "c"], dtype=object),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_of_any_type(labels, n_classes):
+    X, y = make_data(n_classes)
+    clf = TanhClassifier(20, random_state=0)
+    expected = clone(clf).fit(X, y).predict_proba(X)
+    named = clf.fit(X, labels[y])
+    np.testing.assert_array_equal(named.classes_, labels[:n_classes])
+    np.testing.assert_allclose(named.predict_proba(X), expected, atol=1e-9)
+
+
+def test_boolean_labels(network):
+    X, y = make_data(2)
+    expected = clone(network).fit(X, y).predict_proba(X)
+    named = network.fit(X, y == 1)
+    np.testing.assert_allclose(named.predict_proba(X), expected, atol=1e-9)
+
+
+def test_columns_are_in_the_order_of_classes(network):
+    X, y = make_data(3)
+    labels = np.array(["z", "a", "m"])  # classes_ is a, m, z
+    expected = clone(network).fit(X, y).predict_proba(X)
+    named = network.fit(X, labels[y])
+    np.testing.assert_allclose(named.predict_proba(X), expected[:, [1, 2, 0]], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        RBFClassifier(20, selection_radius=0.5, radius=3.0, random_state=0),
+        TanhClassifier(20, random_state=0),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+@pytest.mark.parametrize("alpha", [1.0, 30.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_do_not_depend_on_the_batch(network, alpha, n_classes):
+    """scikit-learn takes scores of a batch for probabilities if all are between 0 and 1."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < n_classes], y[y < n_classes]
+    clf = clone(network).set_params(alpha=alpha).fit(X, y)
+    p = clf.predict_proba(X)
+    scores = clf.decision_function(X).reshape(len(X), -1)
+    within_0_1 = ((scores >= 0) & (scores <= 1)).all(axis=1)
+    assert 0 < within_0_1.sum() < len(X)
+    for rows in (within_0_1, ~within_0_1, y == 0):
+        np.testing.assert_allclose(clf.predict_proba(X[rows]), p[rows], atol=1e-6)
+    single = [clf.predict_proba(X[i : i + 1])[0] for i in range(0, len(X), 10)]
+    np.testing.assert_allclose(single, p[::10], atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_of_uncovered_samples_do_not_depend_on_the_batch(n_classes):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < n_classes], y[y < n_classes]
+    clf = RBFClassifier(20, radius=0.3, selection_radius=0.3, random_state=0)
+    far = np.array([[50.0, 50, 50, 50], [-50, -50, -50, -50]])
+    separate = clf.fit(X, y).predict_proba(far)
+    np.testing.assert_allclose(separate, clf.predict_proba(np.vstack([far, X]))[:2], atol=1e-6)
+    assert (separate.max(axis=1) > 0.5).all()
+
+
+def test_log_probabilities(network):
+    X, y = make_data(3)
+    clf = network.fit(X, y)
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(X)), clf.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
+@pytest.mark.parametrize("readout", ["lms", "none"])
+def test_readouts_without_probabilities(name, readout):
+    X, y = make_data(2)
+    unfitted = RBFClassifier(20, readout=readout, random_state=0)
+    for clf in (unfitted, clone(unfitted).fit(X, y)):
+        assert not hasattr(clf, name)
+        with pytest.raises(AttributeError, match=f"readout='{readout}' has no.*{name}.*ridge"):
+            getattr(clf, name)
+    clf.set_params(readout="ridge")
+    with pytest.raises(AttributeError, match=r"no temperature_.*another readout.*Fit it again"):
+        getattr(clf, name)(X)
+
+
+def test_unfitted(network):
+    assert hasattr(network, "predict_proba")
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        network.predict_proba(make_data(2)[0])
+
+
+def test_pickle(network):
+    X, y = make_data(3)
+    clf = network.fit(X, np.array(list("abc"))[y])
+    copy = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copy.predict_proba(X), clf.predict_proba(X))
+
+
+def test_a_pickle_contains_no_samples():
+    """Its size does not grow with their number."""
+    few, many = (len(pickle.dumps(TanhClassifier(20).fit(*make_data(2, n)))) for n in (100, 2000))
+    assert many < few + 1000
+
+
+@pytest.mark.parametrize("n_few", [1, 2, 4])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_of_few_samples(network, n_few, n_classes):
+    """Too few for stratified cross-validation, which calibration does not need."""
+    X, y = make_data(n_classes)
+    few = np.flatnonzero(y == n_classes - 1)[:n_few]
+    kept = np.concatenate([np.flatnonzero(y < n_classes - 1), few])
+    clf = network.fit(X[kept], y[kept])
+    p = clf.predict_proba(X)
+    assert p.shape == (60, n_classes)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_a_class_of_weight_0(network):
+    X, y = make_data(3)
+    clf = network.fit(X, y, (y != 1).astype(float))
+    p = clf.predict_proba(X)
+    assert p.shape == (60, 3)
+    assert np.isfinite(p).all()

@@ -1,0 +1,59 @@
+"""Warnings point to the line of the user, not of this package or scikit-learn."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_fsvc import HiddenSizeSearchCV, RBFClassifier, TanhClassifier
+from sklearn_fsvc._src.utils.user_warnings import warn
+
+X = np.repeat(np.random.default_rng(0).random((30, 4)), 4, axis=0)
+Y = np.arange(120) % 3
+ILL_CONDITIONED = TanhClassifier(100, scale=1e-8, alpha=1e-30, random_state=0)
+
+
+def fit(model):
+    return model.fit(X, Y)
+
+
+def in_pipeline(model):
+    return make_pipeline(StandardScaler(), model).fit(X, Y)
+
+
+def in_search(model):
+    return HiddenSizeSearchCV(model, {"n_hidden": [90, 100]}, cv=2).fit(X, Y)
+
+
+def in_parallel(model):
+    return cross_val_score(model, X, Y, cv=2, n_jobs=1)
+
+
+@pytest.mark.parametrize("act", [fit, in_pipeline, in_search, in_parallel])
+def test_the_line_of_a_call(act):
+    with pytest.warns(ConvergenceWarning) as caught:
+        act(ILL_CONDITIONED)
+    lines, start = inspect.getsourcelines(act)
+    for warning in caught:
+        assert warning.filename == __file__
+        assert start <= warning.lineno < start + len(lines)
+
+
+def test_the_file_of_a_call():
+    with pytest.warns(UserWarning, match="n_hidden=200 is more than the 120 samples") as caught:
+        fit(RBFClassifier(200, selection="random", random_state=0))
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_line_warns_once():
+    """The default filter of Python works: the registry is that of the user's module."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            warn("message")
+    assert len(caught) == 1
