@@ -45,7 +45,7 @@ def test_ill_conditioned(act):
 
 
 def test_more_units_than_rows():
-    with pytest.warns(UserWarning, match="n_hidden=200 is more than the 120 rows") as caught:
+    with pytest.warns(UserWarning, match="n_hidden=200 is more than the 120 samples") as caught:
         fit(RBFClassifier(200, selection="random", random_state=0))
     assert {warning.filename for warning in caught} == {__file__}
 

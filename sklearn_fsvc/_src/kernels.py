@@ -226,9 +226,8 @@ class PoweredExponential(Kernel):
         return Affine(scale=-1.0 / radius)
 
     def natural_radius(self, distance: float) -> float:
-        return float(
-            0.7 ** (1 / self.exponent) * distance
-        )  # the activation there is that of Laplacian units
+        # The activation at this distance is that of Laplacian units at their natural radius.
+        return float(0.7 ** (1 / self.exponent) * distance)
 
 
 class Distance(Kernel):

@@ -108,7 +108,7 @@ def test_no_size_is_most_of_the_rows(digits, selection):
 
 def test_more_units_than_rows_are_all_rows(digits):
     X, _, y, _ = digits
-    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 rows"):
+    with pytest.warns(UserWarning, match="n_hidden=500 is more than the 200 samples"):
         clf = RBFClassifier(500, selection="random", random_state=0).fit(X[:200], y[:200])
     np.testing.assert_array_equal(np.sort(clf.support_), np.arange(200))
 

@@ -501,7 +501,7 @@ def test_callbacks_hear_of_members(rows):
 def test_sklearn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", ".* is more than the .* rows", UserWarning)
+        warnings.filterwarnings("ignore", ".* is more than the .* samples", UserWarning)
         warnings.filterwarnings("ignore", ".* only .* samples differ enough", UserWarning)
         warnings.filterwarnings("ignore", "invalid value encountered in cast", RuntimeWarning)
         check(estimator)

@@ -150,7 +150,7 @@ def test_more_units_than_rows(wine, grid):
     """Each size beyond is the same network; GridSearchCV warns, and so do we."""
     network = clone(ALL_AUTO).set_params(kernel="gaussian")
     grid = {"n_hidden": [10, 500, 600, 20], **grid}
-    with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 rows") as caught:
+    with pytest.warns(UserWarning, match=r"n_hidden=\d+ is more than the 89 samples") as caught:
         ours = same_fits(network, grid, wine, refit=False)
     assert {len(each.centers_) for each in ours} == {10, 20, 89}
     with pytest.warns(UserWarning, match="n_hidden=600 is more than the") as caught:
@@ -162,7 +162,7 @@ def test_a_size_that_is_more_than_the_rows_of_some_splits(wine):
     n, rows = len(wine[1]), np.arange(len(wine[1]))
     cv = [(rows[:30], rows[30:]), (rows[30:], rows[:30]), (rows[: n // 2], rows[n // 2 :])]
     mixed = np.random.default_rng(0).permutation(n)
-    with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 rows"):
+    with pytest.warns(UserWarning, match="n_hidden=40 is more than the 30 samples"):
         ours = same_fits(ALL_AUTO, {"n_hidden": [10, 40]}, [each[mixed] for each in wine], cv=cv)
     assert sorted(len(each.centers_) for each in ours) == [10, 10, 10, 30, 40, 40]
 
