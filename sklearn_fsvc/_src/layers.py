@@ -204,13 +204,13 @@ class RBFLayer(_Layer):
     def on_sums(self) -> Affine:
         # Before it is squared, a distance is multiplied by a factor, so that squares are finite.
         is_square = self.power == 2
-        return Affine(self.kernel.steps(self.radius)[0]) if is_square else super().on_sums
+        return Affine(self.kernel.scaled_affine(self.radius)[0]) if is_square else super().on_sums
 
     @cached_property
     def affine(self) -> Affine:
         if self.table is not None:
             return Affine()
-        factor, affine = self.kernel.steps(self.radius)
+        factor, affine = self.kernel.scaled_affine(self.radius)
         if factor == 1 or self.power == 2:
             return affine
         return replace(affine, scale=affine.scale * factor * factor)  # the sum is a square already

@@ -303,7 +303,7 @@ class TanhRegressor(NetworkRegressor):
         self.verbose = verbose
 
     def _parts(self):
-        units = Tanh.of(self, has_readout=True, ways=tuple(RANDOM_WEIGHTS))
+        units = Tanh.of(self, has_readout=True, valid_weights=tuple(RANDOM_WEIGHTS))
         return Parts(units, NumericTarget.of(self), Ridge.of(self))
 
 

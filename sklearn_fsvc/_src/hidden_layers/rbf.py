@@ -6,7 +6,7 @@ from typing import Any
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..kernels import KERNELS, Kernel, check_kernel, named
+from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
 from ..layers import RBFLayer, rounded
 from ..parts import Sharing, Units, generator
 from ..readouts.cross_validation import SearchHistory
@@ -101,7 +101,10 @@ class RBF(RBFParameters, Units):
                 generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
-            **found, kernel_=named(kernel), **weight_attributes(weights), precision_=self.bits
+            **found,
+            kernel_=simplify_kernel(kernel),
+            **weight_attributes(weights),
+            precision_=self.bits,
         )
 
     def _select_centers(self, job, samples, weights):
@@ -129,7 +132,7 @@ class RBF(RBFParameters, Units):
         return rounded(layer, found.get("precision_"))
 
     def shaped(self, layer: RBFLayer) -> "RBF":
-        return self.update_fitted(kernel_=named(layer.kernel), radius_=layer.radius)
+        return self.update_fitted(kernel_=simplify_kernel(layer.kernel), radius_=layer.radius)
 
     @property
     def sharing(self) -> Sharing:

@@ -185,12 +185,12 @@ class ScaleSample:
             The input of each unit from the mean sample, with the new weights.
         """
         xp, spread = self.xp, self.spread
-        here, to_host = self.algebra.here, self.algebra.to_host
+        to_device, to_host = self.algebra.here, self.algebra.to_host
         deviation /= spread
         # In units of the spread, because squares in other units may overflow this dtype.
         columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
-        share = here(self.weight.astype(W.dtype))
-        mean, mean_input = here(self.mean), xp.empty(len(W))
+        share = to_device(self.weight.astype(W.dtype))
+        mean, mean_input = to_device(self.mean), xp.empty(len(W))
         step = max(1, block_elements * (1 if xp is np else 4) // len(share))
         parts = [slice(start, start + step) for start in range(0, len(W), step)]
         # Launch all of a GPU's work before waiting for its results.
@@ -200,7 +200,7 @@ class ScaleSample:
             deviations = np.maximum(deviations, _MIN_INPUT * lengths)
             deviations[deviations == 0] = 1  # units without weights
             w = W[part]
-            w *= here((deviation / deviations).astype(W.dtype))[:, None]
+            w *= to_device((deviation / deviations).astype(W.dtype))[:, None]
             mean_input[part] = w @ mean
         return to_host(mean_input)
 

@@ -77,14 +77,14 @@ class Tanh(Units):
     feature_weights: Any = None
     random_state: Any = None
     has_readout: bool = False  # whether feature weights may be "auto"
-    ways: tuple[str, ...] = WEIGHTS  # valid values of `weights`
+    valid_weights: tuple[str, ...] = WEIGHTS  # valid values of `weights`
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
     attributes = (*of_units, "feature_weights_", "feature_map_", "precision_")
 
     def check(self) -> None:
-        check_choice("weights", self.weights, self.ways)
+        check_choice("weights", self.weights, self.valid_weights)
         check_precision(self.precision, self.has_readout)
         check_count(self.size_name, self.n_units)
         check_positive_or_auto("scale", self.scale)
