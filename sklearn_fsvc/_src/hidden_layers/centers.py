@@ -203,13 +203,7 @@ def fit_rbf_layer(
     X: Any = samples.X
     order: Any = samples.order
     n_rows = len(order)
-    if parameters.n_units is not None and parameters.n_units > n_rows:
-        warn(
-            f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
-            f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
-            "to a layer: start with at least as many samples as units, or give a layer."
-        )
-        parameters = replace(parameters, n_units=n_rows)
+    parameters = _limit_units(parameters, n_rows)
     dtype = parameters.distance_dtype(X, weights)
     is_random = parameters.selection == "random"
     source = X
@@ -233,6 +227,18 @@ def fit_rbf_layer(
     radius = search.unit_radius(selection_radius)
     layer = RBFLayer(units, radius, parameters.metric, parameters.selection_kernel)
     return layer, rows, selection_radius
+
+
+def _limit_units(parameters, n_rows):
+    """Return parameters with no more units than samples; warn if that is a change."""
+    if parameters.n_units is None or parameters.n_units <= n_rows:
+        return parameters
+    warn(
+        f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
+        f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
+        "to a layer: start with at least as many samples as units, or give a layer."
+    )
+    return replace(parameters, n_units=n_rows)
 
 
 @dataclass(frozen=True)

@@ -259,21 +259,14 @@ def fit_tanh_layer(
 
     if units.needs_classes:
         data = LabelledSamples(job, X, samples.present, codes, sample.mean, dtype)
-        W = SAMPLED_WEIGHTS[units.weights](data, units.n_units, weight_seed)
-        with np.errstate(over="ignore", invalid="ignore"):  # _limit_magnitude refuses overflow
-            W /= dtype.type(sample.spread)  # lengths are near 1 then, whatever the unit of X
-        _limit_magnitude(W, algebra)
+        W = _combine_samples(units, data, sample.spread, weight_seed)
     else:
         W = RANDOM_WEIGHTS[units.weights](units.n_units, n_inputs, weight_seed, dtype)
         W = algebra.here(W)
     if fields is not None:
         fields.mask(W, algebra.xp)
     b = _scale_units(units, W, units.draw_biases(bias_seed), sample, fields, algebra)
-    if feature_weights is not None:
-        if feature_weights.ndim == 2:
-            W = algebra.cross(W.T, algebra.xp.asarray(feature_weights.T, dtype))
-        else:
-            W *= algebra.xp.asarray(feature_weights, dtype)
+    W = _multiply_by_feature_weights(W, feature_weights, algebra)
 
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
@@ -281,6 +274,25 @@ def fit_tanh_layer(
     if host_weights is not W and job.max_memory is None:
         job.engine.keep(host_weights, W)  # avoids another upload when the layer is evaluated
     return TanhLayer(host_weights, b).astype(dtype)
+
+
+def _combine_samples(units, data, spread, seed):
+    """Return weights that are combinations of samples, of lengths near 1 whatever the unit of X."""
+    W = SAMPLED_WEIGHTS[units.weights](data, units.n_units, seed)
+    with np.errstate(over="ignore", invalid="ignore"):  # _limit_magnitude refuses overflow
+        W /= data.dtype.type(spread)
+    _limit_magnitude(W, data.algebra)
+    return W
+
+
+def _multiply_by_feature_weights(W, feature_weights, algebra):
+    """Return W multiplied by feature weights (in place) or by a linear map."""
+    if feature_weights is None:
+        return W
+    if feature_weights.ndim == 2:
+        return algebra.cross(W.T, algebra.xp.asarray(feature_weights.T, W.dtype))
+    W *= algebra.xp.asarray(feature_weights, W.dtype)
+    return W
 
 
 def _scale_units(units, W, b, sample, fields, algebra):
