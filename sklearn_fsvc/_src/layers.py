@@ -210,6 +210,8 @@ class RBFLayer(_Layer):
     def affine(self) -> Affine:
         if self.table is not None:
             return Affine()
+        # With the sum of squares as input, the factor is a part of the scale; if distances are
+        # squared after the summation, `on_sums` applies it before.
         factor, affine = self.kernel.scaled_affine(self.radius)
         if factor == 1 or self.power == 2:
             return affine
@@ -382,6 +384,7 @@ class PatchLayer(_Layer):
         n = len(range(self.n_units)[units])
         if self.response == BELOW_MEAN:  # each column depends on all units
             return replace(self, columns=n)
+        # The units that have at least one of the columns.
         inner = self.inner.part(slice(-(-n // self.n_columns_of_unit)))
         return replace(self, inner=inner, columns=n)
 

@@ -79,6 +79,7 @@ class ActiveCandidates:
         self._window = self._read_block()
 
     def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
+        # Read more blocks until there are n candidates, or no more samples.
         while len(self._window[0]) < n and len(self._unread):
             pairs = zip(self._window, self._read_block(), strict=True)
             self._window = tuple(self._xp.concatenate(pair) for pair in pairs)
@@ -87,6 +88,7 @@ class ActiveCandidates:
 
     def add_centers(self, centers: Any, first_undecided: int) -> None:
         self._centers.add(centers)
+        # Candidates of this round that did not become centres are decided, too: drop them.
         ranks = self._window[0]  # ascending
         n_decided = int(self._xp.searchsorted(ranks, self._xp.asarray([first_undecided]))[0])
         undecided = tuple(array[n_decided:] for array in self._window)
@@ -112,6 +114,7 @@ class ShardedCandidates:
 
         def open_shard(device, share, stop):
             X, order = ordered.X.part(share), ordered.order
+            # The order as indices into the share; only ranks of its own rows are used.
             shard = replace(ordered, engine=device, X=X, order=order - share.start)
             ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
             return ActiveCandidates(shard, rule, ranks, block_rows)
@@ -154,6 +157,7 @@ def drop_covered(
         *_, rows, activity = window
         if not len(rows):
             break
+        # Sums over chunks are exact, see `engines.base.in_steps`: their order does not matter.
         activity += engine.activity(chunk, rows)
         uncovered = engine.xp.flatnonzero(activity < rule.overlap)
         if len(uncovered) < len(rows):

@@ -55,6 +55,7 @@ class RBF(RBFParameters, Units):
                 f"precision={self.precision} rounds activations between 0 and 1, and those of "
                 f'kernel={self.kernel!r} may be any number; use precision="float".'
             )
+        # This raises for an invalid `layer`, before the other parameters are checked.
         pretrained = self.pretrained
         self.check_selection(selects=self.given is None)
         given_weights(self.feature_weights, self.has_readout)
@@ -127,6 +128,7 @@ class RBF(RBFParameters, Units):
     def layer(self) -> RBFLayer:
         found = self.found
         layer = RBFLayer(found["centers_"], found["radius_"], self.metric, found["kernel_"])
+        # The fitted centres are samples without weights, which explanations show.
         A = found.get("feature_map_")
         layer = apply_weights(layer, found["feature_weights_"] if A is None else A)
         return rounded(layer, found.get("precision_"))
@@ -140,12 +142,14 @@ class RBF(RBFParameters, Units):
         has_size, has_radius = self.n_units is not None, self.selection_radius is not None
         is_random = self.selection == "random"
         is_searched = is_word(self.kernel, "auto") or is_word(self.radius, "auto")
-        shared = {"alpha"}
+        shared = {"alpha"}  # the readout alone depends on it
+        # Centres are prefixes of those of a larger network at a given selection radius, and in a
+        # random order; a search for the selection radius depends on the number of units.
         if has_size and (has_radius or is_random):
             shared.add("n_hidden")
         if (has_size or has_radius) and not is_searched:
             shared.add("radius")  # otherwise it is the selection radius, too
-            if is_random:
+            if is_random:  # no novelty rule depends on the kernel
                 shared.add("kernel")
         # The search for kernel and radius depends on the number of units only up to a maximum.
         key = min(self.n_units or MAX_UNITS, MAX_UNITS) if is_searched else None

@@ -78,6 +78,7 @@ class ScaleSample:
         most = max(2, min(_MAX_SAMPLES, max_elements // X.shape[1]))
         if len(rows) > most:
             rows = random_state.choice(rows, most, replace=False)
+        # float64, so that a large offset of X costs no digits.
         block = take_rows(X, rows).astype(np.float64)
         if feature_weights is not None and feature_weights.ndim == 2:
             block = algebra.cross(block.T, algebra.xp.asarray(feature_weights))
@@ -197,6 +198,7 @@ class ScaleSample:
         squares = [self._mean_squares(columns, share, W[part]) for part in parts]
         for part, arrays in zip(parts, squares, strict=True):
             deviations, lengths = (np.sqrt(to_host(array)) for array in arrays)
+            # Lengths are in units of the spread, so they are the input from average features.
             deviations = np.maximum(deviations, _MIN_INPUT * lengths)
             deviations[deviations == 0] = 1  # units without weights
             w = W[part]

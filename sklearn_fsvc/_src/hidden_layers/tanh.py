@@ -251,6 +251,7 @@ def fit_tanh_layer(
     weight_seed, bias_seed, field_seed = random_state.randint(np.iinfo(np.int32).max, size=3)
     fields = units.draw_fields(X.shape[1], field_seed)
     sample: Any = None
+    # The subset of samples estimates the scale, and centres combinations of samples.
     if units.needs_rows:
         sample = ScaleSample.draw(
             algebra, X, samples.present, samples.weight, random_state, feature_weights
@@ -268,6 +269,7 @@ def fit_tanh_layer(
     b = _scale_units(units, W, units.draw_biases(bias_seed), sample, fields, algebra)
     W = _multiply_by_feature_weights(W, feature_weights, algebra)
 
+    # Biases include the input from the mean sample, which may overflow; NaN fails the test, too.
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
     host_weights = algebra.to_host(W)
