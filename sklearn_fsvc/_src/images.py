@@ -158,9 +158,8 @@ def augmented(
             for is_mirrored in (False, True)[: 1 + flip]:
                 for start in range(0, len(X), step):
                     images = np.asarray(X[start : start + step]).reshape(-1, *image_shape)
-                    images = _shift_images(
-                        images[:, :, ::-1] if is_mirrored else images, down, across
-                    )
+                    images = images[:, :, ::-1] if is_mirrored else images
+                    images = _shift_images(images, down, across)
                     yield images.reshape(len(images), -1), y[start : start + step]
 
     return chunks

@@ -99,7 +99,7 @@ class Kernel(ABC):
     def natural_radius(self, distance: float) -> float:
         """Return the initial radius of a search, given the median distance between samples."""
 
-    def steps(self, radius: float) -> tuple[float, Affine]:
+    def scaled_affine(self, radius: float) -> tuple[float, Affine]:
         """Return ``(factor, affine)`` with ``phi(d) = function(affine((factor * d) ** power))``.
 
         The factor is a power of two that keeps squares finite; 1 unless the radius is extreme.
@@ -116,7 +116,7 @@ class Kernel(ABC):
 
     def outputs(self, D: Any, radius: float, xp: Any, out: Any = None) -> Any:
         """Compute phi for distances `D`, an array of `xp`, in `out` or in place."""
-        factor, affine = self.steps(radius)
+        factor, affine = self.scaled_affine(radius)
         powers = D if self.power == 1 else self._powers(D, factor, xp, D if out is None else out)
         return self.function.apply(affine.apply(powers, xp, out), xp)
 
@@ -129,7 +129,7 @@ class Kernel(ABC):
 
     def derivative(self, D: Any, radius: float, xp: Any) -> Any:
         """Return d phi / d d at distances `D` in a new array; it is 0 at the floor."""
-        factor, affine = self.steps(radius)
+        factor, affine = self.scaled_affine(radius)
         A = affine.apply(self._powers(D, factor, xp, xp.empty_like(D)), xp)
         is_above_floor = affine.floor < A
         slope = self.function.slope(self.function.apply(A, xp), xp)
@@ -226,9 +226,8 @@ class PoweredExponential(Kernel):
         return Affine(scale=-1.0 / radius)
 
     def natural_radius(self, distance: float) -> float:
-        return float(
-            0.7 ** (1 / self.exponent) * distance
-        )  # the activation there is that of Laplacian units
+        # The activation at this distance is that of Laplacian units at their natural radius.
+        return float(0.7 ** (1 / self.exponent) * distance)
 
 
 class Distance(Kernel):
@@ -264,7 +263,7 @@ def check_non_negative(kernel: Kernel | str) -> None:
 
     Novelty selection relies on activities that only grow as centres are added.
     """
-    if isinstance(named(kernel_of(kernel)), str):  # predefined kernels are non-negative
+    if isinstance(simplify_kernel(kernel_of(kernel)), str):  # predefined kernels are non-negative
         return
     distances = np.append(0.0, np.geomspace(1e-3, 1e3, 601))
     with np.errstate(all="ignore"):
@@ -288,6 +287,6 @@ def kernel_of(kernel: Kernel | str) -> Kernel:
     return KERNELS[kernel]
 
 
-def named(kernel: Kernel) -> Kernel | str:
-    """Return the name of a predefined kernel; a custom one is returned as it is."""
+def simplify_kernel(kernel: Kernel) -> Kernel | str:
+    """Return the name of a predefined kernel; a custom kernel is returned as it is."""
     return kernel.name if KERNELS.get(kernel.name) == kernel else kernel

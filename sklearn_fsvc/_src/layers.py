@@ -204,13 +204,15 @@ class RBFLayer(_Layer):
     def on_sums(self) -> Affine:
         # Before it is squared, a distance is multiplied by a factor, so that squares are finite.
         is_square = self.power == 2
-        return Affine(self.kernel.steps(self.radius)[0]) if is_square else super().on_sums
+        return Affine(self.kernel.scaled_affine(self.radius)[0]) if is_square else super().on_sums
 
     @cached_property
     def affine(self) -> Affine:
         if self.table is not None:
             return Affine()
-        factor, affine = self.kernel.steps(self.radius)
+        # With the sum of squares as input, the factor is a part of the scale; if distances are
+        # squared after the summation, `on_sums` applies it before.
+        factor, affine = self.kernel.scaled_affine(self.radius)
         if factor == 1 or self.power == 2:
             return affine
         return replace(affine, scale=affine.scale * factor * factor)  # the sum is a square already
@@ -382,6 +384,7 @@ class PatchLayer(_Layer):
         n = len(range(self.n_units)[units])
         if self.response == BELOW_MEAN:  # each column depends on all units
             return replace(self, columns=n)
+        # The units that have at least one of the columns.
         inner = self.inner.part(slice(-(-n // self.n_columns_of_unit)))
         return replace(self, inner=inner, columns=n)
 

@@ -36,7 +36,7 @@ def sums(X, y, m, dtype=np.float64, engine=None, max_memory=None, made=signed_cl
         return engine.to_host(made(data, m, 1))
 
 
-def test_class_informed_units_are_signed_class_sums_of_one_class(data):
+def test_class_informed_weights_are_signed_sums_of_one_class(data):
     X, y = data
     Z = X - X.mean(axis=0)
     W = sums(X, y, 100)
@@ -115,7 +115,7 @@ def test_uint8_and_float64_yield_the_same_weights(rng):
     np.testing.assert_allclose(of_bytes, of_floats, atol=1e-6)
 
 
-def test_constrained_units_are_sample_differences_of_rows_of_two_classes(data):
+def test_constrained_weights_are_differences_of_samples_of_two_classes(data):
     X, y = data
     codes = np.unique(y, return_inverse=True)[1]
     with get_engine("jit") as engine:

@@ -305,7 +305,7 @@ class TanhRegressor(NetworkRegressor):
         self.verbose = verbose
 
     def _parts(self):
-        units = Tanh.from_estimator(self, has_readout=True, ways=tuple(RANDOM_WEIGHTS))
+        units = Tanh.from_estimator(self, has_readout=True, valid_weights=tuple(RANDOM_WEIGHTS))
         return Parts(units, NumericTarget.from_estimator(self), Ridge.from_estimator(self))
 
 

@@ -79,6 +79,7 @@ class ActiveCandidates:
         self._window = self._read_block()
 
     def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
+        # Read more blocks until there are n candidates, or no more samples.
         while len(self._window[0]) < n and len(self._unread):
             pairs = zip(self._window, self._read_block(), strict=True)
             self._window = tuple(self._xp.concatenate(pair) for pair in pairs)
@@ -87,6 +88,7 @@ class ActiveCandidates:
 
     def add_centers(self, centers: Any, first_undecided: int) -> None:
         self._centers.add(centers)
+        # Candidates of this round that did not become centres are decided, too: drop them.
         ranks = self._window[0]  # ascending
         n_decided = int(self._xp.searchsorted(ranks, self._xp.asarray([first_undecided]))[0])
         undecided = tuple(array[n_decided:] for array in self._window)
@@ -108,21 +110,23 @@ class ShardedCandidates:
     def __init__(self, ordered: OrderedRows, rule: NoveltyRule, block_rows: int):
         self._team: Any = ordered.engine.team  # the device group
         self._algebra = ordered.engine.algebra
+        team = self._team
 
         def open_shard(device, share, stop):
             X, order = ordered.X.part(share), ordered.order
+            # The order as indices into the share; only ranks of its own rows are used.
             shard = replace(ordered, engine=device, X=X, order=order - share.start)
             ranks = np.flatnonzero((order >= share.start) & (order < share.stop))
             return ActiveCandidates(shard, rule, ranks, block_rows)
 
-        self._shards = self._team.each(open_shard, shares_of(self._team, len(ordered.X)))
+        self._shards = team.each(open_shard, shares_of(team, len(ordered.X)))
 
     def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
         """Return the first candidates of all devices, on the first device."""
-        here, xp = self._algebra.here, self._algebra.xp
-        found = self._team.each(lambda _, shard, stop: shard.next_candidates(n), self._shards)
+        team, to_device, xp = self._team, self._algebra.here, self._algebra.xp
+        candidates = team.each(lambda _, shard, stop: shard.next_candidates(n), self._shards)
         ranks, rows, activity = (
-            xp.concatenate(list(map(here, arrays))) for arrays in zip(*found, strict=True)
+            xp.concatenate(list(map(to_device, arrays))) for arrays in zip(*candidates, strict=True)
         )
         first = xp.argsort(ranks)[:n]
         return ranks[first], rows[first], activity[first]
@@ -131,7 +135,8 @@ class ShardedCandidates:
         def add(device, shard, stop):
             shard.add_centers(device.algebra.here(centers), first_undecided)
 
-        self._team.each(add, self._shards)
+        team = self._team
+        team.each(add, self._shards)
 
 
 def drop_covered(
@@ -152,6 +157,7 @@ def drop_covered(
         *_, rows, activity = window
         if not len(rows):
             break
+        # Sums over chunks are exact, see `engines.base.in_steps`: their order does not matter.
         activity += engine.activity(chunk, rows)
         uncovered = engine.xp.flatnonzero(activity < rule.overlap)
         if len(uncovered) < len(rows):
@@ -221,20 +227,20 @@ class RemoteCandidates:
         self._n_read = self._first_undecided = self._n_candidates = 0
 
     def next_candidates(self, n: int) -> tuple[Any, Any, Any]:
-        n_rows, found = len(self._ordered), None
-        while found is None:
+        n_rows, candidates = len(self._ordered), None
+        while candidates is None:
             read_until = self._n_read
             if self._n_candidates < _KNOWN_ROUNDS * n:
                 read_until = min(n_rows, max(_FIRST_READ * n, _READ_GROWTH * read_until))
-            found = self._step(n, read_until)
-            if found is None and self._n_candidates:
+            candidates = self._step(n, read_until)
+            if candidates is None and self._n_candidates:
                 # The estimate of the ranks to return was too low: return all that were read.
-                found = self._step(n, read_until, return_until=read_until)
-            elif found is None and read_until == n_rows:  # no candidates are left
+                candidates = self._step(n, read_until, return_until=read_until)
+            elif candidates is None and read_until == n_rows:  # no candidates are left
                 shape = 0, self._X.shape[1]
-                found = np.empty(0, int), np.empty(shape, self._X.dtype), np.empty(0)
-        self._n_candidates -= len(found[0])
-        ranks, rows, activity = map(self._engine.to_device, found)
+                candidates = np.empty(0, int), np.empty(shape, self._X.dtype), np.empty(0)
+        self._n_candidates -= len(candidates[0])
+        ranks, rows, activity = map(self._engine.to_device, candidates)
         return ranks, rows, activity
 
     def add_centers(self, centers: Any, first_undecided: int) -> None:

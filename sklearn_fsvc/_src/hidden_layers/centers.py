@@ -203,13 +203,7 @@ def fit_rbf_layer(
     X: Any = samples.X
     order: Any = samples.order
     n_rows = len(order)
-    if parameters.n_units is not None and parameters.n_units > n_rows:
-        warn(
-            f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
-            f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
-            "to a layer: start with at least as many samples as units, or give a layer."
-        )
-        parameters = replace(parameters, n_units=n_rows)
+    parameters = _limit_units(parameters, n_rows)
     dtype = parameters.distance_dtype(X, weights)
     is_random = parameters.selection == "random"
     source = X
@@ -218,6 +212,7 @@ def fit_rbf_layer(
     n_features = X.shape[1]
     if weights is not None:
         n_features = max(weights.shape[-1], n_features)
+    # Fail before any data is read if the centres do not fit in memory.
     plan = MemoryPlan.of(job, n_rows, n_features, dtype.itemsize)
     plan.check(job, parameters.n_units, X.shape[1])
     ordered = OrderedRows(
@@ -229,10 +224,23 @@ def fit_rbf_layer(
         parameters, ordered, plan.max_centers, min_fraction, job.verbose, job.what
     )
     rows, selection_radius = search.random_rows() if is_random else search.novel_rows()
+    # The units are samples without the weights, in the dtype of X if distances are exact in it.
     units = job.engine.to_host(take_in_any_order(X, rows, parameters.distance_dtype(X)))
     radius = search.unit_radius(selection_radius)
     layer = RBFLayer(units, radius, parameters.metric, parameters.selection_kernel)
     return layer, rows, selection_radius
+
+
+def _limit_units(parameters, n_rows):
+    """Return parameters with no more units than samples; warn if that is a change."""
+    if parameters.n_units is None or parameters.n_units <= n_rows:
+        return parameters
+    warn(
+        f"{parameters.size_name}={parameters.n_units} is more than the {n_rows} samples from "
+        f"which centres are selected; there will be {n_rows} units. partial_fit adds no units "
+        "to a layer: start with at least as many samples as units, or give a layer."
+    )
+    return replace(parameters, n_units=n_rows)
 
 
 @dataclass(frozen=True)
@@ -304,6 +312,8 @@ class _CenterSearch:
 
     def novel_rows(self) -> tuple[npt.NDArray, float]:
         """Return novel rows in the order of presentation, and the selection radius."""
+        # Either the radius is given, and the number of centres follows from it or is cut off, or
+        # the radius is searched for a number of centres.
         n, radius = self.parameters.n_units, self.parameters.given_selection_radius
         if radius is None:
             return self._search(self.automatic_size if n is None else n)
@@ -337,6 +347,8 @@ class _CenterSearch:
         if n < least:
             # At every radius more than n samples are novel; use the first n.
             return self._first_novel(n, start), start
+        # Search a radius with slightly more than n novel samples, and take the first n: the centres
+        # then cover nearly all samples, and their number is exact.
         growth = GROWTH if ordered.groups is None else GROUP_GROWTH
         enough, most = self._search_bounds(n)
         found = search_radius(

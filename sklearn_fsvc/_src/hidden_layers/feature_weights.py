@@ -76,12 +76,13 @@ def learn_weights(
     job, subset = _draw_subset(
         job.single_device(), samples, random_state, samples.present if rows is None else rows
     )
+    # The copied samples, and their pairwise distances.
     needed = subset.X.nbytes + typical_distance_bytes(subset.X)
     check_fits("learning feature weights", needed, limit, "set feature_weights=None")
     equalising = weights = equalising_weights(subset, job.engine)
     for _ in range(_N_ROUNDS):
         updated = update_weights(job, subset, weights, metric, kernel)
-        if updated is None:
+        if updated is None:  # keep the previous weights
             break
         weights = updated
     return equalising, weights
@@ -95,6 +96,7 @@ def update_weights(
     The first samples are the centres, and gradients are computed at the last ones.
     """
     layer = _layer(job.engine, subset, weights, metric, kernel)
+    # The penalty is fixed: a search in each round would take longer than the round.
     (statistics,) = gather_coarse(job, [layer], subset)
     W = statistics.solve(_ALPHA).W
     del statistics

@@ -80,6 +80,7 @@ def learn_map(
     R = search_transformation(data.fit_network, data.equalising)
     if R is None:
         return None
+    # Features were multiplied by the equalising weights before R.
     A = data.equalising * R if R.ndim == 1 else data.equalising[:, None] * R
     return A / np.abs(A).max()
 
@@ -110,6 +111,8 @@ def search_transformation(
     lowest, best = network.error, R  # None stands for the original features
     if original.error <= network.error:
         lowest, best = original.error, None
+    # Each round computes R from the AGOP of the network of the previous round. Rounds of weights
+    # continue without a gain, because maps may follow; rounds of maps end with the first failure.
     for uses_matrix in _USES_MATRIX:
         M = _pull_back(R, network.gradient_outer_product())
         if not 0 < np.abs(M).max() < np.inf:
@@ -149,6 +152,7 @@ def diagonal_root(M):
 
 def matrix_root(M):
     """Return the square root of a positive semidefinite matrix, scaled to a maximum of 1."""
+    # Rounding errors may make eigenvalues slightly negative, and the root slightly asymmetric.
     values, vectors = HOST.eigh(np.asfortranarray(M / np.abs(M).max()))
     R = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     return (R + R.T) / (2 * R.diagonal().max())
@@ -206,6 +210,7 @@ class MapData:
         radius = float(LAPLACIAN.natural_radius(typical_distance(ordered, "euclidean")))
         layer = RBFLayer(ordered.block(slice(n_units)), radius, "euclidean", LAPLACIAN)
         n_validated = n_validation_units(n_units) if n_units > _MANY_UNITS else n_units
+        # The first units of the network, which share its training statistics.
         validated = layer.part(slice(n_validated))
         (validation,) = gather_coarse(job, [validated], samples, self.validation)
         job = job.reserving(RidgeStatistics.nbytes(n_units))

@@ -222,6 +222,7 @@ class _ProxySearch:
         layer has: of all kernels, these depend least on their width.
         """
         arguments = parameters, given, seed, learns_weights, learns_map
+        # Weights depend on the metric and the samples only, so an ensemble learns them once.
         if learns_map or given is not None:  # estimators that share weights have neither
             return self._select_weights(*arguments)
         if parameters.metric not in self.shared:
@@ -239,19 +240,21 @@ class _ProxySearch:
             random, split = np.random.default_rng(seed), (self.training, self.validation)
             A = learn_map(self.job, self.samples, random, split)
             candidates += [] if A is None else [A]
-        if len(candidates) == 1:
+        if len(candidates) == 1:  # no map was learned, so there is nothing to compare
             return given
         # The radius is replaced below; a number avoids that it is estimated.
         at_random = replace(parameters, selection="random", kernel=LAPLACIAN, radius=1.0)
         centers = self._centers(at_random, given, max(_FEW_UNITS, parameters.n_units or MAX_UNITS))
         for weights in candidates:
             layer, distance = self._weight(replace(centers, kernel=LAPLACIAN), weights)
+            # Weights change the distances, and the natural radius with them.
             layer = replace(layer, radius=LAPLACIAN.natural_radius(distance))
             errors += self._errors([layer], min(errors, default=np.inf))
         return candidates[int(np.argmin(errors))]
 
     def select_layer(self, parameters, weights, space):
         """Return the proxy layer with the lowest error over kernels and widths."""
+        # All candidates share the centres, so that one pass over the samples evaluates them all.
         layer = self._centers(parameters, weights, parameters.n_units)
         layer, distance = self._weight(layer, weights)
         widths = {kernel: _widths(kernel, distance, space.radius) for kernel in space.kernels}
@@ -265,6 +268,7 @@ class _ProxySearch:
         best = layers[int(np.argmin(errors))]
         if space.radius is not None:
             return best
+        # The first width of the best kernel is evaluated already.
         others = [replace(best, radius=radius) for radius in widths[best.kernel][1:]]
         layers, errors = [best, *others], [min(errors), *self._errors(others, min(errors))]
         best = int(np.argmin(errors))
@@ -277,6 +281,7 @@ class _ProxySearch:
         A target that oscillates in few features needs units far narrower than the distances
         between samples.
         """
+        # The last step of the grid at either end is repeated; inner widths have no factor.
         factors = {radii[0]: radii[0] / radii[1], radii[-1]: radii[-1] / radii[-2]}
         factor = factors.get(layer.radius)
         for _ in range(_MAX_STEPS if factor else 0):
@@ -289,9 +294,11 @@ class _ProxySearch:
 
     def _centers(self, parameters, weights, max_units=None):
         """Return a layer on training samples, of `max_units` units or fewer."""
+        # Enough units for the number of samples, but no more than can be trained with them.
         suitable = int(np.clip(self.n_samples // _SAMPLES_PER_UNIT, _FEW_UNITS, MAX_UNITS))
         most = int(_UNIT_FRACTION * len(self.training))
         n_units = max(1, min(suitable, most, max_units or MAX_UNITS))
+        # A given selection radius is that of all samples; search one for the subset.
         parameters = replace(parameters, n_units=n_units, selection_radius=None)
         is_by_class = parameters.selection == "per_class"
         groups = self.samples.targets.groups if is_by_class else None
@@ -326,12 +333,14 @@ class _ProxySearch:
         return errors
 
     def _errors_in_one_pass(self, layers, n_bytes, lowest):
+        # Sums of H'H and H'Y for both sets suffice to train and validate at any penalty.
         validation = gather_coarse(self.job, layers, self.samples, self.validation)
         job = self.job.reserving(len(layers) * n_bytes)
         training = gather_coarse(job, layers, self.samples, self.training)
         errors: list[float] = []
         for layer, *statistics in zip(layers, training, validation, strict=True):
             skip_above = self.skip_factor * min([lowest, *errors])
+            # Start at the best penalty of a similar layer.
             start = self.history.best_alpha(layer)
             result = search_penalty([tuple(statistics)], start, skip_above)
             self.history.add(layer, result)

@@ -64,6 +64,7 @@ def novel_rows(
         The number of rows that were needed to find them: all, unless the limit was exceeded.
     """
     found, count, n_seen = [], 0, 0
+    # Groups are processed one after another, and share the limit.
     for positions, select in _selections(ordered, rule):
         selected, n_seen_in_group = select(None if limit is None else limit - count)
         found.append(positions[selected])
@@ -122,6 +123,7 @@ def select_in_rounds(
     ndarray of int
     """
     while True:
+        # Workers share no samples, so the first n of all are among the first n of each.
         ranks, rows, activity = _first(
             [worker.next_candidates(n) for worker in workers], n, engine.xp
         )
@@ -130,6 +132,7 @@ def select_in_rounds(
         novel = engine.novel(rule.layer(rows), rows, activity, rule.overlap)
         ranks = engine.to_host(ranks)
         yield ranks[novel]
+        # Between the ranks of this round there are no other candidates: all are decided.
         for worker in workers:
             worker.add_centers(rows[novel], ranks[-1] + 1)
 
@@ -160,6 +163,7 @@ def _select_in_group(ordered, rule, limit):
     """Do as `novel_rows` does, for the rows of one group."""
     engine, block_rows = ordered.engine, ordered.block_rows or ordered.engine.block_rows
     candidates = _open_candidates(ordered, rule, block_rows)
+    # Rounds are lazy: if the limit is exceeded, no further samples are read.
     found, count = [], 0
     for ranks in select_in_rounds(engine, [candidates], rule, _round_rows(engine, block_rows)):
         found.append(ranks)
@@ -173,6 +177,7 @@ def _truncate(found, n_rows, limit):
     """Return at most ``limit + 1`` positions, and the number of rows needed to find them."""
     if limit is None or len(found) <= limit:
         return found, n_rows
+    # The count does not depend on where the last round ended, only on the samples.
     return found[: limit + 1], int(found[limit]) + 1
 
 

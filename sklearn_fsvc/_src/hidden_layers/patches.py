@@ -253,6 +253,7 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
         P[part] = _take_patches(windows, indices[part]).reshape(-1, grid.n_inputs)
         variance[part] = P[part].var(axis=1, dtype=np.float64)
     _check_squares(P)
+    # The first patches are the same for every number of units, so the statistics are, too.
     mean_variance = variance[:_MAX_PATCHES].mean()
     layer = PatchLayer(grid, None, units.response)
     if units.normalises(grid):
@@ -266,7 +267,7 @@ def fit_patch_layer(units: Patches, job: Job, samples: Samples) -> tuple[PatchLa
         for part in _row_slices(P):
             P[part] = P[part] @ Z - shift
     is_constant = variance <= _CONSTANT * mean_variance
-    if is_constant.all():
+    if is_constant.all():  # constant images: use the patches as they are
         is_constant[:] = False
     n_statistics = np.count_nonzero(~is_constant[:_MAX_PATCHES])
     if is_constant.any():
@@ -309,6 +310,7 @@ def _draw_patches(grid, job, samples, n_units, random_state):
     patch_bytes = max(8 * total, 2 * n * grid.n_inputs * itemsize) + 32 * n
     block_bytes = 4 * 8 * max(_BLOCK_ELEMENTS, grid.n_inputs) + 4 * 8 * grid.n_inputs**2
     check_fits("looking at patches", image_bytes + patch_bytes + block_bytes, job.memory_limit)
+    # A stream each, so that the images do not depend on the number of patches.
     image_random, patch_random = (
         np.random.default_rng(random_state.randint(2**31 - 1)) for _ in range(2)
     )
@@ -356,6 +358,7 @@ def _select_patches(units, job, P, random_state):
         n = len(P)
     if units.selection == "random":
         return np.arange(n)
+    # P is in random order already, so shuffle=False presents its first patches first.
     parameters = RBFParameters(
         size_name=units.size_name, n_units=n, selection="global", metric="euclidean",
         kernel="triangular", shuffle=False, random_state=random_state,

@@ -181,6 +181,7 @@ class ReceptiveFields:
                 a[: len(W), [axis]].astype(np.int32) for a in (self.starts, self.lengths)
             )
             inside = (pixels >= start) & (pixels < start + length)
+            # One mask of rows and one of columns: their product is the rectangle.
             images *= xp.asarray(np.expand_dims(inside, (2 - axis, 3)))
 
 
@@ -339,6 +340,7 @@ class _RandomSigns:
 
     def unpack(self, words, dtype, xp):
         """Return the bits as signs, (n_rows, n_units)."""
+        # Little-endian words and bits: bit j of the row is that of unit j on every platform.
         bits = xp.unpackbits(words.view(np.uint8), bitorder="little")
         signs = bits.reshape(len(words), -1)[:, : self._n_units].astype(dtype)
         signs *= 2
@@ -381,6 +383,7 @@ def _draw_pairs(rows, codes, n_units, seed):
     def row_of(k, uniform):
         return by_class[starts[k] + (uniform * counts[k]).astype(np.intp)]
 
+    # An offset between 1 and n_classes - 1 selects one of the other classes uniformly.
     first = np.arange(n_units) % n_classes
     second = (first + 1 + (uniform[:, 0] * (n_classes - 1)).astype(np.intp)) % n_classes
     return row_of(first, uniform[:, 1]), row_of(second, uniform[:, 2])

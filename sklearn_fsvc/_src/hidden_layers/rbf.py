@@ -6,7 +6,7 @@ from typing import Any
 
 from ..data.job import Job
 from ..data.samples import Samples
-from ..kernels import KERNELS, Kernel, check_kernel, named
+from ..kernels import KERNELS, Kernel, check_kernel, simplify_kernel
 from ..layers import RBFLayer, rounded
 from ..parts import UNSET, Sharing, Units, generator, parts_of
 from ..readouts.cross_validation import SearchHistory
@@ -57,6 +57,7 @@ class RBF(RBFParameters, Units):
                 f"precision={self.precision} rounds activations between 0 and 1, and those of "
                 f'kernel={self.kernel!r} may be any number; use precision="float".'
             )
+        # This raises for an invalid `layer`, before the other parameters are checked.
         pretrained = self.pretrained
         self.check_selection(selects=self.given is None)
         given_weights(self.feature_weights, self.has_readout)
@@ -106,7 +107,10 @@ class RBF(RBFParameters, Units):
                 generator(self.random_state), history, self.shared,
             )  # fmt: skip
         return self.with_fitted(
-            **found, kernel_=named(kernel), **weight_attributes(weights), precision_=self.bits
+            **found,
+            kernel_=simplify_kernel(kernel),
+            **weight_attributes(weights),
+            precision_=self.bits,
         )
 
     def _select_centers(self, job, samples, weights):
@@ -128,12 +132,13 @@ class RBF(RBFParameters, Units):
     @cached_property
     def layer(self) -> RBFLayer:
         layer = RBFLayer(self.centers_, self.radius_, self.metric, self.kernel_)
+        # The fitted centres are samples without weights, which explanations show.
         A = self.feature_map_
         layer = apply_weights(layer, self.feature_weights_ if A is None else A)
         return rounded(layer, self.precision_)
 
     def shaped(self, layer: RBFLayer) -> "RBF":
-        return self.update_fitted(kernel_=named(layer.kernel), radius_=layer.radius)
+        return self.update_fitted(kernel_=simplify_kernel(layer.kernel), radius_=layer.radius)
 
     @property
     def sharing(self) -> Sharing:
@@ -141,12 +146,14 @@ class RBF(RBFParameters, Units):
         has_size, has_radius = self.n_units is not None, self.selection_radius is not None
         is_random = self.selection == "random"
         is_searched = is_word(self.kernel, "auto") or is_word(self.radius, "auto")
-        shared = {"alpha"}
+        shared = {"alpha"}  # the readout alone depends on it
+        # Centres are prefixes of those of a larger network at a given selection radius, and in a
+        # random order; a search for the selection radius depends on the number of units.
         if has_size and (has_radius or is_random):
             shared.add("n_hidden")
         if (has_size or has_radius) and not is_searched:
             shared.add("radius")  # otherwise it is the selection radius, too
-            if is_random:
+            if is_random:  # no novelty rule depends on the kernel
                 shared.add("kernel")
         # The search for kernel and radius depends on the number of units only up to a maximum.
         key = min(self.n_units or MAX_UNITS, MAX_UNITS) if is_searched else None

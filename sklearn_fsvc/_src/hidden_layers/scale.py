@@ -78,6 +78,7 @@ class ScaleSample:
         most = max(2, min(_MAX_SAMPLES, max_elements // X.shape[1]))
         if len(rows) > most:
             rows = random_state.choice(rows, most, replace=False)
+        # float64, so that a large offset of X costs no digits.
         block = take_rows(X, rows).astype(np.float64)
         if feature_weights is not None and feature_weights.ndim == 2:
             block = algebra.cross(block.T, algebra.xp.asarray(feature_weights))
@@ -185,22 +186,23 @@ class ScaleSample:
             The input of each unit from the mean sample, with the new weights.
         """
         xp, spread = self.xp, self.spread
-        here, to_host = self.algebra.here, self.algebra.to_host
+        to_device, to_host = self.algebra.here, self.algebra.to_host
         deviation /= spread
         # In units of the spread, because squares in other units may overflow this dtype.
         columns = xp.ascontiguousarray(self.block.T / (spread / self.unit), W.dtype)
-        share = here(self.weight.astype(W.dtype))
-        mean, mean_input = here(self.mean), xp.empty(len(W))
+        share = to_device(self.weight.astype(W.dtype))
+        mean, mean_input = to_device(self.mean), xp.empty(len(W))
         step = max(1, block_elements * (1 if xp is np else 4) // len(share))
         parts = [slice(start, start + step) for start in range(0, len(W), step)]
         # Launch all of a GPU's work before waiting for its results.
         squares = [self._mean_squares(columns, share, W[part]) for part in parts]
         for part, arrays in zip(parts, squares, strict=True):
             deviations, lengths = (np.sqrt(to_host(array)) for array in arrays)
+            # Lengths are in units of the spread, so they are the input from average features.
             deviations = np.maximum(deviations, _MIN_INPUT * lengths)
             deviations[deviations == 0] = 1  # units without weights
             w = W[part]
-            w *= here((deviation / deviations).astype(W.dtype))[:, None]
+            w *= to_device((deviation / deviations).astype(W.dtype))[:, None]
             mean_input[part] = w @ mean
         return to_host(mean_input)
 

@@ -77,7 +77,7 @@ class Tanh(Units):
     feature_weights: Any = None
     random_state: Any = None
     has_readout: bool = False  # whether feature weights may be "auto"
-    ways: tuple[str, ...] = WEIGHTS  # valid values of `weights`
+    valid_weights: tuple[str, ...] = WEIGHTS  # valid values of `weights`
     first_alpha = 10.0
     takes_sparse = True
     of_units = ("components_", "hidden_intercept_")
@@ -88,7 +88,7 @@ class Tanh(Units):
     feature_map_: Any = UNSET
 
     def check(self) -> None:
-        check_choice("weights", self.weights, self.ways)
+        check_choice("weights", self.weights, self.valid_weights)
         check_precision(self.precision, self.has_readout)
         check_count(self.size_name, self.n_units)
         check_positive_or_auto("scale", self.scale)
@@ -256,6 +256,7 @@ def fit_tanh_layer(
     weight_seed, bias_seed, field_seed = random_state.randint(np.iinfo(np.int32).max, size=3)
     fields = units.draw_fields(X.shape[1], field_seed)
     sample: Any = None
+    # The subset of samples estimates the scale, and centres combinations of samples.
     if units.needs_rows:
         sample = ScaleSample.draw(
             algebra, X, samples.present, samples.weight, random_state, feature_weights
@@ -264,28 +265,41 @@ def fit_tanh_layer(
 
     if units.needs_classes:
         data = LabelledSamples(job, X, samples.present, codes, sample.mean, dtype)
-        W = SAMPLED_WEIGHTS[units.weights](data, units.n_units, weight_seed)
-        with np.errstate(over="ignore", invalid="ignore"):  # _limit_magnitude refuses overflow
-            W /= dtype.type(sample.spread)  # lengths are near 1 then, whatever the unit of X
-        _limit_magnitude(W, algebra)
+        W = _combine_samples(units, data, sample.spread, weight_seed)
     else:
         W = RANDOM_WEIGHTS[units.weights](units.n_units, n_inputs, weight_seed, dtype)
         W = algebra.here(W)
     if fields is not None:
         fields.mask(W, algebra.xp)
     b = _scale_units(units, W, units.draw_biases(bias_seed), sample, fields, algebra)
-    if feature_weights is not None:
-        if feature_weights.ndim == 2:
-            W = algebra.cross(W.T, algebra.xp.asarray(feature_weights.T, dtype))
-        else:
-            W *= algebra.xp.asarray(feature_weights, dtype)
+    W = _multiply_by_feature_weights(W, feature_weights, algebra)
 
+    # Biases include the input from the mean sample, which may overflow; NaN fails the test, too.
     if not np.abs(b).max() < np.finfo(dtype).max:
         raise ValueError(_TOO_LARGE.format(np.abs(sample.mean).argmax(), dtype))
     host_weights = algebra.to_host(W)
     if host_weights is not W and job.max_memory is None:
         job.engine.keep(host_weights, W)  # avoids another upload when the layer is evaluated
     return TanhLayer(host_weights, b).astype(dtype)
+
+
+def _combine_samples(units, data, spread, seed):
+    """Return weights that are combinations of samples, of lengths near 1 whatever the unit of X."""
+    W = SAMPLED_WEIGHTS[units.weights](data, units.n_units, seed)
+    with np.errstate(over="ignore", invalid="ignore"):  # _limit_magnitude refuses overflow
+        W /= data.dtype.type(spread)
+    _limit_magnitude(W, data.algebra)
+    return W
+
+
+def _multiply_by_feature_weights(W, feature_weights, algebra):
+    """Return W multiplied by feature weights (in place) or by a linear map."""
+    if feature_weights is None:
+        return W
+    if feature_weights.ndim == 2:
+        return algebra.cross(W.T, algebra.xp.asarray(feature_weights.T, W.dtype))
+    W *= algebra.xp.asarray(feature_weights, W.dtype)
+    return W
 
 
 def _scale_units(units, W, b, sample, fields, algebra):

@@ -176,7 +176,7 @@ class Product(CudaLayer):
 
 def outputs(engine, layer, D, out):
     """As of `Engine`, by one kernel where it can: CuPy would compile one for each step."""
-    kernel, (factor, affine) = layer.kernel, layer.kernel.steps(layer.radius)
+    kernel, (factor, affine) = layer.kernel, layer.kernel.scaled_affine(layer.radius)
     if layer.table is not None or factor != 1 or kernel.function not in FUNCTIONS:
         return layer.of_distances(D, out, engine.xp)
     engine.xp.copyto(out, D)  # which CuPy compiles nothing for
