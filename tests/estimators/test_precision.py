@@ -22,7 +22,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.streaming import is_row_exact
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.algebra import HostAlgebra
+from sklearn_fsvc._src.engines.algebra import Blocking, HostAlgebra
 from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.parts import layer_of
@@ -174,7 +174,7 @@ AS_MADE = {"random_state": 0, "device": "jit"}
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("make", PREDICTORS)
 def test_auto_takes_bytes_where_the_penalty_allows(make, dtype, any_size, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
+    monkeypatch.setattr(HostAlgebra, "blocking", Blocking(byte_work=np.inf))  # exact, by floats
     rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
     shared = {"feature_weights": None, **AS_MADE}
     sure = make(60, **shared, alpha=10.0).fit(rows, Y[TRAIN])

@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..data.sources import InMemory, Source, some_rows
 from ..data.tiling import parse_memory
-from ..engines.host import host_memory
+from ..engines.memory import host_memory
 from ..layers import hidden_dtype
 from ..parts import parts_of
 from ..utils.callbacks import Observable, propagate_callbacks, with_callbacks

@@ -16,7 +16,7 @@ from ..data.sources import InMemory, Source
 from ..data.streaming import cast_layer, n_synapses
 from ..data.tiling import parse_memory
 from ..engines import get_engine
-from ..engines.host import host_memory
+from ..engines.memory import host_memory
 from ..estimators.readouts import nearest_outputs
 from ..hidden_layers.defaults import FEWEST_ROWS, MOST_LEARNED, MOST_MAPPED
 from ..parts import Part, parts_of

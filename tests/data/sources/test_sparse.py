@@ -13,7 +13,7 @@ from sklearn_fsvc._src.data.streaming import (  # fmt: skip
     take_in_any_order,
 )
 from sklearn_fsvc._src.engines.blas import BlasEngine
-from sklearn_fsvc._src.engines.sparse import SparsePlace
+from sklearn_fsvc._src.engines.host import SparseEvaluator
 from sklearn_fsvc._src.layers import TanhLayer
 
 N, FEATURES, UNITS = 300, 80, 20
@@ -40,7 +40,7 @@ class Blas(BlasEngine):
         return self._place
 
 
-class NotingPlace(SparsePlace):
+class NotingPlace(SparseEvaluator):
     """Notes how many rows it is asked for, and which units."""
 
     def __init__(self):
@@ -181,5 +181,5 @@ def test_memory_does_not_grow_with_the_cores(monkeypatch):
     layer, needed = TanhLayer(np.zeros((50, 20)), np.zeros(50)), []
     for n in (2, 64):
         monkeypatch.setattr("sklearn_fsvc._src.engines.sparse.n_threads", lambda n=n: n)
-        needed.append(SparsePlace(np).prepared_bytes(layer))
+        needed.append(SparseEvaluator(np).prepared_bytes(layer))
     assert needed[1] <= 2 * needed[0]

@@ -6,7 +6,7 @@ blocks of those rows come out, in one pass. No list of numbers ever reaches a fi
 
 import numpy as np
 
-from ...engines.host import host_memory
+from ...engines.memory import host_memory
 from ..tiling import parse_memory
 from .arrays import InMemory, Sliceable, SparseRows, are_sparse, is_sliceable, joined
 from .base import PrefetchedSource, Source, read_ahead, some_rows
