@@ -165,7 +165,7 @@ def test_what_is_forgotten_leaves_no_trace():
 @pytest.fixture
 def any_size(monkeypatch):
     monkeypatch.setattr(readouts, "_LARGE", 0)
-    monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: True)
+    monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8,)))
 
 
 AS_MADE = {"random_state": 0, "device": "jit"}
@@ -249,7 +249,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "class weights":
         model.set_params(class_weight="balanced")
     elif case == "no bytes":
-        monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
+        monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: ()))
     elif case == "small":
         monkeypatch.setattr(readouts, "_LARGE", 2**36)
     else:

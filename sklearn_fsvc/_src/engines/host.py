@@ -151,17 +151,22 @@ def host_identity(engine: str, compiler: str) -> dict[str, str]:
 
 @cache
 def processor() -> str:
-    """Return the name of the processor."""
+    """Return the name of the processor of the host."""
+    return name_processor("/proc/cpuinfo", platform.machine(), platform.processor())
+
+
+def name_processor(cpuinfo: str, machine: str, description: str) -> str:
+    """Return the model name in a file as Linux has it, else LLVM's name or the description."""
     try:
-        with open("/proc/cpuinfo") as lines:
+        with open(cpuinfo) as lines:
             return next(line.split(":")[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
-        if platform.machine() in ("aarch64", "arm64"):  # the platform module has no more than that
+        if machine in ("aarch64", "arm64"):  # there, `description` is empty or "arm"
             with suppress(ImportError):
                 from llvmlite.binding import get_host_cpu_name
 
                 return get_host_cpu_name()
-        return platform.processor() or platform.machine()
+        return description or machine
 
 
 def map_rows(

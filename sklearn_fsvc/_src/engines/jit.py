@@ -222,9 +222,13 @@ class JitEngine(HostEngine):
                         prepared.rest(out[tile], units)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        threads = allowed_threads(prepared.threads) if work > _SERIAL else 1
+        threads = self.n_threads_for(prepared, work)
         map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _SLICE_WORK)
         return out
+
+    def n_threads_for(self, prepared: _PreparedLoops, work: int) -> int:
+        """Return the number of threads for so many synapses: the setting, within the limits."""
+        return allowed_threads(prepared.threads) if work > _SERIAL else 1
 
     def sparse_evaluator(self):
         return SparseEvaluator(np)

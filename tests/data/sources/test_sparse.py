@@ -180,6 +180,6 @@ def test_memory_does_not_grow_with_the_cores(monkeypatch):
     """Many threads take fewer outputs each: a small `max_memory` is enough for any host."""
     layer, needed = TanhLayer(np.zeros((50, 20)), np.zeros(50)), []
     for n in (2, 64):
-        monkeypatch.setattr("sklearn_fsvc._src.engines.sparse.n_threads", lambda n=n: n)
+        monkeypatch.setattr("sklearn_fsvc._src.engines.host.n_threads", lambda n=n: n)
         needed.append(SparseEvaluator(np).prepared_bytes(layer))
     assert needed[1] <= 2 * needed[0]
