@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 # Small layers whose panels are cached, and bytes of the units of one.
-_MAX_SMALL, _SMALL_BYTES = 16, 2**18
+MAX_SMALL, SMALL_BYTES = 16, 2**18
 # Hashes that a fingerprint of units consists of, for 4 bytes each.
 _N_HASHES = 128
 # Key -> panels of small layers; and of one larger layer, with a reference to its units.
@@ -53,13 +53,13 @@ def cached_panels(
     """
     if not units.size:
         return make_panels(units, item, lanes, row_sums)
-    key = units.shape, units.dtype.char, item.char, lanes, row_sums, _fingerprint(units)
-    if units.nbytes > _SMALL_BYTES:
+    key = units.shape, units.dtype.char, item.char, lanes, row_sums, fingerprint_units(units)
+    if units.nbytes > SMALL_BYTES:
         return _cached_large(key, units, item, lanes, row_sums)
     panels = _small.get(key)
     if panels is None:
         panels = _small[key] = make_panels(units, item, lanes, row_sums)
-        for oldest in list(_small)[:-_MAX_SMALL]:  # list() is atomic: no lock is needed
+        for oldest in list(_small)[:-MAX_SMALL]:  # list() is atomic: no lock is needed
             _small.pop(oldest, None)
     return panels
 
@@ -121,7 +121,7 @@ def _drop(key, reference):
         _large.pop(key, None)
 
 
-def _fingerprint(units):
+def fingerprint_units(units):
     """Return bytes that change with any value: `_N_HASHES` polynomial hashes, and the remainder."""
     from .kernels.cpu import fingerprint
 
