@@ -122,7 +122,7 @@ def tune_engine(
     save: bool = True, verbose: int = 0, measure: Callable[..., Mapping] | None = None,
 ) -> dict[str, Tuned]:  # fmt: skip
     """`tune` for an engine that is entered; `measure` takes the times, as `rounds` does."""
-    tuner, found = _Tuner(engine, n_features, repeats, measure or rounds), {}
+    tuner, found = Tuner(engine, n_features, repeats, measure or rounds), {}
     identity = engine.identity()
     if save:
         profiles.check_writable(identity)  # fail now, rather than after minutes
@@ -163,7 +163,7 @@ class StatisticsRun:
 
 
 @dataclass(frozen=True)
-class _Tuner:
+class Tuner:
     """Searches the settings of an engine for kinds of layers."""
 
     engine: Any
