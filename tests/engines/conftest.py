@@ -9,7 +9,6 @@ from threadpoolctl import threadpool_limits
 
 from conftest import usable
 from sklearn_fsvc._src.engines import threads
-from sklearn_fsvc._src.engines.kernels.cpu import kernel
 
 
 @pytest.fixture
@@ -40,6 +39,7 @@ def digits():
 @pytest.fixture
 def set_numba_cache(monkeypatch):
     """A function that sets the folder in which numba caches what is compiled from then on."""
+    from sklearn_fsvc._src.engines.kernels.cpu import kernel
 
     def set_folder(folder):
         monkeypatch.setattr("numba.config.CACHE_DIR", str(folder))

@@ -281,7 +281,7 @@ class CudaEngine(Engine):
 
 
 class CudaSparsePlace:
-    """The part of an engine that sparse rows need (`engines.host.SparseEvaluator`), by cuSPARSE.
+    """The part of an engine that sparse rows need (`engines.sparse.SparsePlace`), by cuSPARSE.
 
     The layer lies on the GPU as for dense rows.
     """
