@@ -1,4 +1,4 @@
-"""From which work on a second thread gains, by routine: the table `WORTH` of `engines/algebra.py`.
+"""From which work on a second thread gains, by routine: `WORTH` of `engines/algebra.py`.
 
 python benchmarks/blas.py [--json FILE]
 

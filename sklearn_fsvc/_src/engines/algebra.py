@@ -133,10 +133,7 @@ class HostAlgebra:
         return self.multiply(H.T, B)
 
     def gemm(self, C: Any, A: Any, B: Any, factor: float = 1.0, keep: float = 1.0) -> None:
-        """C = keep C + factor A B, in place; C has contiguous columns.
-
-        `factor` and `keep` are alpha and beta of BLAS.
-        """
+        """C = keep C + factor A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
         is_large = self.blocking.gains_by_threads("gemm", A.size * B.shape[1], C.dtype)
@@ -284,7 +281,7 @@ class HostAlgebra:
         return bool(np.isfinite(A).all())
 
     def sum_bits(self, X: Any, factors: Any) -> np.ndarray:
-        """Return hashes of the rows of X, uint64, on the host: sums of `bits_of` times factors."""
+        """Return hashes of the rows of X, uint64, on the host: sums of `bits_of` * factors."""
         hashes, n_parts = np.empty(len(X), np.uint64), 1 + X.size // self.blocking.hashed
 
         def add(part):

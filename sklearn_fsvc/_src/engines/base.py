@@ -68,7 +68,7 @@ class Engine(ABC):
         Bytes of patches and their activations that are processed at a time in each thread of
         `divide`, few enough for the fast memory of the device.
     group_bytes : int
-        Memory limit of a call of `novel_in_each`; 0 if processing groups together does not pay.
+        Memory limit of a call of `novel_in_each`; 0 if groups are processed one by one.
     auto_work : int or None
         rows x units x features from which ``device="auto"`` selects this engine, if it works;
         None for engines on the host.
@@ -207,8 +207,8 @@ class Engine(ABC):
     def hidden(self, prepared: Any, X: Any, out: Any = None, units: slice | None = None) -> Any:
         """Return the activations H, (rows, n_units) in ``layer.hidden_dtype``, an array of `xp`.
 
-        Each row of H depends on its row of X only: bitwise if `is_tile_exact`, else to rounding,
-        as a BLAS cuts products by their shape.
+        Each row of H depends on its row of X only: bitwise if `is_tile_exact`, else up to
+        rounding, as a BLAS cuts products by their shape.
 
         Parameters
         ----------
@@ -257,8 +257,8 @@ class Engine(ABC):
     def activity(self, prepared: Any, X: Any) -> Any:
         """Return the sum of the activations of all units for each sample, in float64.
 
-        Activations are rounded by `in_steps`, so that sums over parts of the units add up to the
-        sum over all of them, to the bit.
+        Activations are rounded by `in_steps`, so that sums over parts of the units add up to
+        the sum over all of them, to the bit.
         """
         return in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
 
