@@ -34,10 +34,10 @@ def test_the_model_name_of_a_processor(tmp_path):
 
 @pytest.mark.parametrize("n_rows", [1, 7, 64, 1000])
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize(("most_parts", "most"), [(None, 12), (0, 3), (8, 6)])
-def test_slices_cover_each_row_once(n_rows, n_threads, most_parts, most):
+@pytest.mark.parametrize(("max_parts", "most"), [(None, 12), (0, 3), (8, 6)])
+def test_slices_cover_each_row_once(n_rows, n_threads, max_parts, most):
     parts = []
-    map_rows(parts.append, n_rows, n_threads, multiple=8, most_parts=most_parts)
+    map_rows(parts.append, n_rows, n_threads, multiple=8, max_parts=max_parts)
     parts.sort(key=lambda part: part.start)
     assert [i for part in parts for i in range(part.start, part.stop)] == list(range(n_rows))
     assert all(part.start % 8 == 0 for part in parts)
@@ -46,7 +46,7 @@ def test_slices_cover_each_row_once(n_rows, n_threads, most_parts, most):
 
 def test_all_threads_take_slices():
     together = threading.Barrier(3, timeout=10)
-    map_rows(lambda part: together.wait(), 24, 3, multiple=8, most_parts=0)
+    map_rows(lambda part: together.wait(), 24, 3, multiple=8, max_parts=0)
 
 
 def test_an_error_of_a_thread_is_raised():
@@ -74,7 +74,7 @@ def test_nested_calls_start_no_more_threads():
     assert threads == {True}
     assert set(lengths) == {10}
     together = threading.Barrier(3, timeout=10)
-    map_rows(lambda part: together.wait(), 24, 3, multiple=8, most_parts=0)
+    map_rows(lambda part: together.wait(), 24, 3, multiple=8, max_parts=0)
 
 
 # Exponents of two by which samples and weights are multiplied: their products overflow.

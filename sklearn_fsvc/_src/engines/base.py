@@ -66,7 +66,7 @@ class Engine(ABC):
         exceeds the threshold are not compared with the following chunks.
     patch_bytes : int
         Bytes of patches and their activations that are processed at a time in each thread of
-        `divide`, few enough for the fast memory of the device.
+        `map_slices`, few enough for the fast memory of the device.
     group_bytes : int
         Memory limit of a call of `novel_in_each`; 0 if groups are processed one by one.
     auto_work : int or None
@@ -237,10 +237,10 @@ class Engine(ABC):
 
     @property
     def patch_threads(self) -> int:
-        """Number of threads of `divide`."""
+        """Number of threads of `map_slices`."""
         return 1
 
-    def divide(self, function: Callable[[slice], Any], n_rows: int) -> None:
+    def map_slices(self, function: Callable[[slice], Any], n_rows: int) -> None:
         """Call ``function(rows)`` on slices that cover the rows, on `patch_threads` threads."""
         function(slice(0, n_rows))
 

@@ -171,7 +171,7 @@ def name_processor(cpuinfo: str, machine: str, description: str) -> str:
 
 def map_rows(
     function: Callable[[slice], object], n_rows: int, n_threads: int, multiple: int = 1,
-    most_parts: int | None = None,
+    max_parts: int | None = None,
 ) -> None:  # fmt: skip
     """Call ``function(rows)`` on slices that cover the rows, on `n_threads` threads.
 
@@ -183,12 +183,12 @@ def map_rows(
     n_rows, n_threads : int
     multiple : int
         Slices begin at multiples of it.
-    most_parts : int, optional
+    max_parts : int, optional
         Bound of the number of slices, but not below one for each thread.
     """
     per_thread = 1 if n_threads == 1 else 4
-    if most_parts is not None:
-        per_thread = max(1, min(per_thread, most_parts // n_threads))
+    if max_parts is not None:
+        per_thread = max(1, min(per_thread, max_parts // n_threads))
     n_parts = per_thread * n_threads
     if n_parts == 1 or in_parallel_call():
         function(slice(0, n_rows))

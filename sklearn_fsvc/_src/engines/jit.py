@@ -61,8 +61,8 @@ class _PreparedLoops:
         The same for the units.
     epilogue : tuple
         one, scale, offset (n_panels, lanes), floor, exponent: see `kernels.simd`.
-    rest : callable or None
-        ``rest(H, units)`` applies what the kernel leaves of the formula, in place.
+    finish : callable or None
+        ``finish(H, units)`` applies what the kernel leaves of the formula, in place.
     """
 
     layer: Any
@@ -74,7 +74,7 @@ class _PreparedLoops:
     row_sums: Callable
     unit_sums: tuple
     epilogue: tuple
-    rest: Callable | None
+    finish: Callable | None
 
 
 class JitEngine(HostEngine):
@@ -174,13 +174,13 @@ class JitEngine(HostEngine):
         exponent = dtype(layer.function.exponent if is_fused else 0)
         scale = finite(affine.scale, layer.hidden_dtype)
         epilogue = (one, scale, offset, dtype(affine.floor), exponent)
-        rest = _rest(layer, is_done=exponent != 0 or not layer.has_finish)
+        finish = _remaining_finish(layer, is_done=exponent != 0 or not layer.has_finish)
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
         # A slot for each block of rows of a tile, or one if a call sums all items.
         n_slots = 1 if panels.shape[1] <= settings["step"] else -(-tile[0] // n_rows)
         return _PreparedLoops(
             layer, panels, kernel, tile, (n_slots, n_rows, panels.shape[2]), settings["threads"],
-            row_sums, unit_sums, epilogue, rest,
+            row_sums, unit_sums, epilogue, finish,
         )  # fmt: skip
 
     def _item(self, layer):
@@ -205,25 +205,25 @@ class JitEngine(HostEngine):
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
-        if prepared.rest:
+        if prepared.finish:
             step = max(64, _FINISH // layer.n_units)
         units = units or slice(0, layer.n_units)
 
         def evaluate(rows):
             n_sums = (rows.stop - rows.start) * layer.n_units
-            is_checked = prepared.rest is not None and may_overflow(layer, X[rows], n_sums)
+            is_checked = prepared.finish is not None and may_overflow(layer, X[rows], n_sums)
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
-                if prepared.rest:
+                if prepared.finish:
                     with ignore_overflow():
                         if is_checked:
                             repair_overflow(layer, X[tile], out[tile, units], units)
-                        prepared.rest(out[tile], units)
+                        prepared.finish(out[tile], units)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
         threads = self.n_threads_for(prepared, work)
-        map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _SLICE_WORK)
+        map_rows(evaluate, len(X), threads, multiple=8, max_parts=work // _SLICE_WORK)
         return out
 
     def n_threads_for(self, prepared: _PreparedLoops, work: int) -> int:
@@ -237,7 +237,7 @@ class JitEngine(HostEngine):
     def patch_threads(self):
         return n_threads()
 
-    def divide(self, function, n_rows):
+    def map_slices(self, function, n_rows):
         map_rows(function, n_rows, self.patch_threads)
 
     def unfold(self, layer, X):
@@ -300,12 +300,12 @@ def _try_a_kernel():
     _byte_sums(np.zeros((1, 1), np.uint8))
 
 
-def _rest(layer, is_done):
-    """Return what is left to do for some columns of H; `is_done` is whether the function is."""
+def _remaining_finish(layer, is_done):
+    """Return what is left to do for columns of H; `is_done`: whether the function is applied."""
     if layer.table is not None:
         return partial(_look_up, layer.table, 1 / layer.steps.scale)
-    rest = layer.finish if not is_done else layer.round if layer.steps else None
-    return rest and (lambda H, units: rest(H[:, units], np))
+    finish = layer.finish if not is_done else layer.round if layer.steps else None
+    return finish and (lambda H, units: finish(H[:, units], np))
 
 
 def _look_up(table, step, H, units):

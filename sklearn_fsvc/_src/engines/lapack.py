@@ -30,7 +30,7 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def call(name: str, dtype: np.dtype, *args: Any, most_threads: int = 1) -> None:
+def call(name: str, dtype: np.dtype, *args: Any, max_threads: int = 1) -> None:
     """Call a routine of BLAS or LAPACK.
 
     Parameters
@@ -41,20 +41,20 @@ def call(name: str, dtype: np.dtype, *args: Any, most_threads: int = 1) -> None:
         float32 or float64.
     *args : str, int, float, ndarray or object of ctypes
         Flags, sizes, factors, arrays, and objects that the routine writes to.
-    most_threads : int
+    max_threads : int
         Threads that BLAS may use, see `threads.at_most`.
     """
     letter, real = REALS[dtype]
     pointers = [_pointer(arg, real) for arg in args]
-    with at_most(most_threads):
+    with at_most(max_threads):
         _routine(letter + name)(*pointers)
 
 
 def layout(A: np.ndarray) -> tuple[bool, int]:
     """Return (is_transposed, leading dimension) of a matrix, which may be a view, for BLAS.
 
-    Fortran matrices have contiguous columns. If the rows of A are contiguous, BLAS has to be told
-    that its matrix is the transpose.
+    Fortran matrices have contiguous columns. If the rows of A are contiguous, the
+    matrix of BLAS is its transpose.
     """
     n, m = A.shape
     is_transposed = A.strides[0] != A.itemsize and n > 1
@@ -74,12 +74,12 @@ def eigh(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n = len(A)
     values, vectors = np.empty(n, A.dtype), np.empty((n, n), A.dtype, order="F")
     n_found, info, support = ctypes.c_int(), ctypes.c_int(), np.empty(2 * n, np.int32)
-    most_threads = n_threads() if n > _EIGH_PARALLEL_ORDER else 1
+    max_threads = n_threads() if n > _EIGH_PARALLEL_ORDER else 1
 
     def syevr(work, iwork, n_work, n_iwork):
         call(
             "syevr", A.dtype, "V", "A", "L", n, A, n, 0.0, 0.0, 0, 0, 0.0, n_found, values,
-            vectors, n, support, work, n_work, iwork, n_iwork, info, most_threads=most_threads,
+            vectors, n, support, work, n_work, iwork, n_iwork, info, max_threads=max_threads,
         )  # fmt: skip
 
     work, iwork = np.empty(1, A.dtype), np.empty(1, np.int32)

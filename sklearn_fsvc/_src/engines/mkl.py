@@ -1,6 +1,6 @@
 """The mkl engine: products and tanh of Intel MKL, called by ctypes.
 
-MKL's own Python packages replace NumPy's BLAS for the whole process; here MKL is loaded besides it.
+MKL's own Python packages replace NumPy's BLAS for the whole process; here it is loaded separately.
 The single dynamic library `mkl_rt` loads the others when it is first called, and ends the process
 if its threading layer is missing; therefore that is loaded first.
 """

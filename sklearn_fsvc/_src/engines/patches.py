@@ -78,7 +78,7 @@ class PatchEvaluator:
                 batch = slice(start, min(start + step, rows.stop))
                 evaluate_batch(prepared, X[batch], out[batch])
 
-        self._engine.divide(evaluate, len(X))
+        self._engine.map_slices(evaluate, len(X))
         return out
 
     # Memory.
