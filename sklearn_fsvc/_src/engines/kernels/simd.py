@@ -92,11 +92,11 @@ def block(name: str, shape: tuple[int, int], target: Target) -> Any:
         )
 
         def codegen(context, b, signature, args):
-            def unpack(kind: Any, value: Any) -> Any:
-                if isinstance(kind, types.BaseTuple):
+            def unpack(kind, value):
+                is_tuple, is_array = isinstance(kind, types.BaseTuple), isinstance(kind, types.Array)
+                if is_tuple:
                     values = cgutils.unpack_tuple(b, value)
                     return [unpack(*pair) for pair in zip(kind, values, strict=True)]
-                is_array = isinstance(kind, types.Array)
                 return make_array(kind)(context, b, value) if is_array else value
 
             values = map(unpack, signature.args, args)
