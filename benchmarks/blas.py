@@ -1,4 +1,4 @@
-"""From which work on a second thread gains, by routine: `WORTH` of `engines/algebra.py`.
+"""The work from which a second thread gains: `WORTH` of `engines/algebra.py`.
 
 python benchmarks/blas.py [--json FILE]
 

@@ -1,7 +1,7 @@
 """Threads on the host: how many a loop may use, the pool that runs it, and the limit for BLAS.
 
 1. The number of threads: `n_threads`, within the limits of OpenMP, numba, joblib and Dask.
-2. The pool: `share` runs a function on parts of the work, on the threads of `Daemons`.
+2. The pool: `share` runs a function on parts of the work, on threads of `Daemons`.
 3. `at_most` limits the threads of the BLAS libraries during a call.
 """
 

@@ -93,7 +93,8 @@ def block(name: str, shape: tuple[int, int], target: Target) -> Any:
 
         def codegen(context, b, signature, args):
             def unpack(kind, value):
-                is_tuple, is_array = isinstance(kind, types.BaseTuple), isinstance(kind, types.Array)
+                is_tuple = isinstance(kind, types.BaseTuple)
+                is_array = isinstance(kind, types.Array)
                 if is_tuple:
                     values = cgutils.unpack_tuple(b, value)
                     return [unpack(*pair) for pair in zip(kind, values, strict=True)]
