@@ -257,7 +257,7 @@ class Engine(ABC):
     def activity(self, prepared: Any, X: Any) -> Any:
         """Return the sum of the activations of all units for each sample, in float64.
 
-        Activations are rounded by `in_steps`: sums over parts of the units add up to the sum
+        Activations are rounded by `in_steps`: sums over parts of the units add up to that
         over all of them, to the bit.
         """
         return in_steps(self.hidden(prepared, X), self.xp).sum(axis=1)
