@@ -1,4 +1,4 @@
-"""From which work on a second thread gains, by routine: the table `WORTH` of `engines/algebra.py`.
+"""The work from which a second thread gains: `WORTH` of `engines/algebra.py`.
 
 python benchmarks/blas.py [--json FILE]
 
@@ -15,8 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _report import arguments, report
-from sklearn_fsvc._src.engines import algebra
-from sklearn_fsvc._src.engines.algebra import HOST, _gemm, _syrk, _trsm
+from sklearn_fsvc._src.engines.algebra import WORTH, Blocking, HostAlgebra, _gemm, _syrk, _trsm
 
 ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
 # Rows for each column of a tall matrix.
@@ -25,6 +24,19 @@ TALL = 8
 TURNS, SECONDS = 9, 0.5
 # What a second thread is to save.
 SAVED = 0.1
+
+
+class TwoThreads(HostAlgebra):
+    """Cuts every operation into parts, and computes them on two threads."""
+
+    blocking = Blocking(min_work={routine: {4: 1, 8: 1} for routine in WORTH})
+
+    @staticmethod
+    def n_threads():
+        return 2
+
+
+PARTS = TwoThreads()
 
 
 def cases(order, dtype):
@@ -36,22 +48,22 @@ def cases(order, dtype):
     return {
         "gemm": (
             order**3,
-            lambda: HOST.gemm(C, S.T, S, keep=0.0),
+            lambda: PARTS.gemm(C, S.T, S, keep=0.0),
             lambda: _gemm(C, S.T, S, 1.0, 0.0),
         ),
         "syrk": (
             order**3 // 2,
-            lambda: HOST.syrk(C, S.T, keep=0.0),
+            lambda: PARTS.syrk(C, S.T, keep=0.0),
             lambda: _syrk(C, S.T, 1.0, 0.0),
         ),
         "sums": (
             TALL * order**3 // 2,
-            lambda: HOST.syrk(C, H.T, keep=0.0, has_room=True),
+            lambda: PARTS.syrk(C, H.T, keep=0.0, has_room=True),
             lambda: _syrk(C, H.T, 1.0, 0.0),
         ),
         "trsm": (
             order**3 // 2,
-            lambda: HOST.solve_lower(L, B),
+            lambda: PARTS.solve_lower(L, B),
             lambda: _trsm(L, B, False, False),
         ),
     }
@@ -68,14 +80,6 @@ def in_turn(*functions):
     return [min(found) for found in times]
 
 
-def with_threads(n, function):
-    def run():
-        algebra.n_threads = lambda: n
-        function()
-
-    return run
-
-
 def least_worth(measured):
     """log2 of the least work from which on all ratios save enough; None where the last does not."""
     worth = None
@@ -87,17 +91,15 @@ def least_worth(measured):
 
 
 def main(args):
-    rows, worth, found = [], algebra.WORTH, {}
+    rows, found = [], {}
     for dtype in map(np.dtype, (np.float32, np.float64)):
         for order in ORDERS:
             for name, (work, ours, whole) in cases(order, dtype).items():
-                algebra.WORTH = {routine: {dtype.itemsize: 1} for routine in worth}
-                alone, shared = in_turn(whole, with_threads(2, ours))
+                alone, shared = in_turn(whole, ours)
                 what = f"{name} {dtype.name} {order} (2^{np.log2(work):.1f})"
                 rows.append((f"{what}: one thread, ms", 1e3 * alone))
                 rows.append((f"{what}: one over two", alone / shared))
                 found.setdefault((name, dtype.name), []).append((work, alone / shared))
-    algebra.WORTH = worth
     for (name, dtype), measured in found.items():
         least = least_worth(measured)
         rows.append((f"{name} {dtype}: worth from 2^", np.inf if least is None else least))

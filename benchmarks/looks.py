@@ -22,7 +22,8 @@ from sklearn_fsvc._src.engines import blas, jit
 from sklearn_fsvc._src.readouts import dual, linear, ridge
 
 LOOKS = (
-    (jit, "may_overflow"), (jit, "mend"), (blas, "may_overflow"), (blas, "mend"),
+    (jit, "may_overflow"), (jit, "repair_overflow"),
+    (blas, "may_overflow"), (blas, "repair_overflow"),
     (streaming, "check_hidden"), (linear, "check_numbers"), (ridge, "check_numbers"),
     (dual, "check_numbers"),
 )  # fmt: skip

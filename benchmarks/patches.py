@@ -86,7 +86,7 @@ def _bare(engine, layer, images):
             engine.hidden(prepared, P, out=out)
 
     def work():
-        engine.divide(some, n)
+        engine.map_slices(some, n)
         engine.finish()
 
     return work

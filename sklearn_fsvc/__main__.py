@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ._src.data.tiling import format_bytes
 from ._src.engines import CPU, accelerator, get_engine, known_engines, profiles
-from ._src.engines.host import host_memory
+from ._src.engines.memory import host_memory
 from ._src.engines.threads import n_threads
 from ._src.version import __version__
 

@@ -1,4 +1,4 @@
-"""Engines: places where a layer is evaluated. How to write one: CONTRIBUTING.md."""
+"""Engines: evaluate layers on a device. CONTRIBUTING.md describes how to write one."""
 
 from ._src.engines import Engine, get_engine, register
 from ._src.engines.host import HostEngine

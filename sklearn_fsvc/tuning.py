@@ -1,4 +1,4 @@
-"""The fastest settings of a machine."""
+"""Measurement of the fastest settings of a machine."""
 
 from ._src.tuning import Tuned, tune
 

@@ -1,4 +1,4 @@
-"""What every engine must do, as functions that a broken engine fails."""
+"""The contract of engines, as checks that a broken engine fails."""
 
 from dataclasses import replace
 from itertools import product
@@ -13,20 +13,21 @@ from sklearn_fsvc._src.kernels import DISTANCE, KERNELS, METRICS
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.kernels import Affine, Function, Kernel
 
-# Published tolerances of H between any two engines, relative to the largest value of H.
+# Documented tolerance between the activations of two engines, relative to the largest one.
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-12}
 
-# rows, units, features: one of each, less than a block, ragged blocks, several panels,
+# (samples, units, features): one of each, less than a block, incomplete blocks, several panels,
 # more features than a chunk.
 SHAPES = [(1, 1, 1), (3, 2, 5), (67, 131, 9), (40, 300, 33), (5, 4, 1300)]
 
-ACCUMULATIONS = ("manhattan", "sqeuclidean", "product")  # of the layers below
+# The sums of the layers below.
+ACCUMULATIONS = ("manhattan", "sqeuclidean", "product")
 
 RECIPROCAL = Function("reciprocal", lambda A, xp: xp.divide(1, A, out=A), lambda H, xp: -H * H)
 
 
 class Cauchy(Kernel):
-    """1 / (1 + (d / r)^2): a kernel of a user's own, with a function that no engine fuses."""
+    """1 / (1 + (d / r)^2): a kernel of a user, with a function that no engine fuses."""
 
     name, power, function = "cauchy", 2, RECIPROCAL
 
@@ -38,7 +39,7 @@ class Cauchy(Kernel):
 
 
 def layers(shape, dtype, seed=0):
-    """Rows and every kind of layer for them."""
+    """Yield samples and a layer, for every kind of layer."""
     rng = np.random.default_rng(seed)
     rows, m, n = shape
     if dtype == np.uint8:
@@ -58,7 +59,7 @@ def layers(shape, dtype, seed=0):
 
 
 def check_values(engine, shape, dtype):
-    """H is what the formula says, in the dtype the layer says, everywhere."""
+    """H agrees with the formula, has the dtype of the layer, and is written completely."""
     for X, layer in layers(shape, dtype):
         out = engine.xp.full((len(X), layer.n_units), np.nan, layer.hidden_dtype)
         H = engine.to_host(engine.hidden(engine.prepare(layer), engine.to_device(X), out=out))
@@ -70,7 +71,7 @@ def check_values(engine, shape, dtype):
 
 
 def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
-    """A row is at distance 0 from itself: phi(c, c) = 1, exactly."""
+    """A sample has distance 0 to itself: phi(c, c) = 1, exactly."""
     for X, layer in layers(shape, dtype):
         if layer.accumulation == "product":
             continue
@@ -79,10 +80,10 @@ def check_zero_distance(engine, dtype, shape=(20, 7, 50)):
 
 
 def check_steps(engine, shape, dtype):
-    """Outputs are those of the formula rounded, also a part of them.
+    """Rounded activations are those of the formula, rounded, also if units are split in two calls.
 
-    Those of bytes are so exactly, on every engine. Of floats only what is about halfway between
-    two steps may be either: then it is what this engine itself makes, rounded.
+    For bytes exactly, on every engine. For floats they are the activations of this engine, rounded;
+    the formula may be rounded to the next step if it is about halfway between two.
     """
     for X, layer in layers(shape, dtype):
         if layer.formula.endswith("distance"):
@@ -101,7 +102,7 @@ def check_steps(engine, shape, dtype):
 
 
 def _in_parts(engine, layer, X):
-    """H of two calls, one for the first units and one for the others."""
+    """Return H of two calls, one for the first units and one for the others."""
     prepared, first = engine.prepare(layer), min(256, layer.n_units)
     H = engine.xp.full((len(X), layer.n_units), 0.3, layer.hidden_dtype)
     for units in (slice(0, first), slice(first, layer.n_units)):
@@ -111,7 +112,7 @@ def _in_parts(engine, layer, X):
 
 
 def check_far_from_zero(engine, dtype):
-    """An offset that cancels in every difference costs no more than the data's own digits."""
+    """A large offset of the data, which cancels in differences, costs no further digits."""
     rng = np.random.default_rng(1)
     X = (1000 + rng.random((30, 40))).astype(dtype)
     C = (1000 + rng.random((9, 40))).astype(dtype)
@@ -125,7 +126,7 @@ def check_far_from_zero(engine, dtype):
 
 
 def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 64)):
-    """A row of H depends on its row of X alone, wherever the tile begins and ends."""
+    """A row of H depends on its row of X only, for every tile size."""
     for X, layer in layers(shape, dtype):
         prepared = engine.prepare(layer)
         whole = engine.to_host(engine.hidden(prepared, engine.to_device(X))).copy()
@@ -144,7 +145,7 @@ def check_rows_are_independent(engine, dtype, shape=(70, 45, 21), steps=(1, 7, 6
 
 
 def check_rounded_rows(engine, shape, dtype, n_batches=12):
-    """Of rounded outputs too, in random batches: the same bits, or one step for a few of them."""
+    """So do rounded activations in random batches: to the bit, or by one step for a few of them."""
     rng = np.random.default_rng(4)
     for X, layer in layers(shape, dtype):
         if layer.formula.endswith("distance"):
@@ -166,7 +167,7 @@ def check_rounded_rows(engine, shape, dtype, n_batches=12):
 
 
 def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21), part=256):
-    """Columns of H in parts: the parts fit together, and nothing beside them is written."""
+    """Slices of the units are those of all units, and other columns are not written."""
     for X, layer in layers(shape, dtype):
         prepared, X = engine.prepare(layer), engine.to_device(X)
         whole = engine.to_host(engine.hidden(prepared, X))
@@ -186,42 +187,42 @@ def check_parts_of_the_units(engine, dtype, shape=(9, 530, 21), part=256):
 
 
 def check_sparse_rows(engine, dtype, shapes=(*SHAPES, (500, 300, 33))):
-    """Rows in CSR are the same rows: in several tiles, with rows and tiles that are all zero."""
-    rng, place = np.random.default_rng(3), engine.sparse_evaluator()
-    if place is None:
+    """CSR input has the activations of dense input, also for rows and tiles of zeros."""
+    rng, evaluator = np.random.default_rng(3), engine.sparse_evaluator()
+    if evaluator is None:
         return
     for rows, m, n in shapes:
         X = rng.normal(size=(rows, n)) * (rng.random((rows, n)) < 0.2)
         X[rows // 3 : rows // 2] = 0
         X = X.astype(dtype)
         layer = TanhLayer(rng.normal(size=(m, n)).astype(dtype), rng.normal(size=m).astype(dtype))
-        prepared, expected = place.prepare(layer), naive.hidden(layer, X)
-        for given in (csr_array(X), shuffled(X, rng)):
+        prepared, expected = evaluator.prepare(layer), naive.hidden(layer, X)
+        for sparse in (csr_array(X), shuffled(X, rng)):
             out = engine.xp.full((rows, m), np.nan, layer.hidden_dtype)
-            H = engine.to_host(place.hidden(prepared, given, out))
+            H = engine.to_host(evaluator.hidden(prepared, sparse, out))
             np.testing.assert_allclose(H, expected, rtol=0, atol=2 * TOLERANCE[H.dtype])
         out = engine.xp.full((1, m), np.nan, layer.hidden_dtype)
-        H = engine.to_host(place.hidden(prepared, csr_array((1, n), dtype=dtype), out))
+        H = engine.to_host(evaluator.hidden(prepared, csr_array((1, n), dtype=dtype), out))
         np.testing.assert_allclose(H[0], np.tanh(layer.bias), atol=TOLERANCE[H.dtype])
 
 
 def shuffled(X, rng):
-    """X in CSR with int64 places in no order, each number in two halves, and zeros."""
+    """Return X in CSR with unsorted int64 indices, duplicates, and explicit zeros."""
     filled, zeros = np.flatnonzero(X), rng.integers(0, X.size, 20)
     halves = X.flat[filled] / 2
     data = np.concatenate([halves, halves, np.zeros(len(zeros), X.dtype)])
     rows, columns = np.divmod(np.concatenate([filled, filled, zeros]), X.shape[1])
-    order = np.argsort(rows + rng.random(len(rows)))  # by row, else as it comes
+    order = np.argsort(rows + rng.random(len(rows)))  # by row, in any order within it
     indptr = np.searchsorted(rows[order], np.arange(len(X) + 1))
     return csr_array((data[order], columns[order], indptr), X.shape)
 
 
 def check_activity(engine, dtype, shape=(40, 300, 33)):
-    """Sums of the outputs, each rounded to a multiple of 2^-40: parts add up to the bit."""
+    """Activation sums are those of activations rounded to multiples of 2^-40, to the bit."""
     for X, layer in layers(shape, dtype):
         if layer.accumulation == "product":
             continue
-        # Outputs far under 1 beside others: only rounded do they add up in any order.
+        # Small activations besides large ones: their sum depends on the order unless rounded.
         layer = replace(layer, radius=layer.radius / 3)
         X = engine.to_device(X)
         steps = 2.0**40 * engine.to_host(engine.hidden(engine.prepare(layer), X)).astype(float)
@@ -234,7 +235,7 @@ def check_activity(engine, dtype, shape=(40, 300, 33)):
 
 
 def check_gradients(engine, shape, dtype, n_outputs=3):
-    """Squared gradients are what the formula says, with many features alike in row and unit."""
+    """Squared gradients agree with the formula; samples and centres have many equal features."""
     rng = np.random.default_rng(2)
     rows, m, n = shape
     X, C = (np.round(4 * rng.normal(size=(r, n))).astype(dtype) / 4 for r in (rows, m))
@@ -242,23 +243,23 @@ def check_gradients(engine, shape, dtype, n_outputs=3):
     W = rng.normal(size=(n_outputs, m))
     for metric, kernel in product(METRICS, (*KERNELS.values(), DISTANCE, Cauchy())):
         layer = RBFLayer(C, (np.median(naive.distances(X, C, metric)) + 1) / 2, metric, kernel)
-        there = engine.to_device(X)
-        D = engine.hidden(engine.prepare(layer.distances), there)
+        on_device = engine.to_device(X)
+        D = engine.hidden(engine.prepare(layer.distances), on_device)
         before = engine.to_host(D).copy()
-        G = engine.to_host(engine.squared_gradients(layer, there, D, W))
+        G = engine.to_host(engine.squared_gradients(layer, on_device, D, W))
         expected = naive.squared_gradients(layer, X, W)
         assert G.dtype == np.float64
         assert G.shape == X.shape
-        tolerance, what = 10 * TOLERANCE[np.dtype(dtype)], f"{metric} {kernel}"
+        tolerance, message = 10 * TOLERANCE[np.dtype(dtype)], f"{metric} {kernel}"
         atol = tolerance * expected.max()
-        np.testing.assert_allclose(G, expected, rtol=tolerance, atol=atol, err_msg=what)
+        np.testing.assert_allclose(G, expected, rtol=tolerance, atol=atol, err_msg=message)
         np.testing.assert_array_equal(engine.to_host(D), before)
 
 
 def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
-    """Every value of every knob gives the same H; the default comes first and is in use.
+    """Every value of every setting gives the same H; the default is the first one.
 
-    Of the blocks, which are compiled each for itself, every kind of sum has one `in_turn`.
+    With `in_turn`, each sum is evaluated with one block besides the default, as each is compiled.
     """
     for X, layer in layers(shape, dtype):
         tunables = engine.tunables(layer)
@@ -285,7 +286,7 @@ def check_settings(engine, dtype, shape=(37, 300, 1300), in_turn=False):
 
 
 def check_input_is_untouched(engine, dtype):
-    """X and the layer may be read-only and are not written to."""
+    """X and the layer may be read-only."""
     for X, layer in layers((10, 6, 13), dtype):
         X.flags.writeable = False
         layer.units.flags.writeable = False
@@ -293,6 +294,7 @@ def check_input_is_untouched(engine, dtype):
 
 
 def check_surface(engine):
+    """Memory, name and transfers have plausible values."""
     free, total = engine.memory()
     assert 0 < free <= total
     assert isinstance(engine.name, str)
@@ -303,7 +305,7 @@ def check_surface(engine):
 
 
 def check_engine(engine, dtypes=(np.float32, np.float64, np.uint8)):
-    """The whole contract."""
+    """Check the whole contract."""
     check_surface(engine)
     for dtype in dtypes:
         for shape in SHAPES:

@@ -1,4 +1,4 @@
-"""The oracle: every formula as it stands on paper, in float64, for eyes and not for speed."""
+"""The reference oracle: every formula as in a paper, in float64, readable and not fast."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ K = 2.5066
 
 
 def distances(X, C, metric):
-    """Row by row, for the differences of all rows at once may be gigabytes."""
+    """Return distances, row by row, since all differences at a time may take gigabytes."""
     rows, C = X.astype(float), C.astype(float)
     return np.array([_distances_of(x, C, metric) for x in rows]).reshape(len(X), len(C))
 
@@ -18,7 +18,7 @@ def _distances_of(x, C, metric):
     return np.sqrt(squared) if metric == "euclidean" else squared
 
 
-# What a unit answers at the distance d, for the radius r.
+# The activation of a unit at distance d, for the radius r.
 KERNELS = {
     "triangular": lambda d, r: np.maximum(0, 1 - d / (K * r)),
     "gaussian": lambda d, r: np.exp(-(d**2) / (2 * r**2)),
@@ -27,7 +27,7 @@ KERNELS = {
     "distance": lambda d, r: d,
     "cauchy": lambda d, r: 1 / (1 + (d / r) ** 2),
 }
-# What it changes by, for a small step in d.
+# Its derivative with respect to d.
 SLOPES = {
     "triangular": lambda d, r: np.where(d < K * r, -1 / (K * r), 0.0),
     "gaussian": lambda d, r: -d / r**2 * np.exp(-(d**2) / (2 * r**2)),
@@ -39,7 +39,7 @@ SLOPES = {
 
 
 def _powered_slope(u, q):
-    """Of exp(-u^q); it is 0 at the centre, where there is none."""
+    """Return the derivative of exp(-u^q); 0 at the centre, where it does not exist."""
     u = np.where(u == 0, np.inf, u)
     return -q * u ** (q - 1) * np.exp(-(u**q))
 
@@ -64,7 +64,7 @@ def hidden(layer, X):
 
 
 def patch(layer, images, top, left):
-    """The patch of each image in a place, as units meet it."""
+    """Return the patch of each image at a position, normalised and whitened."""
     height, width = layer.grid.size
     P = images[:, top : top + height, left : left + width].astype(float).reshape(len(images), -1)
     if layer.floor is not None:
@@ -75,7 +75,7 @@ def patch(layer, images, top, left):
     return P
 
 
-# What becomes of the outputs of all units in one place: a list of one side or two.
+# Responses to the activations of all units at a position: one array, or two for two sides.
 RESPONSES = {
     "as they are": lambda A, t: [A],
     "below mean": lambda A, t: [np.maximum(0, A.mean(axis=1, keepdims=True) - A)],
@@ -84,7 +84,7 @@ RESPONSES = {
 
 
 def patches(layer, X):
-    """H of a layer of patches, place by place."""
+    """Return H of a layer of patches, position by position."""
     grid = layer.grid
     (down, across), parts = grid.places, grid.pool
     images, sums, counts = X.reshape(-1, *grid.image), 0, np.zeros(parts)
@@ -92,20 +92,20 @@ def patches(layer, X):
         for x in range(across):
             A = hidden(layer.inner, patch(layer, images, y * grid.stride, x * grid.stride))
             cell = np.zeros(parts)
-            cell[_part_of(y, down, parts[0]), _part_of(x, across, parts[1])] = 1
+            cell[_cell_of(y, down, parts[0]), _cell_of(x, across, parts[1])] = 1
             counts += cell
             sums += np.multiply.outer(RESPONSES[layer.response](A, layer.threshold), cell)
     sides_last = np.moveaxis(sums / counts, 0, 2)
     return sides_last.reshape(len(X), -1)[:, : layer.columns]
 
 
-def _part_of(place, n, parts):
-    """Which of the nearly equal parts of n places one of them lies in."""
-    return next(k for k in range(parts) if place < (k + 1) * n // parts)
+def _cell_of(position, n, parts):
+    """Return the index of the cell, of `parts` nearly equal ones, that contains a position."""
+    return next(k for k in range(parts) if position < (k + 1) * n // parts)
 
 
 def gradients(X, C, W, radius, metric="manhattan", kernel="triangular"):
-    """d f_o / d x_k of ``f = W phi(d)`` for each row: (rows, outputs, features)."""
+    """Return d f_o / d x_k of ``f = W phi(d)`` for each sample: (rows, outputs, features)."""
     difference = X[:, None, :].astype(float) - C[None, :, :].astype(float)
     d = distances(X, C, metric)[:, :, None]
     if metric == "manhattan":
@@ -118,23 +118,25 @@ def gradients(X, C, W, radius, metric="manhattan", kernel="triangular"):
 
 
 def squared_gradients(layer, X, W):
+    """Return the squared gradients, summed over the outputs: (rows, features)."""
     G = gradients(X, layer.units, W, layer.radius, layer.metric, layer.kernel.name)
     return (G**2).sum(axis=1)
 
 
 def of_rows(layer, X):
-    """`hidden` of rows that have still to be multiplied by the weights of the features."""
+    """Return `hidden` of samples that are not multiplied by the feature weights yet."""
     if layer.weights is None:
         return hidden(layer, X)
     return hidden(layer, X @ layer.weights if layer.weights.ndim == 2 else X * layer.weights)
 
 
 def of_model(model, X):
-    """H of a fitted estimator, each row by itself."""
+    """Return H of a fitted estimator."""
     return of_rows(model._parts().units.layer, X)
 
 
 def novel_rows(X, radius, overlap, metric="manhattan", kernel="triangular"):
+    """Return the samples that sequential novelty selection makes centres."""
     kept = [0]
     for i in range(1, len(X)):
         if rbf(X[i : i + 1], X[kept], radius, metric, kernel).sum() < overlap:
@@ -159,7 +161,7 @@ def lms(W, H, Y, rate, weight=None):
 
 
 def ridge(H, Y, alpha, weight=None):
-    """Least squares on the centred rows, with sqrt(alpha) rows below them."""
+    """Return ridge regression as least squares with sqrt(alpha) I appended to the centred H."""
     w = np.ones(len(H)) if weight is None else weight
     h, y = np.average(H, axis=0, weights=w), np.average(Y, axis=0, weights=w)
     root = np.sqrt(w)[:, None]

@@ -166,14 +166,14 @@ def test_demo_without_matplotlib(monkeypatch, mnist_folder, tmp_path, capsys):
 
 
 def test_tune_says_how_long_it_takes_and_keeps_what_it_has(monkeypatch, capsys):
-    kinds, measure = ["tanh float32", "tanh float64"], tuning._tune_kind
+    kinds, measure = ["tanh float32", "tanh float64"], tuning.Tuner.tune
 
-    def stopped(engine, kind, *how):
+    def stopped(tuner, kind):
         if kind == kinds[1]:
             raise KeyboardInterrupt
-        return measure(engine, kind, *how)
+        return measure(tuner, kind)
 
-    monkeypatch.setattr(tuning, "_tune_kind", stopped)
+    monkeypatch.setattr(tuning.Tuner, "tune", stopped)
     arguments = [word for kind in kinds for word in ("--kind", kind)]
     path = profiles.path_of(get_engine("jit").identity())
     with pytest.raises(SystemExit, match=f"stopped; .* are kept in {re.escape(str(path))}"):

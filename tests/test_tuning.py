@@ -1,3 +1,5 @@
+"""The measurement of settings: what is measured, which values win, and what is saved."""
+
 import re
 import sys
 
@@ -6,10 +8,16 @@ import pytest
 
 import contract
 import naive
-from sklearn_fsvc._src import tuning
 from sklearn_fsvc._src.engines import profiles
 from sklearn_fsvc._src.engines.jit import JitEngine
-from sklearn_fsvc._src.tuning import KINDS, ROUNDED, example
+from sklearn_fsvc._src.tuning import (
+    KINDS,
+    ROUNDED,
+    StatisticsRun,
+    example,
+    is_faster,
+    tune_engine,
+)  # fmt: skip
 from sklearn_fsvc._src.utils.availability import install
 from sklearn_fsvc.engines import get_engine
 from sklearn_fsvc.tuning import tune
@@ -38,52 +46,55 @@ def saved():
 
 
 def settings_of(kind):
-    """What an engine uses once it is entered."""
+    """Return the settings of an engine that is entered."""
     with get_engine("jit") as engine:
         return engine.settings(layer_of(kind))
 
 
-@pytest.fixture
-def fake(monkeypatch):
-    """fake(cost): an output takes cost(settings), and nothing is measured.
+class FakeMeasurement:
+    """Takes the place of `tuning.rounds`: an activation takes ``cost(settings)`` seconds.
 
-    What comes back fills with the (settings, X.shape, H.shape) that were to be measured.
+    `runs` are the (settings, X.shape, H.shape) of layers that were to be measured.
     """
 
-    def install(cost):
-        seen = []
+    def __init__(self, cost):
+        self.cost, self.runs = cost, []
 
-        def rounds(functions, repeats, **options):
-            times = {}
-            for name, function in functions.items():
-                if not isinstance(function.args[0], dict):  # the update of statistics
-                    dtype = str(function.func.__self__.dtype)
-                    times[name] = [cost({"statistics": dtype})] * repeats
-                    continue
-                settings, X, H = function.args
-                seen.append((settings, X.shape, H.shape))
-                times[name] = [cost(settings) * H.size] * repeats
-            return times
-
-        monkeypatch.setattr(JitEngine, "prepare", lambda self, layer: self.settings(layer))
-        monkeypatch.setattr(tuning, "rounds", rounds)
-        return seen
-
-    return install
+    def __call__(self, functions, repeats, **options):
+        times = {}
+        for name, run in functions.items():
+            if isinstance(run, StatisticsRun):
+                times[name] = [self.cost({"statistics": str(run.statistics.dtype)})] * repeats
+                continue
+            self.runs.append((run.settings, run.X.shape, run.H.shape))
+            times[name] = [self.cost(run.settings) * run.H.size] * repeats
+        return times
 
 
-def quick(**choice):
-    """A cost that a choice halves."""
+def half_cost_of(**choice):
+    """Return a cost that one value of a setting halves."""
     [(name, value)] = choice.items()
     return lambda settings: 0.5 if settings.get(name) == value else 1
 
 
-def tune_kind(kind=KIND, **options):
-    return tune("jit", [kind], n_features=N_FEATURES, repeats=1, **options)[kind]
+def equal_cost(settings):
+    return 1
+
+
+def tune_kinds(measure, *kinds, engine=None, **options):
+    """Tune an engine with a cost or a measurement; return what was found for each kind."""
+    if measure is not broken and not isinstance(measure, FakeMeasurement):
+        measure = FakeMeasurement(measure)
+    with engine or get_engine("jit") as engine:
+        return tune_engine(engine, kinds or [KIND], [N_FEATURES], 1, measure=measure, **options)
+
+
+def tune_kind(measure, kind=KIND, **options):
+    return tune_kinds(measure, kind, **options)[kind]
 
 
 @pytest.mark.parametrize(("device", "kinds"), [("jit", TWO), ("blas", ["tanh float64"])])
-def test_a_choice_for_every_knob_is_found_and_kept(device, kinds):
+def test_a_value_of_every_setting_is_found_and_saved(device, kinds):
     found = tune(device, kinds, n_features=N_FEATURES, repeats=1)
     assert list(found) == kinds
     with get_engine(device) as engine:
@@ -96,69 +107,63 @@ def test_a_choice_for_every_knob_is_found_and_kept(device, kinds):
             assert min(found[kind].default, found[kind].best) > 0
 
 
-def test_what_was_found_is_used(fake):
-    fake(quick(M=1024))
-    tune_kind()
+def test_engines_use_the_settings_found():
+    tune_kind(half_cost_of(M=1024))
     assert settings_of(KIND) == {**defaults(), "M": 1024}
     assert settings_of("tanh float32") == defaults("tanh float32")
 
 
-def test_rounded_outputs_have_settings_of_their_own_or_those_of_floats(fake):
-    fake(quick(M=1024))
-    tune_kind()
+def test_rounded_layers_have_their_own_settings_or_those_of_floats():
+    tune_kind(half_cost_of(M=1024))
     assert settings_of(f"{KIND} 8 bits") == {**defaults(), "M": 1024}
-    fake(quick(M=4096))
-    tune_kind(f"{KIND} 8 bits")
+    tune_kind(half_cost_of(M=4096), f"{KIND} 8 bits")
     assert settings_of(f"{KIND} 8 bits") == {**defaults(), "M": 4096}
     assert settings_of(f"{KIND} 15 bits") == settings_of(KIND) == {**defaults(), "M": 1024}
 
 
-def test_what_wins_now_and_then_is_not_kept():
-    """On a busy machine the median may say that it is faster."""
-    holder = [1.0] * 9
-    assert tuning._wins([0.9] * 9, holder, 0.97)
-    assert not tuning._wins([0.5] * 5 + [1.1] * 4, holder, 0.97)
-    assert tuning._wins([0.5] * 8 + [1.1], holder, 0.97)
-    assert not tuning._wins([0.98] * 9, holder, 0.97)
-    # What slows down both is no difference.
-    assert tuning._wins([0.9, 9.0, 0.9], [1.0, 10.0, 1.0], 0.97)
+def test_a_value_must_be_faster_in_most_rounds():
+    """On a busy machine the median alone may be lower by chance."""
+    default = [1.0] * 9
+    assert is_faster([0.9] * 9, default, 0.97)
+    assert not is_faster([0.5] * 5 + [1.1] * 4, default, 0.97)
+    assert is_faster([0.5] * 8 + [1.1], default, 0.97)
+    assert not is_faster([0.98] * 9, default, 0.97)
+    # A slowdown of both is not a difference.
+    assert is_faster([0.9, 9.0, 0.9], [1.0, 10.0, 1.0], 0.97)
 
 
-def test_without_save_nothing_is_written(fake):
-    fake(quick(M=1024))
-    assert tune_kind(save=False).settings["M"] == 1024
+def test_without_save_nothing_is_written():
+    assert tune_kind(half_cost_of(M=1024), save=False).settings["M"] == 1024
     assert not profiles.folder().exists()
 
 
 @pytest.mark.parametrize("name", ["M", "asymmetry", "block", "tile_rows", "tile_units", "step"])
-def test_the_fastest_value_is_found(fake, name):
+def test_the_fastest_value_is_found(name):
     for value in tunables()[name][1:]:
-        fake(quick(**{name: value}))
-        found = tune_kind(save=False)
+        found = tune_kind(half_cost_of(**{name: value}), save=False)
         assert found.settings == {**defaults(), name: value}
         assert found.default == pytest.approx(2 * found.best)
 
 
-def test_the_threads_that_are_fastest_are_found(fake, monkeypatch):
+def test_the_fastest_number_of_threads_is_found(monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.engines.jit.thread_choices", lambda: (4, 1, 2, 8))
-    fake(quick(threads=8))
-    assert tune_kind(save=False).settings == {**defaults(), "threads": 8}
+    assert tune_kind(half_cost_of(threads=8), save=False).settings == {**defaults(), "threads": 8}
 
 
-def test_a_knob_is_measured_with_those_found_before(fake):
+def test_a_setting_is_measured_with_those_found_before():
     last = tunables()["block"][-1]
-    seen = fake(lambda s: 1 - 0.2 * (s["M"] == 4096) * (1 + (s["block"] == last)))
-    assert tune_kind(save=False).settings == {**defaults(), "M": 4096, "block": last}
-    assert {s["M"] for s, *_ in seen if s["block"] != defaults()["block"]} == {4096}
+    measure = FakeMeasurement(lambda s: 1 - 0.2 * (s["M"] == 4096) * (1 + (s["block"] == last)))
+    assert tune_kind(measure, save=False).settings == {**defaults(), "M": 4096, "block": last}
+    assert {s["M"] for s, *_ in measure.runs if s["block"] != defaults()["block"]} == {4096}
 
 
 @pytest.mark.parametrize(("cost", "value"), [(0.99, 2048), (0.95, 1024)])
-def test_a_small_gain_is_noise(fake, cost, value):
-    fake(lambda settings: cost if settings["M"] == 1024 else 1)
-    assert tune_kind(save=False).settings["M"] == value
+def test_a_small_gain_is_noise(cost, value):
+    found = tune_kind(lambda settings: cost if settings["M"] == 1024 else 1, save=False)
+    assert found.settings["M"] == value
 
 
-def test_winners_that_lose_together_are_not_kept(fake):
+def test_settings_that_are_slower_together_are_not_used():
     measured = []
 
     def slower_at_the_end(settings):
@@ -167,66 +172,62 @@ def test_winners_that_lose_together_are_not_kept(fake):
         return cost if settings["M"] == 1024 else 1
 
     n_before = sum(map(len, tunables().values()))
-    fake(slower_at_the_end)
-    found = tune_kind(save=False)
+    found = tune_kind(slower_at_the_end, save=False)
     assert found.settings == defaults()
     assert found.best == found.default
 
 
-def test_a_time_is_that_of_a_synapse(fake):
-    """A larger basic layer that takes as much longer as it is larger is no slower."""
-    fake(lambda settings: 6e-9)
-    found = tune_kind(save=False)
+def test_times_are_divided_by_the_number_of_synapses():
+    """A larger basic layer whose time is proportional to its size is not slower."""
+    found = tune_kind(lambda settings: 6e-9, save=False)
     assert found.settings == defaults()
     assert found.default == found.best == pytest.approx(6e-9 / N_FEATURES)
 
 
-def test_a_basic_layer_is_measured(fake):
-    """N = M As rows meet m = M / As units."""
-    seen = fake(lambda settings: 1)
-    tune_kind(save=False)
-    for settings, rows, outputs in seen:
+def test_basic_layers_are_measured():
+    """N = M As samples and m = M / As units."""
+    measure = FakeMeasurement(equal_cost)
+    tune_kind(measure, save=False)
+    for settings, rows, outputs in measure.runs:
         n_rows = settings["M"] * settings["asymmetry"]
         assert rows == (n_rows, N_FEATURES)
         assert outputs == (n_rows, settings["M"] // settings["asymmetry"])
-    assert {(8192, 512), (4096, 1024), (1024, 1024), (4096, 4096)} <= {H for *_, H in seen}
+    assert {(8192, 512), (4096, 1024), (1024, 1024), (4096, 4096)} <= {H for *_, H in measure.runs}
 
 
-@pytest.fixture
-def with_statistics(monkeypatch):
-    """An engine with few tunables, one of them the precision of statistics."""
-    few = {"M": (256,), "asymmetry": (1,), "statistics": ("float64", "float32")}
-    real = JitEngine.tunables
+class FewTunables(JitEngine):
+    """An engine with few settings, one of them the precision of statistics."""
 
     def tunables(self, layer):
-        return {name: values[:1] for name, values in real(self, layer).items()} | few
-
-    monkeypatch.setattr(JitEngine, "tunables", tunables)
+        values = {name: values[:1] for name, values in super().tunables(layer).items()}
+        precisions = "float64", "float32"
+        return values | {"M": (256,), "asymmetry": (1,), "statistics": precisions}
 
 
 @pytest.mark.parametrize(("cost", "best"), [(0.6, "float64"), (0.4, "float32")])
-def test_statistics_of_fewer_digits_must_halve_the_time(with_statistics, fake, cost, best):
-    fake(lambda settings: cost if settings == {"statistics": "float32"} else 1)
-    assert tune_kind(save=False).settings["statistics"] == best
+def test_statistics_of_lower_precision_must_halve_the_time(cost, best):
+    measure = FakeMeasurement(lambda s: cost if s == {"statistics": "float32"} else 1)
+    found = tune_kind(measure, engine=FewTunables(), save=False)
+    assert found.settings["statistics"] == best
 
 
-def test_statistics_are_measured(with_statistics):
-    assert tune_kind().settings["statistics"] in ("float64", "float32")
+def test_statistics_are_measured():
+    found = tune_kinds(FakeMeasurement(equal_cost), engine=FewTunables())
+    assert found[KIND].settings["statistics"] == "float64"
+    with FewTunables() as engine:
+        found = tune_engine(engine, [KIND], [N_FEATURES], 1)
+    assert found[KIND].settings["statistics"] in ("float64", "float32")
 
 
-def test_a_profile_is_no_start(fake):
-    """What is not faster than the defaults now goes back to them."""
-    fake(quick(M=1024))
-    tune_kind()
-    fake(lambda settings: 1)
-    assert tune_kind().settings == defaults()
+def test_a_new_measurement_starts_from_the_defaults():
+    tune_kind(half_cost_of(M=1024))
+    assert tune_kind(equal_cost).settings == defaults()
     assert saved() == {KIND: defaults()}
 
 
-def test_other_kinds_stay(fake):
-    fake(lambda settings: 1)
-    tune_kind("tanh float64")
-    tune_kind(KIND)
+def test_other_kinds_stay():
+    tune_kind(equal_cost, "tanh float64")
+    tune_kind(equal_cost, KIND)
     assert set(saved()) == {"tanh float64", KIND}
 
 
@@ -234,48 +235,38 @@ def broken(*args, **options):
     raise MemoryError("broken")
 
 
-def test_a_failure_leaves_the_profile(fake, monkeypatch):
-    fake(quick(M=1024))
-    tune("jit", TWO, n_features=N_FEATURES)
+def test_a_failure_leaves_the_profile():
+    tune_kinds(half_cost_of(M=1024), *TWO)
     before = profiles.path_of(get_engine("jit").identity()).read_bytes()
-    monkeypatch.setattr(tuning, "rounds", broken)
     with pytest.raises(MemoryError, match="broken"):
-        tune_kind()
+        tune_kind(broken)
     assert profiles.path_of(get_engine("jit").identity()).read_bytes() == before
 
 
-def test_a_failure_leaves_what_was_found_before(fake, monkeypatch):
-    def cost(settings):
-        return broken() if saved() else 1
-
-    fake(cost)
+def test_a_failure_leaves_the_settings_of_kinds_before():
     with pytest.raises(MemoryError):
-        tune("jit", TWO, n_features=N_FEATURES)
+        tune_kinds(lambda settings: broken() if saved() else 1, *TWO)
     assert saved() == {KIND: defaults()}
 
 
-def test_a_failure_of_a_first_measurement_is_not_a_profile(monkeypatch):
-    monkeypatch.setattr(tuning, "rounds", broken)
+def test_after_a_failure_of_the_first_measurement_there_is_no_profile():
     with pytest.raises(MemoryError):
-        tune_kind()
+        tune_kind(broken)
     assert saved() == {}
 
 
-@pytest.mark.filterwarnings("ignore:.* is ignored:RuntimeWarning")
-def test_a_corrupt_profile_is_replaced(fake):
+def test_a_corrupt_profile_is_replaced():
     path = profiles.write(get_engine("jit").identity(), {})
     path.write_text("{")
-    fake(quick(M=1024))
-    tune_kind()
-    assert settings_of(KIND)["M"] == 1024
+    assert "tanh float32" in tune("jit", ["tanh float32"], n_features=N_FEATURES, repeats=1)
+    assert set(saved()) == {"tanh float32"}
 
 
 @pytest.mark.parametrize(
     "kind",
     ["manhattan triangular float16", "tanh uint8", "", "tanh", f"{KIND} 7 bits", "tanh 8 bits"],
 )
-def test_an_unknown_kind_is_named_before_anything_is_measured(monkeypatch, kind):
-    monkeypatch.setattr(tuning, "rounds", broken)
+def test_an_unknown_kind_is_named_before_anything_is_measured(kind):
     with pytest.raises(ValueError, match=f"kind='{kind}' is not known.*{KIND}"):
         tune("jit", [KIND, kind])
     assert not profiles.folder().exists()
@@ -292,21 +283,18 @@ def test_a_device_that_does_not_work_says_why(monkeypatch):
         tune("jit")
 
 
-def test_a_profile_that_cannot_be_written_is_known_before_anything_is_measured(monkeypatch):
-    monkeypatch.setattr(tuning, "rounds", broken)
+def test_a_profile_that_cannot_be_written_is_refused_before_anything_is_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv(profiles.FOLDER)
     with pytest.raises(RuntimeError, match=re.escape(install("tune"))):
-        tune_kind()
+        tune_kind(broken)
     with pytest.raises(MemoryError):
-        tune_kind(save=False)
+        tune_kind(broken, save=False)
 
 
-def test_verbose_prints_a_line_for_each_kind(fake, capsys):
-    fake(quick(M=1024))
-    tune("jit", TWO, n_features=N_FEATURES, verbose=1)
-    fake(lambda settings: 1)
-    tune("jit", ["tanh float64"], n_features=N_FEATURES, verbose=1)
+def test_verbose_prints_a_line_for_each_kind(capsys):
+    tune_kinds(half_cost_of(M=1024), *TWO, verbose=1)
+    tune_kinds(equal_cost, "tanh float64", verbose=1)
     lines = capsys.readouterr().out.splitlines()
     for line, kind in zip(lines, [*TWO, "tanh float64"], strict=True):
         assert line.startswith("jit ")
@@ -315,9 +303,8 @@ def test_verbose_prints_a_line_for_each_kind(fake, capsys):
     assert lines[2].endswith("1.00 x default  the defaults")
 
 
-def test_without_verbose_nothing_is_printed(fake, capsys):
-    fake(lambda settings: 1)
-    tune_kind()
+def test_without_verbose_nothing_is_printed(capsys):
+    tune_kind(equal_cost)
     assert capsys.readouterr().out == ""
 
 

@@ -1,79 +1,36 @@
-"""Measurement of engine settings."""
+"""Measurement of the fastest settings of an engine, which are saved as a profile.
+
+Dogaru & Dogaru (2017) optimise "basic layers": for a device and a kind of layer they search the
+size M and the asymmetry As with the least synaptic time ``t_syn = t / (N m n)``, where N = M As
+samples are evaluated by m = M / As units with n features. `tune` does so for every setting of an
+engine, one after the other (coordinate descent). The profile, which engines read when they are
+entered, is in `engines.profiles`; this module is above the readouts, whose statistics it measures.
+"""
 
 import math
 import statistics
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
-from .engines import get_engine, profiles
+from .engines import Engine, get_engine, profiles
+from .engines.base import Stopwatch
 from .engines.host import HostStopwatch
 from .kernels import DISTANCE, KERNELS, METRICS, kernel_of
 from .layers import RBFLayer, TanhLayer, rounded
 from .readouts.statistics import RidgeStatistics
 from .utils.parameters import check_count
 
-# Side by side in one process: each function in turn, again and again, and medians.
-
-
-def medians(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
-    """Median seconds, by name, that a call of each of the functions takes: see `rounds`."""
-    times = rounds(functions, repeats, seconds, stopwatch, calls)
-    return {name: statistics.median(t) for name, t in times.items()}
-
-
-def rounds(functions, repeats=7, seconds=60, stopwatch=HostStopwatch, calls=1):
-    """Seconds that a call of each of the functions takes, round by round.
-
-    All are called once to warm up; then in turn, so that a machine that slows down slows
-    all of them.
-
-    Parameters
-    ----------
-    functions : dict of str to callable
-    repeats : int
-        Measurements of each, fewer where `seconds` are used up before.
-    stopwatch : callable
-        Makes an ``engines.base.Stopwatch``; that of an engine knows when its work is done.
-    calls : int
-        Calls that are measured as one. On a GPU one is launched while another runs.
-
-    Returns
-    -------
-    dict of str to list of float
-    """
-    for function in functions.values():
-        function()
-    times = {name: [] for name in functions}
-    start = time.perf_counter()
-    for _ in range(repeats):
-        for name, function in functions.items():
-            watch = stopwatch()
-            for _ in range(calls):
-                function()
-            watch.lap(name)
-            times[name].append(watch.totals()[name] / calls)
-        if time.perf_counter() - start > seconds:
-            break
-    return times
-
-
-# The optimiser of basic layers: what is fastest here is measured, kept and used.
-#
-# For a device and a kind of layer, Dogaru & Dogaru (2017) look for the size M, the asymmetry
-# As and the block with the least synaptic time, t_syn = t / (N m n), where N = M As rows meet
-# m = M / As units of n features. `tune` does so for every knob of an engine, one after the
-# other, and writes the profile that engines read as they are entered.
-
-# A value must be better than the one before by this factor, in this part of the rounds: what
-# is less, or wins now and then, is the machine's noise.
+# A value replaces the one before if it is faster by this factor, in this part of the rounds. A
+# smaller gain, or one that is not repeated, is noise.
 GAIN, WON_ROUNDS = 0.97, 0.75
-# float32 statistics lose digits; they must at least halve the time.
+# float32 statistics are less accurate, so they must at least halve the time.
 GAIN_STATISTICS = 0.5
 
 KINDS = tuple(
@@ -83,23 +40,24 @@ KINDS = tuple(
     for dtype in (["uint8"] if metric == "manhattan" else []) + ["float32", "float64"]
 ) + ("tanh float32", "tanh float64")
 
-
-# Of outputs that are rounded: their finish is a table or one step more.
+# Kinds with rounded activations, whose last step is a table or a rounding.
 ROUNDED = tuple(
     f"{kind} {bits} bits" for kind in KINDS if DISTANCE.name not in kind for bits in (8, 15)
 )
 
+Settings = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found for one kind of layer.
+    """The fastest settings of one kind of layer.
 
     Attributes
     ----------
     settings : dict
-        Knob -> the best value.
+        Name -> the best value.
     default, best : float
-        t_syn in seconds by the default settings and by these, measured side by side: the
+        t_syn in seconds with the default settings and with these, measured alternately: the
         geometric mean over the numbers of features.
     """
 
@@ -108,24 +66,27 @@ class Tuned:
     best: float
 
 
-def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=True, verbose=0):
-    """Measure which settings of an engine are fastest here, and keep them.
+def tune(
+    device: str = "auto", kinds: Sequence[str] = KINDS, *, n_features: Any = (128, 784),
+    repeats: int = 5, save: bool = True, verbose: int = 0,
+) -> dict[str, Tuned]:  # fmt: skip
+    """Measure which settings of an engine are fastest on this machine, and save them.
 
     Parameters
     ----------
     device : str
-        As estimators take it; "auto" is a GPU if one works.
+        As for estimators; "auto" is a GPU if one works.
     kinds : sequence of str
-        Kinds of layers, out of `KINDS`: formula and dtype. Or of `ROUNDED`, as fits with 8 or 15
-        bits have them: formula, dtype, and ``"8 bits"`` or ``"15 bits"``.
+        Kinds of layers, out of `KINDS`: formula and dtype. Or of `ROUNDED`, for fits with 8 or 15
+        bits: formula, dtype, and ``"8 bits"`` or ``"15 bits"``.
     n_features : int or sequence of int
-        What is best for all of these together is looked for: the geometric mean of t_syn.
+        The settings minimise the geometric mean of t_syn over all of these.
     repeats : int
         Measurements of each value.
     save : bool
         Whether to write the profile of this machine.
     verbose : int
-        Above 0, a line for each kind as it is found.
+        Above 0, print a line for each kind.
 
     Returns
     -------
@@ -143,100 +104,189 @@ def tune(device="auto", kinds=KINDS, *, n_features=(128, 784), repeats=5, save=T
     >>> sorted(found["tanh float32"].settings)
     ['M', 'asymmetry', 'block', 'step', 'threads', 'tile_rows', 'tile_units']
     """
-    kinds, found = tuple(kinds), {}
+    kinds = tuple(kinds)
     for kind in kinds:
         if kind not in KINDS + ROUNDED:
             raise ValueError(
-                f"kind={kind!r} is not known; choose from {', '.join(KINDS)}, or one of these with "
-                '" 8 bits" or " 15 bits" behind it, but for distances.'
+                f"kind={kind!r} is not known; choose from {', '.join(KINDS)}, or one of these "
+                'followed by " 8 bits" or " 15 bits", except for distances.'
             )
-    several = [n_features] if isinstance(n_features, Integral) else n_features
-    n_features = [check_count("n_features", n) for n in several]
-    with _old_profile_ignored(), get_engine(device, math.inf) as engine:
-        identity = engine.identity()
+    numbers = [n_features] if isinstance(n_features, Integral) else n_features
+    n_features = [check_count("n_features", n) for n in numbers]
+    with _without_profile_warnings(), get_engine(device, math.inf) as engine:
+        return tune_engine(engine, kinds, n_features, repeats, save=save, verbose=verbose)
+
+
+def tune_engine(
+    engine: Any, kinds: Sequence[str], n_features: Sequence[int], repeats: int, *,
+    save: bool = True, verbose: int = 0, measure: Callable[..., Mapping] | None = None,
+) -> dict[str, Tuned]:  # fmt: skip
+    """`tune` for an engine that is entered; `measure` takes the times, as `rounds` does."""
+    tuner, found = Tuner(engine, n_features, repeats, measure or rounds), {}
+    identity = engine.identity()
+    if save:
+        profiles.check_writable(identity)  # fail now, rather than after minutes
+    for kind in kinds:
+        found[kind] = tuner.tune(kind)
+        if verbose:
+            print(_format_line(engine, kind, found[kind]), flush=True)
         if save:
-            profiles.check_writable(identity)  # rather now than after minutes
-        for kind in kinds:
-            found[kind] = _tune_kind(engine, kind, n_features, repeats)
-            if verbose:
-                print(_line(engine, kind, found[kind]), flush=True)
-            if save:
-                profiles.write(identity, {kind: found[kind].settings})
+            profiles.write(identity, {kind: found[kind].settings})
     return found
 
 
-@contextmanager
-def _old_profile_ignored():
-    """No warning of a profile that is to be measured again."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* is ignored: ", RuntimeWarning)
-        yield
+@dataclass
+class LayerRun:
+    """Evaluates a layer on the samples of a basic layer, with some settings."""
+
+    engine: Engine
+    settings: Settings
+    prepared: Any
+    X: Any
+    H: Any
+
+    def __call__(self) -> None:
+        self.engine.hidden(self.prepared, self.X, self.H)
 
 
-def _tune_kind(engine, kind, n_features, repeats):
-    engine.tuned, layer = {}, example(kind, 1, 1, max(n_features))[1]
-    default = engine.settings(layer)
-    settings = dict(default)
-    for name, values in engine.tunables(layer).items():
-        is_statistics = name == "statistics"
-        if is_statistics and layer.steps:
-            continue  # sums of integers are exact
-        time = _statistics_time if is_statistics else _synaptic_time
-        found = time(engine, kind, n_features, repeats, [{**settings, name: v} for v in values])
-        found = dict(zip(values, found, strict=True))
-        best = min(found, key=lambda value: np.median(found[value]))
-        if _wins(found[best], found[settings[name]], GAIN_STATISTICS if is_statistics else GAIN):
-            settings[name] = best
-    before, after = _synaptic_time(engine, kind, n_features, repeats + 2, [default, settings])
-    engine.tuned = {}
-    if not _wins(after, before, GAIN):  # each won by itself, all together they do not
-        statistics = {k: v for k, v in settings.items() if k == "statistics"}
-        settings, after = {**default, **statistics}, before
-    return Tuned(settings, float(np.median(before)), float(np.median(after)))
+@dataclass
+class StatisticsRun:
+    """Adds a square tile of H to the statistics of a readout, with some settings."""
+
+    settings: Settings
+    statistics: RidgeStatistics
+    H: Any
+    Y: Any
+
+    def __call__(self) -> None:
+        self.statistics.update(self.H, self.Y)
 
 
-def _wins(times, others, gain):
-    """Whether it is faster by more than the measurements spread: in most rounds."""
-    return np.quantile(np.divide(times, others), WON_ROUNDS) < gain
+@dataclass(frozen=True)
+class Tuner:
+    """Searches the settings of an engine for kinds of layers."""
+
+    engine: Any
+    n_features: Sequence[int]
+    repeats: int
+    measure: Callable[..., Mapping]
+
+    def tune(self, kind: str) -> Tuned:
+        engine = self.engine
+        engine.tuned, layer = {}, example(kind, 1, 1, max(self.n_features))[1]
+        default = engine.settings(layer)
+        settings = dict(default)
+        for name, values in engine.tunables(layer).items():
+            is_statistics = name == "statistics"
+            if is_statistics and layer.steps:
+                continue  # sums of integers are exact
+            time_all = self._statistics_times if is_statistics else self._synaptic_times
+            candidates = [{**settings, name: value} for value in values]
+            times = dict(zip(values, time_all(kind, candidates, self.repeats), strict=True))
+            best = min(times, key=lambda value: np.median(times[value]))
+            gain = GAIN_STATISTICS if is_statistics else GAIN
+            if is_faster(times[best], times[settings[name]], gain):
+                settings[name] = best
+        # Each setting was faster by itself: measure all of them together, with more rounds.
+        before, after = self._synaptic_times(kind, [default, settings], self.repeats + 2)
+        engine.tuned = {}
+        if not is_faster(after, before, GAIN):
+            precision = {k: v for k, v in settings.items() if k == "statistics"}
+            settings, after = {**default, **precision}, before
+        return Tuned(settings, float(np.median(before)), float(np.median(after)))
+
+    def _synaptic_times(self, kind, candidates, repeats):
+        """Return t_syn of each candidate, (candidates, rounds): the geometric mean over n."""
+        logs = [np.log(self._times(kind, n, candidates, repeats)) for n in self.n_features]
+        n_rounds = min(times.shape[1] for times in logs)
+        return np.exp(np.mean([times[:, :n_rounds] for times in logs], axis=0))
+
+    def _times(self, kind, n_features, candidates, repeats):
+        """Return t_syn of each candidate for layers of `n_features`, (candidates, rounds)."""
+        engine, runs, arrays = self.engine, {}, {}
+        for i, settings in enumerate(candidates):
+            shape = settings["M"] * settings["asymmetry"], settings["M"] // settings["asymmetry"]
+            if shape not in arrays:
+                X, layer = example(kind, *shape, n_features)
+                H = engine.xp.empty(shape, layer.hidden_dtype)
+                arrays[shape] = engine.to_device(X), layer, H
+            X, layer, H = arrays[shape]
+            engine.tuned = {kind: settings}
+            runs[i] = LayerRun(engine, settings, engine.prepare(layer), X, H)
+        # On a GPU several calls are queued, so that the overhead of a launch is hidden.
+        calls = 4 if engine.xp is not np else 1
+        times = self.measure(runs, repeats, stopwatch=engine.stopwatch, calls=calls)
+        return np.array([np.divide(times[i], run.H.size * n_features) for i, run in runs.items()])
+
+    def _statistics_times(self, kind, candidates, repeats):
+        """Return the seconds of a `StatisticsRun` with each candidate, for each round."""
+        xp, runs = self.engine.xp, {}
+        for i, settings in enumerate(candidates):
+            m = settings["M"]
+            statistics = RidgeStatistics.zeros(m, 1, self.engine.algebra, settings["statistics"])
+            runs[i] = StatisticsRun(
+                settings, statistics, xp.ones((m, m), np.float32), xp.ones((m, 1))
+            )
+        return list(self.measure(runs, repeats, stopwatch=self.engine.stopwatch).values())
 
 
-def _synaptic_time(engine, kind, n_features, repeats, candidates):
-    """t_syn of each of the candidate settings, round by round: geometric means over n."""
-    logs = [np.log(_synaptic_times(engine, kind, n, repeats, candidates)) for n in n_features]
-    n_rounds = min(times.shape[1] for times in logs)
-    return np.exp(np.mean([times[:, :n_rounds] for times in logs], axis=0))
+def is_faster(times: Sequence[float], others: Sequence[float], gain: float) -> bool:
+    """Return whether times are below ``gain`` times the others, in most rounds of pairs."""
+    return bool(np.quantile(np.divide(times, others), WON_ROUNDS) < gain)
 
 
-def _synaptic_times(engine, kind, n_features, repeats, candidates):
-    functions, synapses, arrays = {}, {}, {}
-    for i, settings in enumerate(candidates):
-        shape = settings["M"] * settings["asymmetry"], settings["M"] // settings["asymmetry"]
-        if shape not in arrays:
-            X, layer = example(kind, *shape, n_features)
-            H = engine.xp.empty(shape, layer.hidden_dtype)
-            arrays[shape] = engine.to_device(X), layer, H
-        X, layer, H = arrays[shape]
-        engine.tuned = {kind: settings}
-        functions[i] = partial(engine.hidden, engine.prepare(layer), X, H)
-        synapses[i] = H.size * n_features
-    calls = 4 if engine.xp is not np else 1
-    times = rounds(functions, repeats, stopwatch=engine.stopwatch, calls=calls)
-    return np.array([np.divide(times[i], synapses[i]) for i in functions])
+def medians(
+    functions: Mapping[Any, Callable[[], object]], repeats: int = 7, seconds: float = 60,
+    stopwatch: Callable[[], Stopwatch] = HostStopwatch, calls: int = 1,
+) -> dict[Any, float]:  # fmt: skip
+    """Return the median seconds of a call of each of the functions, by name: see `rounds`."""
+    times = rounds(functions, repeats, seconds, stopwatch, calls)
+    return {name: statistics.median(t) for name, t in times.items()}
 
 
-def _statistics_time(engine, kind, n_features, repeats, candidates):
-    """Seconds to add a square tile of H to the statistics of a readout."""
-    functions = {}
-    for i, settings in enumerate(candidates):
-        dtype = settings["statistics"]
-        statistics = RidgeStatistics.zeros(settings["M"], 1, engine.algebra, dtype)
-        H = engine.xp.ones((settings["M"], settings["M"]), np.float32)
-        functions[i] = partial(statistics.update, H, engine.xp.ones((settings["M"], 1)))
-    return list(rounds(functions, repeats, stopwatch=engine.stopwatch).values())
+def rounds(
+    functions: Mapping[Any, Callable[[], object]], repeats: int = 7, seconds: float = 60,
+    stopwatch: Callable[[], Stopwatch] = HostStopwatch, calls: int = 1,
+) -> dict[Any, list[float]]:  # fmt: skip
+    """Return the seconds of a call of each of the functions, for each round.
+
+    All are called once to warm up; then alternately, so that a change of the speed of the machine
+    affects all of them.
+
+    Parameters
+    ----------
+    functions : dict of str to callable
+    repeats : int
+        Measurements of each; fewer if `seconds` have passed before.
+    stopwatch : callable
+        Returns an ``engines.base.Stopwatch``; that of an engine includes asynchronous work.
+    calls : int
+        Calls that are measured as one.
+
+    Returns
+    -------
+    dict of str to list of float
+    """
+    for function in functions.values():
+        function()
+    times: dict[Any, list[float]] = {name: [] for name in functions}
+    start = time.perf_counter()
+    for _ in range(repeats):
+        for name, function in functions.items():
+            watch = stopwatch()
+            for _ in range(calls):
+                function()
+            watch.lap(name)
+            times[name].append(watch.totals()[name] / calls)
+        if time.perf_counter() - start > seconds:
+            break
+    return times
 
 
-def example(kind, n_rows, n_units, n_features=1, seed=0):
-    """Random rows, and a layer of that kind for them.
+def example(
+    kind: str, n_rows: int, n_units: int, n_features: int = 1, seed: int = 0
+) -> tuple[np.ndarray, Any]:
+    """Return random samples, and a layer of a kind with typical activations for them.
 
     Returns
     -------
@@ -253,18 +303,28 @@ def example(kind, n_rows, n_units, n_features=1, seed=0):
     )
     if formula == ["tanh"]:
         if np.issubdtype(dtype, np.floating):
-            # Products with weights of this size spread over the bend of tanh.
+            # Integers from 0 to 255 have a mean square of 21717 and a variance of 5461; with
+            # weights of this size the products are spread over the nonlinear range of tanh.
             centred = units.astype(np.float64) - 127.5
             units = (centred / (10923 * n_features**0.5)).astype(dtype)
         return X, rounded(TanhLayer(units, np.zeros(n_units, dtype)), bits)
     metric, kernel = formula
+    # The expected distances of integers from 0 to 255: |x - c| is 85 and its square 10923 each.
     typical = {"manhattan": 85 * n_features, "sqeuclidean": 10923 * n_features}
     typical["euclidean"] = typical["sqeuclidean"] ** 0.5
     radius = kernel_of(kernel).natural_radius(typical[metric])
     return X, rounded(RBFLayer(units, radius, metric, kernel), bits)
 
 
-def _line(engine, kind, tuned):
+@contextmanager
+def _without_profile_warnings():
+    """Ignore warnings of a profile that will be measured again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* is ignored: ", RuntimeWarning)
+        yield
+
+
+def _format_line(engine, kind, tuned):
     changed = {
         name: value
         for name, value in tuned.settings.items()

@@ -1,10 +1,11 @@
-"""The array library of a GPU, where there is one, and the compiler for Arm."""
+"""Fixtures: CuPy if there is a GPU, LLVM for Arm, caches of numba, and numbers of threads."""
 
 import joblib
 import numpy as np
 import pytest
 from llvmlite import binding
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
 
 from conftest import usable
 from sklearn_fsvc._src.engines import threads
@@ -20,13 +21,13 @@ def cupy(request):
 
 @pytest.fixture(scope="session")
 def llvm_of_arm():
-    """LLVM as a compiler for processors of Arm, whichever this one is."""
+    """LLVM's target for Arm processors, on any machine."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     try:
         return binding.Target.from_triple("aarch64-unknown-linux-gnu")
     except RuntimeError as error:
-        pytest.skip(f"llvmlite here compiles for no processor of Arm ({error})")
+        pytest.skip(f"llvmlite does not compile for Arm processors here ({error})")
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +37,21 @@ def digits():
 
 
 @pytest.fixture
+def set_numba_cache(monkeypatch):
+    """A function that sets the folder in which numba caches what is compiled from then on."""
+    from sklearn_fsvc._src.engines.kernels.cpu import kernel
+
+    def set_folder(folder):
+        monkeypatch.setattr("numba.config.CACHE_DIR", str(folder))
+        kernel.cache_clear()
+
+    yield set_folder
+    kernel.cache_clear()
+
+
+@pytest.fixture
 def sixteen_threads(monkeypatch):
-    """8 cores with two threads each, and no limit that is set."""
+    """8 cores with two hardware threads each, and no limit of the user."""
 
     def cpu_count(only_physical_cores=False):
         return 8 if only_physical_cores else 16
@@ -45,9 +59,24 @@ def sixteen_threads(monkeypatch):
     monkeypatch.setattr(joblib, "cpu_count", cpu_count)
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    # They have read the variables as they were loaded.
+    # Both libraries have read the variables when they were loaded.
     monkeypatch.setattr(threads, "_openmp_effective_n_threads", lambda **kwargs: 16)
     monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 16)
     threads._count_cores.cache_clear()
     yield
     threads._count_cores.cache_clear()
+
+
+@pytest.fixture
+def blas_thread_counts():
+    """A function that returns the numbers of threads of all BLAS libraries."""
+    return lambda: {get() for get, _ in threads._libraries()}
+
+
+@pytest.fixture
+def three_blas_threads(blas_thread_counts):
+    """Each BLAS may use three threads, on any machine."""
+    with threadpool_limits(3, "blas"):
+        if blas_thread_counts() != {3}:
+            pytest.skip("the number of threads of a BLAS cannot be set here")
+        yield

@@ -1,4 +1,4 @@
-"""Kernels of `jit` where numba can keep them, where it cannot, and where it does not compile."""
+"""Compiled kernels with a cache, without one, and where numba cannot compile."""
 
 import _thread
 import os
@@ -25,7 +25,7 @@ from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc.engines import get_engine
 
 PACKAGE = Path(sklearn_fsvc.__file__).parent
-# What an unpickled model does, and what it warns of.
+# Predicts with a pickled model, and prints the warnings.
 PREDICT = """
 import pickle, sys, warnings
 path, model, *others = sys.argv[1:]
@@ -82,13 +82,15 @@ def zipped(tmp_path):
     return target
 
 
-def test_a_model_answers_where_kernels_cannot_be_kept(model, zipped):
-    """Where nothing may be written `test_container.py` has a fit."""
+def test_a_model_predicts_where_kernels_cannot_be_cached(model, zipped):
+    """`test_container.py` has a fit where nothing can be written."""
     done = run(zipped, "-c", PREDICT, zipped, model, "f4", NUMBA_CACHE_DIR="/dev/null")
-    said = done.splitlines()
-    assert len(said) == 1, said
-    assert said[0].startswith("RuntimeWarning The kernels of the jit engine cannot be kept on disk")
-    assert "Set NUMBA_CACHE_DIR to a folder that can be written; a package in a zip" in said[0]
+    lines = done.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith(
+        "RuntimeWarning The kernels of the jit engine cannot be kept on disk"
+    )
+    assert "Set NUMBA_CACHE_DIR to a folder that can be written; a package in a zip" in lines[0]
 
 
 FIT = """
@@ -102,41 +104,38 @@ for verbose in (1, 1, 0):
 """
 
 
-def test_kernels_are_compiled_once_and_anew_for_changed_sources(read_only, tmp_path):
-    """The first fit that is verbose says so; the next process has nothing to say.
+def test_kernels_are_compiled_once_and_again_for_changed_sources(read_only, tmp_path):
+    """The first verbose fit prints it; the next process loads the kernels.
 
-    numba itself looks for changes in the file of the function alone.
+    numba itself checks only the file of the function.
     """
     folder, n_kept = tmp_path / "cache", []
-    terms = read_only / "sklearn_fsvc" / "_src" / "engines" / "kernels" / "terms.py"
+    source = read_only / "sklearn_fsvc" / "_src" / "engines" / "kernels" / "vector_ops.py"
     for is_changed, times in ((False, 1), (False, 0), (True, 1)):
         if is_changed:
-            terms.write_text(terms.read_text() + "# changed\n")
-        said = run(read_only, "-c", FIT, NUMBA_CACHE_DIR=str(folder))
-        assert said.count("[TanhRegressor fit] compiling loops") == times
+            source.write_text(source.read_text() + "# changed\n")
+        output = run(read_only, "-c", FIT, NUMBA_CACHE_DIR=str(folder))
+        assert output.count("[TanhRegressor fit] compiling loops") == times
         n_kept.append(len(list(folder.rglob("*.nbc"))))
     assert 1 < n_kept[0] == n_kept[1] < n_kept[2]
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """A folder for what is compiled from here on, and kernels that are not compiled yet."""
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiling, "_warned", False)
-
-    cpu.kernel.cache_clear()
-    yield tmp_path / "cache"
-    cpu.kernel.cache_clear()
+def cache(tmp_path, monkeypatch, set_numba_cache):
+    """A folder in which kernels are cached from here on, none of which is compiled yet."""
+    monkeypatch.setattr(compiling, "_has_warned", False)
+    set_numba_cache(tmp_path / "cache")
+    return tmp_path / "cache"
 
 
 def distances():
-    """By a kernel that no other test here has compiled."""
+    """Return a prepared layer, whose kernel no other test here has compiled, and its evaluation."""
     X = np.array([[0.0, 0.0], [3.0, 4.0]])
     engine, layer = jit.JitEngine(), RBFLayer(X, metric="sqeuclidean", kernel="distance")
     return engine.prepare(layer), lambda prepared: engine.hidden(prepared, X)
 
 
-def test_a_cache_folder_may_go_away(cache):
+def test_the_cache_folder_may_be_deleted(cache):
     prepared, evaluate = distances()
     shutil.rmtree(cache)
     cache.touch()
@@ -145,7 +144,7 @@ def test_a_cache_folder_may_go_away(cache):
     evaluate(prepared)
 
 
-def test_kernels_that_cannot_be_read_are_compiled(cache):
+def test_cached_kernels_that_cannot_be_read_are_compiled(cache):
     prepared, evaluate = distances()
     expected = evaluate(prepared)
     for index in cache.rglob("*.nbi"):
@@ -157,37 +156,40 @@ def test_kernels_that_cannot_be_read_are_compiled(cache):
         np.testing.assert_array_equal(evaluate(prepared), expected)
 
 
-def test_numba_that_may_not_compile(monkeypatch, capsys):
+def test_a_disabled_compiler_is_reported(monkeypatch, capsys):
     monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
     info()
-    said = capsys.readouterr().out
-    assert "  jit     no: NUMBA_DISABLE_JIT turns numba's compiler off; unset the variable" in said
+    output = capsys.readouterr().out
+    assert (
+        "  jit     no: NUMBA_DISABLE_JIT turns numba's compiler off; unset the variable" in output
+    )
 
 
-def test_info_tries_what_fit_will_do(monkeypatch):
-    """Once: what works is not tried again."""
+def test_availability_is_checked_by_a_kernel_until_it_works(monkeypatch):
     jit._try_a_kernel.cache_clear()
-    calls = []
+    calls, byte_sums, is_broken = [], jit._byte_sums, True
 
-    def fail(X):
+    def broken_at_first(X):
         calls.append(X)
-        raise RuntimeError("no memory may be executed.")
+        if is_broken:
+            raise RuntimeError("no memory may be executed.")
+        return byte_sums(X)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(jit, "_byte_sums", fail)
+    monkeypatch.setattr(jit, "_byte_sums", broken_at_first)
+    for n_calls in (1, 2):
         with pytest.raises(
             RuntimeError, match=r"'cpu' cannot be used: no memory may be executed.$"
         ):
             get_engine("cpu")
-        assert len(calls) == 1
-    assert jit.JitEngine().why_unavailable() is None
-    monkeypatch.setattr(jit, "_byte_sums", fail)
-    assert jit.JitEngine().why_unavailable() is None
-    assert len(calls) == 1
+        assert len(calls) == n_calls
+    is_broken = False
+    for _ in range(2):
+        assert jit.JitEngine().why_unavailable() is None
+    assert len(calls) == 3
 
 
-def test_ctrl_c_waits_for_the_kernel_that_is_compiled(monkeypatch):
-    """It would leave a lock of LLVM held, for which other threads wait for ever."""
+def test_ctrl_c_interrupts_after_the_compilation(monkeypatch):
+    """During it, a lock of LLVM would stay held, and other threads would wait for it forever."""
     kernel, ends = compiling.jit(lambda x: x + 1), []
 
     def load(signature, context):

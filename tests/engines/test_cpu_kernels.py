@@ -1,7 +1,8 @@
-"""The compiled loops of `jit`, for processors other than this one too."""
+"""The compiled loops of the jit engine, for this processor and others."""
 
 import platform
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import contract
 import naive
 from in_turn import run_in_turn
 from sklearn_fsvc._src.engines import jit
-from sklearn_fsvc._src.engines.kernels import cpu, target
+from sklearn_fsvc._src.engines.kernels import cpu
+from sklearn_fsvc._src.engines.kernels.target import Target, host_target
 from sklearn_fsvc._src.layers import RBFLayer
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -29,10 +31,10 @@ X86 = "x86_64-unknown-linux-gnu"
     ],
 )
 def test_target(triple, features, expected):
-    assert target.Target.of(triple, "generic", features) == target.Target(*expected)
+    assert Target.from_llvm(triple, "generic", features) == Target(*expected)
 
 
-# Features are what LLVM lists of the machine: on Linux not this one, on macOS none.
+# The features that LLVM lists for the host: on Linux not all, on macOS none.
 @pytest.mark.parametrize(
     ("triple", "name", "features", "uint8"),
     [
@@ -45,41 +47,48 @@ def test_target(triple, features, expected):
     ],
 )
 def test_target_of_arm(llvm_of_arm, triple, name, features, uint8):
-    assert target.Target.of(triple, name, features) == target.Target(16, True, uint8, is_arm=True)
+    found = Target.from_llvm(triple, name, features)
+    assert found == Target(16, True, uint8, is_arm=True, processor=name)
+
+
+WIDE, TALL = (2, 8), (4, 4)  # of processors with 32 vector registers
 
 
 @pytest.mark.parametrize(
     ("processor", "width", "is_short", "n_features", "first"),
     [
-        ("znver4", 64, False, 784, target.WIDE),
-        ("znver5", 64, False, 784, target.TALL),
-        ("emeraldrapids", 64, False, 784, target.TALL),
-        ("emeraldrapids", 64, False, 16, target.WIDE),
-        ("emeraldrapids", 64, True, 16, target.TALL),
-        ("znver4", 64, True, 784, target.TALL),
-        ("haswell", 32, False, 784, target.WIDE),
+        ("znver4", 64, False, 784, WIDE),
+        ("znver5", 64, False, 784, TALL),
+        ("emeraldrapids", 64, False, 784, TALL),
+        ("emeraldrapids", 64, False, 16, WIDE),
+        ("emeraldrapids", 64, True, 16, TALL),
+        ("znver4", 64, True, 784, TALL),
+        ("haswell", 32, False, 784, (2, 4)),
+        ("haswell", 32, True, 784, (4, 2)),
     ],
 )
-def test_the_block_that_suits_the_processor(processor, width, is_short, n_features, first):
-    found = target.shapes(is_short, n_features, processor, width)
-    assert found[0] == first
-    assert set(found) == {target.WIDE, target.TALL, *target.OTHERS}
+def test_the_default_block_of_a_processor(processor, width, is_short, n_features, first):
+    target = Target(width, True, "sad", processor=processor)
+    shapes = target.block_shapes(is_short, n_features)
+    assert shapes[0] == first
+    assert len(set(shapes)) == len(shapes)
+    # Accumulators, a vector of units and a broadcast fit into the registers.
+    assert all(rows * vectors < target.n_registers for rows, vectors in shapes)
 
 
 def _runs_here(instruction):
-    own = target.TARGET.uint8
+    own = host_target().uint8
     return instruction in (own, "portable") or (own, instruction) == ("vnni", "sad")
 
 
 @pytest.mark.parametrize("instruction", ["vnni", "udot", "sad", "portable"])
 @pytest.mark.parametrize("n_features", [1, 4, 7, 64, 515])
-def test_uint8_is_exact_by_each_instruction(monkeypatch, rng, instruction, n_features):
+def test_distances_of_bytes_are_exact_by_each_instruction(rng, instruction, n_features):
     if not _runs_here(instruction):
         pytest.skip(f"this processor has no {instruction}")
-    monkeypatch.setattr(jit, "uint8_instruction", lambda: instruction)
     X = rng.integers(0, 256, (33, n_features)).astype(np.uint8)
     C = rng.integers(0, 256, (70, n_features)).astype(np.uint8)
-    engine = jit.JitEngine()
+    engine = jit.JitEngine(replace(host_target(), uint8=instruction))
     prepared = engine.prepare(RBFLayer(C, kernel="distance"))
     items = {"vnni": 4, "udot": 4, "sad": 8, "portable": 1}
     assert prepared.panels.dtype.itemsize == items[instruction]
@@ -98,13 +107,13 @@ for accumulation, dtype, block in {kernels}:
             H = engine.hidden(engine.prepare(layer), X)
             np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-5, rtol=1e-5)
 """
-# Each differs from the first in one thing that is part of its name.
+# Each differs from the first in one property, which is part of its name.
 ONE = [("manhattan", "f4", 0)]
 OTHERS = [("manhattan", "f4", 1), ("manhattan", "f8", 0), ("sqeuclidean", "f4", 0)]
 
 
-def test_kernels_compiled_by_different_processes_live_together(tmp_path):
-    """Some compiled by each, then all loaded from the cache: none is taken for another."""
+def test_kernels_compiled_by_different_processes_are_not_mixed_up(tmp_path):
+    """Two processes compile some each; a third one loads all of them from the cache."""
     programs = [USE.format(kernels=kernels) for kernels in (ONE, OTHERS, OTHERS + ONE)]
     run_in_turn(*programs, NUMBA_CACHE_DIR=str(tmp_path))
 
@@ -116,7 +125,7 @@ def evaluate():
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """A folder with a kernel that was compiled."""
+    """A folder with the cache of one kernel."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("numba.config.CACHE_DIR", str(folder))
@@ -127,26 +136,24 @@ def cache(tmp_path_factory):
 
 @pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
 @pytest.mark.parametrize("content", [b"garbage\n", b""])
-def test_a_corrupt_cache_is_named(tmp_path, monkeypatch, request, cache, pattern, content):
+def test_a_corrupt_cache_is_named(tmp_path, set_numba_cache, cache, pattern, content):
     folder = shutil.copytree(cache, tmp_path / "copy")
     files = list(folder.rglob(pattern))
     assert files
     for file in files:
         file.write_bytes(content)
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(folder))
-    request.addfinalizer(cpu.kernel.cache_clear)
-    cpu.kernel.cache_clear()  # as in a new process
+    set_numba_cache(folder)  # and load kernels as a new process would
     try:
-        said = "wrong" if evaluate().any() else "right"
+        result = "wrong" if evaluate().any() else "right"
     except RuntimeError as error:
-        said = str(error)
-    named = f"If the cache is corrupt, delete {folder}" in said
-    # numba may take an empty index for none and compile again.
-    assert named or (said == "right" and not content), said
+        result = str(error)
+    is_named = f"If the cache is corrupt, delete {folder}" in result
+    # For numba an empty index is none, so that it may compile again.
+    assert is_named or (result == "right" and not content), result
 
 
 def test_each_kernel_has_one_signature():
-    """Two in one cache index can be mixed up by processes that compile at the same time."""
+    """Processes that compile two signatures at the same time can mix them up in the cache."""
     compiled = {}
     for dtype in (np.float32, np.float64, np.uint8):
         for X, layer in contract.layers((5, 6, 7), dtype):
@@ -168,20 +175,18 @@ def test_each_kernel_has_one_signature():
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 64), (70, 64), (200, 7)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_of_few_features_are_those_of_the_loop_which_is_not_compiled(
-    monkeypatch, rng, shape, dtype
-):
+def test_sums_of_few_features_by_numpy_are_those_of_the_loop(monkeypatch, rng, shape, dtype):
     X = (rng.normal(size=shape) * 10 ** rng.uniform(-3, 3, shape)).astype(dtype)
     sums, sizes = np.empty((2, len(X)), dtype)
     name = f"sums_{np.dtype(dtype)}"
     getattr(cpu, name)(jit._read_only(X), sums, sizes)
-    monkeypatch.delattr(cpu, name)
-    few, limits = jit._sums_and_limits(X)
-    np.testing.assert_array_equal(few, sums)
+    monkeypatch.delattr(cpu, name)  # so that NumPy sums
+    by_numpy, limits = jit._sums_and_limits(X)
+    np.testing.assert_array_equal(by_numpy, sums)
     np.testing.assert_allclose(limits, jit.CANCELLATION * sizes, rtol=1e-5)
 
 
-def test_uint8_rows_may_lie_anywhere(rng):
+def test_bytes_need_not_be_aligned(rng):
     """Rows of an IDX file begin at byte 16, those of other files at odd bytes."""
     raw = rng.integers(0, 256, 3 + 20 * 8).astype(np.uint8)
     X = raw[3:].reshape(20, 8)
@@ -195,12 +200,12 @@ import os
 os.environ.update({env})  # before numba is imported
 import numpy as np, contract
 from sklearn_fsvc._src.engines import jit
-from sklearn_fsvc._src.engines.kernels import target
-assert target.TARGET.width == {width}, target.TARGET
+from sklearn_fsvc._src.engines.kernels.target import host_target
+assert host_target().width == {width}, host_target()
 engine = jit.JitEngine()
 """
-# The first block of each sum, and with the dtype that is left the others. All of them with each
-# sum, for the width of this processor, are in test_engines.py.
+# The default block of each sum; and with the third dtype the other blocks. For this processor, all
+# blocks of each sum are in test_engines.py.
 FIRST_BLOCKS = """
 for dtype in (np.float32, np.uint8):
     for shape in contract.SHAPES:
@@ -235,22 +240,21 @@ def test_the_contract_holds_on_older_processors(tmp_path, checks):
             "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features,
             "NUMBA_CACHE_DIR": str(tmp_path / name),
         }  # fmt: skip
-        if target.TARGET.width >= width:
+        if host_target().width >= width:
             programs.append(CHECK.format(env=env, width=width) + checks)
     run_in_turn(*programs)
 
 
-OF_ARM = """
+FOR_ARM = """
 import numpy as np, contract
 from sklearn_fsvc._src.engines import jit
-from sklearn_fsvc._src.engines.kernels import target
-target.TARGET = target.Target(16, True, "portable", is_arm=True)  # before `terms` takes it
-engine = jit.JitEngine()
+from sklearn_fsvc._src.engines.kernels.target import Target
+engine = jit.JitEngine(Target(16, True, "portable", is_arm=True))
 """
 
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif("fma" not in jit.JitEngine().details().lower(), reason="without FMA")
-def test_the_contract_holds_with_the_loops_of_arm(tmp_path):
-    """But for bytes, whose instruction other processors do not have."""
-    run_in_turn(OF_ARM + FIRST_BLOCKS + OTHER_BLOCKS, NUMBA_CACHE_DIR=str(tmp_path))
+def test_the_contract_holds_with_the_loops_for_arm(tmp_path):
+    """Except for bytes, whose instruction other processors do not have."""
+    run_in_turn(FOR_ARM + FIRST_BLOCKS + OTHER_BLOCKS, NUMBA_CACHE_DIR=str(tmp_path))

@@ -1,10 +1,12 @@
+"""The contract of engines: every engine fulfils it, and broken ones fail."""
+
 import numpy as np
 import pytest
 
 import contract
 import naive
 from sklearn_fsvc._src.engines.blas import BlasEngine
-from sklearn_fsvc._src.engines.sparse import SparsePlace
+from sklearn_fsvc._src.engines.host import SparseEvaluator
 from sklearn_fsvc._src.layers import RBFLayer
 
 DTYPES = [np.float32, np.float64, np.uint8]
@@ -36,7 +38,7 @@ def test_far_from_zero(engine, dtype):
     [*((shape, 9) for shape in contract.SHAPES), (contract.SHAPES[2], 1), (contract.SHAPES[2], 4)],
 )
 def test_gradients(engine, shape, dtype, n_outputs):
-    """Outputs are summed four at a time, whatever the shape: less, as many, and more."""
+    """The loop sums four outputs at a time: fewer, as many, and more."""
     contract.check_gradients(engine, shape, dtype, n_outputs)
 
 
@@ -59,7 +61,7 @@ def test_parts_of_the_units(engine, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_settings(engine, dtype, in_turn):
-    """Each kind of sum with one more block, or with all: compiling takes seconds for each."""
+    """With one more block for each sum, or with all: each takes seconds to compile."""
     contract.check_settings(engine, dtype, in_turn=in_turn)
 
 
@@ -89,7 +91,7 @@ def test_surface(engine):
 
 
 def test_large_uint8_distances_are_exact(engine):
-    """255 in each of 65,536 features: more than 16 bits hold, just what float32 holds."""
+    """255 in each of 65,536 features: more than 16 bits, and the limit of exact float32."""
     X = np.zeros((3, 65_536), np.uint8)
     X[1] = 255
     X[2, :7] = 1
@@ -98,7 +100,7 @@ def test_large_uint8_distances_are_exact(engine):
 
 
 def test_overflowing_sums_are_not_nan(engine):
-    """sum x overflows to infinity although the distances do not."""
+    """The sum of a sample overflows, although the distances do not."""
     big = np.float32(3e37)
     X = np.full((2, 20), big, np.float32)
     X[1, 0] = 0
@@ -106,7 +108,7 @@ def test_overflowing_sums_are_not_nan(engine):
     np.testing.assert_allclose(H, [[0, big], [big, 0]], rtol=1e-6)
 
 
-def test_many_threads_give_the_same(engine, monkeypatch):
+def test_the_number_of_threads_does_not_change_activations(engine, monkeypatch):
     from sklearn_fsvc._src.engines import blas, host, jit
 
     X = np.random.default_rng(0).random((3000, 40), np.float32)
@@ -117,21 +119,21 @@ def test_many_threads_give_the_same(engine, monkeypatch):
         for module in (blas, host):
             monkeypatch.setattr(module, "n_threads", lambda n=n: n)
         results.append(evaluate(engine, layer, X))
-        there = engine.to_device(X)
-        D = engine.hidden(engine.prepare(layer.distances), there)
-        gradients.append(engine.to_host(engine.squared_gradients(layer, there, D, W)))
+        on_device = engine.to_device(X)
+        D = engine.hidden(engine.prepare(layer.distances), on_device)
+        gradients.append(engine.to_host(engine.squared_gradients(layer, on_device, D, W)))
     np.testing.assert_array_equal(*results)
     np.testing.assert_allclose(*gradients, rtol=1e-4)
 
 
 class _Broken(BlasEngine):
-    """An engine that is right but for `flaw`."""
+    """An engine with one flaw, or without any."""
 
     def __init__(self, flaw):
         self.flaw = flaw
 
     def hidden(self, prepared, X, out=None, units=None):
-        given = out is not None
+        has_out = out is not None
         H = super().hidden(prepared, X, out, units)
         if self.is_odd:
             H *= 0.999
@@ -141,7 +143,7 @@ class _Broken(BlasEngine):
             H[-1] *= 0.999
         if self.flaw == "precision":
             H[:] = H.astype(np.float16)
-        if self.flaw == "ignores out" and given:
+        if self.flaw == "ignores out" and has_out:
             out[:] = np.nan
             return out
         if self.flaw == "dtype":
@@ -153,17 +155,21 @@ class _Broken(BlasEngine):
         return H
 
     def activity(self, prepared, X):
-        if self.flaw == "sums as they come":
+        if self.flaw == "sums are not rounded":
             return self.hidden(prepared, X).sum(axis=1)
         return super().activity(prepared, X)
 
     def squared_gradients(self, layer, X, D, W):
-        if self.flaw == "a step where rows and units are alike":
+        if self.flaw == "a gradient where sample and centre are equal":
             X = X + 1e-9
         return super().squared_gradients(layer, X, D, W)
 
     def sparse_evaluator(self):
-        return _BrokenPlace() if self.flaw == "skips a zero row" else super().sparse_evaluator()
+        return (
+            _BrokenSparseEvaluator()
+            if self.flaw == "skips a zero row"
+            else super().sparse_evaluator()
+        )
 
     def settings(self, layer):
         settings = super().settings(layer)
@@ -178,7 +184,7 @@ class _Broken(BlasEngine):
         return (2, 1) if self.flaw == "memory" else super().memory()
 
 
-class _BrokenPlace(SparsePlace):
+class _BrokenSparseEvaluator(SparseEvaluator):
     def __init__(self):
         super().__init__(np)
 
@@ -191,7 +197,7 @@ class _BrokenPlace(SparsePlace):
 FLAWS = [
     "last unit", "last row of a tile", "precision", "ignores out", "dtype",
     "depends on the tile", "memory", "ignores units", "a setting changes H",
-    "a step where rows and units are alike", "sums as they come", "skips a zero row",
+    "a gradient where sample and centre are equal", "sums are not rounded", "skips a zero row",
 ]  # fmt: skip
 
 
@@ -201,15 +207,16 @@ def test_the_contract_finds_a_broken_engine(flaw):
         contract.check_engine(_Broken(flaw), [np.float64])
 
 
-def test_the_contract_accepts_a_sound_engine():
+def test_the_contract_accepts_an_engine_without_flaws():
     contract.check_engine(_Broken(None), [np.float64])
 
 
 @pytest.mark.parametrize("threshold", [0.9, 1.7])
-def test_novelty_is_the_sequential_rule(engine, rng, threshold):
+def test_novelty_selection_is_sequential(engine, rng, threshold):
     X, start = rng.random((300, 3)), rng.random(300)
-    there = engine.to_device(X)
-    kept = engine.novel(RBFLayer(there, 0.1), there, engine.to_device(start.copy()), threshold)
+    on_device = engine.to_device(X)
+    layer = RBFLayer(on_device, 0.1)
+    kept = engine.novel(layer, on_device, engine.to_device(start.copy()), threshold)
     K, activity, expected = naive.hidden(RBFLayer(X, 0.1), X), start, []
     for i in range(300):
         if activity[i] < threshold:
@@ -219,13 +226,13 @@ def test_novelty_is_the_sequential_rule(engine, rng, threshold):
     assert 10 < len(expected) < 290
 
 
-def test_a_copy_of_a_novel_row_is_not_novel(engine):
+def test_a_duplicate_of_a_centre_is_not_selected(engine):
     X = engine.to_device(np.array([[0.0, 0.0], [9.0, 9.0], [0.0, 0.0]]))
     kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.zeros(3)), 1.0)
     np.testing.assert_array_equal(kept, [0, 1])
 
 
-def test_novelty_may_keep_nothing(engine, rng):
+def test_novelty_selection_may_select_nothing(engine, rng):
     X = engine.to_device(rng.random((5, 3)))
     kept = engine.novel(RBFLayer(X, 0.1), X, engine.to_device(np.ones(5)), 0.9)
     assert len(kept) == 0

@@ -1,4 +1,4 @@
-"""The oracle of gradients is right, and what an engine must not lose on the way."""
+"""Gradients of RBF networks: the oracle, and cases that are numerically difficult."""
 
 from dataclasses import replace
 
@@ -16,8 +16,8 @@ from sklearn_fsvc.engines import Engine
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kernel", [*KERNELS, "cauchy", "distance"])
-def test_the_oracle_is_the_slope(rng, metric, kernel):
-    """Differences of the outputs, for steps that are too small to cross a kink."""
+def test_the_oracle_agrees_with_finite_differences(rng, metric, kernel):
+    """The steps are too small to cross a kink."""
     X, C, W = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=(3, 7))
     radius, step = np.median(naive.distances(X, C, metric)) / 2, 1e-6
     G = naive.gradients(X, C, W, radius, metric, kernel)
@@ -36,7 +36,7 @@ def squared_gradients(engine, layer, X, W):
 
 
 class _AllAtOnce(BlasEngine):
-    """Takes all rows of a tile at one time, as an engine does whose arrays are not NumPy's."""
+    """Evaluates all samples of a tile at a time, as engines with other arrays than NumPy's."""
 
     squared_gradients = Engine.squared_gradients
 
@@ -48,8 +48,8 @@ def test_gradients_all_at_once(shape, dtype):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_small_step_beside_a_large_feature(engine, metric):
-    """Rows that differ in digits that an expanded product would lose."""
+def test_small_differences_in_the_presence_of_a_large_feature(engine, metric):
+    """Samples differ in digits that an expanded product would lose."""
     rng = np.random.default_rng(0)
     X = np.column_stack([1000.0 * rng.integers(0, 3, 60), rng.integers(0, 60, 60) / 2**20])
     X = X.astype(np.float32)
@@ -60,7 +60,7 @@ def test_a_small_step_beside_a_large_feature(engine, metric):
 
 
 def test_squares_do_not_overflow(engine, rng):
-    """Those of gradients of 1e30 are infinite in float32."""
+    """Gradients of 1e30 have infinite squares in float32."""
     X = rng.random((9, 4), np.float32)
     layer, W = RBFLayer(X[:3], 2.0, kernel="distance"), np.full((1, 3), 1e30)
     G = squared_gradients(engine, layer, X, W)
@@ -68,7 +68,7 @@ def test_squares_do_not_overflow(engine, rng):
     assert G.max() > np.finfo(np.float32).max
 
 
-def test_weights_of_the_features_are_not_looked_at(engine, rng):
+def test_feature_weights_are_not_applied_again(engine, rng):
     """X and the units have been multiplied already."""
     X, W = rng.random((30, 4)), rng.normal(size=(2, 8))
     plain = RBFLayer(X[:8], 1.0, "euclidean", Cauchy())

@@ -1,35 +1,43 @@
-"""How much memory is free, on machines and in control groups of files that are written here."""
+"""How much memory is free, for machines and control groups whose files are written here."""
 
 import pytest
 
-from sklearn_fsvc._src.engines import host
-from sklearn_fsvc._src.engines.host import host_memory
+from sklearn_fsvc._src.engines import memory
 
 GIB = 2**30
 
 
-@pytest.fixture
-def machine(tmp_path, monkeypatch):
-    """8 GiB, 6 of them free; a function that writes the files of a control group."""
-    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2 * 2**20}.get)
-    for name in ("meminfo", "own_groups", "groups"):
-        monkeypatch.setattr(host, f"_{name.upper()}", tmp_path / name)
-    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:   {6 * 2**20} kB\n")
+class Machine:
+    """8 GiB of memory of which 6 are free, and the files in which Linux reports it."""
 
-    def write(lines, **groups):
-        (tmp_path / "own_groups").write_text("".join(f"{line}\n" for line in lines))
-        for path, files in groups.items():
-            folder = tmp_path / "groups" / path
+    def __init__(self, root):
+        self.root = root
+        (root / "proc" / "self").mkdir(parents=True)
+        self.meminfo = root / "proc" / "meminfo"
+        self.meminfo.write_text(f"MemTotal: 1 kB\nMemAvailable:   {6 * 2**20} kB\n")
+
+    def write_groups(self, lines, **groups):
+        """Write the control groups of the process, and files: path -> {name: text}."""
+        path = self.root / "proc" / "self" / "cgroup"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        for path, texts in groups.items():
+            folder = self.root / "sys" / "fs" / "cgroup" / path
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in files.items():
+            for name, text in texts.items():
                 (folder / name).write_text(f"{text}\n")
 
-    host._limits.cache_clear()
-    yield write
-    host._limits.cache_clear()
+    def memory(self):
+        return memory.host_memory(str(self.root))
 
 
-def second(limit, used, files=0):
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2 * 2**20}.get)
+    return Machine(tmp_path)
+
+
+def version_2(limit, used, files=0):
+    """Files of a control group of version 2; `files` are bytes of page cache."""
     return {
         "memory.max": limit,
         "memory.current": used,
@@ -37,7 +45,7 @@ def second(limit, used, files=0):
     }
 
 
-def first(limit, used, files=0):
+def version_1(limit, used, files=0):
     return {
         "memory.limit_in_bytes": limit,
         "memory.usage_in_bytes": used,
@@ -48,48 +56,56 @@ def first(limit, used, files=0):
 V2, V1 = ["0::/job/step"], ["5:cpu,cpuacct:/other", "4:memory:/job/step", "0::/"]
 NESTED = {
     "no limit": ({}, (6, 8)),
-    "max": ({"job/step": second("max", GIB)}, (6, 8)),
-    "more than the machine": ({"job": second(9 * GIB, GIB)}, (6, 8)),
-    "the inner one": ({"job/step": second(4 * GIB, GIB), "job": second("max", GIB)}, (3, 4)),
-    "the outer one": ({"job/step": second("max", 0), "job": second(4 * GIB, 3 * GIB)}, (1, 4)),
-    "the root, as in a container": ({"": second(2 * GIB, GIB)}, (1, 2)),
-    "least free is not least": (
-        {"job/step": second(4 * GIB, 0), "job": second(5 * GIB, 4 * GIB)},
+    "max": ({"job/step": version_2("max", GIB)}, (6, 8)),
+    "more than the machine": ({"job": version_2(9 * GIB, GIB)}, (6, 8)),
+    "of the group": ({"job/step": version_2(4 * GIB, GIB), "job": version_2("max", GIB)}, (3, 4)),
+    "of the parent": (
+        {"job/step": version_2("max", 0), "job": version_2(4 * GIB, 3 * GIB)},
         (1, 4),
     ),
-    "files are given up": ({"job/step": second(4 * GIB, 3 * GIB, files=2 * GIB)}, (3, 4)),
-    "over the limit": ({"job/step": second(4 * GIB, 5 * GIB)}, (0, 4)),
-    "of another": ({"other": second(GIB, 0)}, (6, 8)),
+    "of the root, as in a container": ({"": version_2(2 * GIB, GIB)}, (1, 2)),
+    "smallest remainder is not of the smallest limit": (
+        {"job/step": version_2(4 * GIB, 0), "job": version_2(5 * GIB, 4 * GIB)},
+        (1, 4),
+    ),
+    "page cache is free": ({"job/step": version_2(4 * GIB, 3 * GIB, files=2 * GIB)}, (3, 4)),
+    "over the limit": ({"job/step": version_2(4 * GIB, 5 * GIB)}, (0, 4)),
+    "of another group": ({"other": version_2(GIB, 0)}, (6, 8)),
 }
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_free_is_what_the_control_groups_leave(machine, name):
+def test_free_memory_is_the_smallest_remainder_of_all_control_groups(machine, name):
     groups, (free, total) = NESTED[name]
-    machine(V2, **groups)
-    assert host_memory() == (free * GIB, total * GIB)
+    machine.write_groups(V2, **groups)
+    assert machine.memory() == (free * GIB, total * GIB)
 
 
-def test_what_is_used_is_read_each_time(machine):
+def test_used_memory_is_read_at_each_call(machine):
     for used in (1, 2):
-        machine(V2, **{"job/step": second(4 * GIB, used * GIB)})
-        assert host_memory() == ((4 - used) * GIB, 4 * GIB)
+        machine.write_groups(V2, **{"job/step": version_2(4 * GIB, used * GIB)})
+        assert machine.memory() == ((4 - used) * GIB, 4 * GIB)
 
 
-def test_the_first_version_of_control_groups(machine):
+def test_control_groups_of_version_1(machine):
     unlimited = 2**63 - 4096
-    machine(
+    machine.write_groups(
         V1,
         **{
-            "memory": first(unlimited, 7 * GIB),
-            "memory/job": first(5 * GIB, 4 * GIB, files=GIB),
-            "memory/job/step": first(unlimited, GIB),
-            "job": second(GIB, GIB),
+            "memory": version_1(unlimited, 7 * GIB),
+            "memory/job": version_1(5 * GIB, 4 * GIB, files=GIB),
+            "memory/job/step": version_1(unlimited, GIB),
+            "job": version_2(GIB, GIB),
         },
     )
-    assert host_memory() == (2 * GIB, 5 * GIB)
+    assert machine.memory() == (2 * GIB, 5 * GIB)
 
 
-def test_a_system_that_tells_nothing(machine, tmp_path):
-    (tmp_path / "meminfo").unlink()
-    assert host_memory() == (4 * GIB, 8 * GIB)
+def test_without_meminfo_half_of_the_memory_is_assumed_free(machine):
+    machine.meminfo.unlink()
+    assert machine.memory() == (4 * GIB, 8 * GIB)
+
+
+def test_this_machine_has_memory():
+    free, total = memory.host_memory()
+    assert 0 < free <= total

@@ -1,4 +1,4 @@
-"""Layers of patches on every engine, beside the loop over all places."""
+"""Layers of patches on every engine, compared with a loop over all positions."""
 
 import pickle
 from dataclasses import replace
@@ -10,7 +10,7 @@ import naive
 from patched import GRIDS, WAYS, assert_is_formula, evaluated, made
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.streaming import stream_into
-from sklearn_fsvc._src.engines.patches import PatchEvaluator, normalise, parts, pieces
+from sklearn_fsvc._src.engines.patches import PatchEvaluator, normalise, parts, tiles
 from sklearn_fsvc._src.images import PatchGrid
 from sklearn_fsvc._src.layers import RESPONSES, PatchLayer
 from sklearn_fsvc.parts import LinearLayer
@@ -33,8 +33,7 @@ def test_values_without_some_steps(engine, way, is_whitened, floor):
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 @pytest.mark.parametrize("n", [1, 6, 11, 30])
-def test_the_first_columns(engine, way, n):
-    """Of a layer and of its first columns the same numbers."""
+def test_the_first_columns_do_not_depend_on_the_others(engine, way, n):
     layer, X = made(GRIDS[1], way, np.float64)
     first = layer.part(slice(n))
     n = min(n, layer.n_units)
@@ -45,7 +44,7 @@ def test_the_first_columns(engine, way, n):
 
 
 @pytest.mark.parametrize("image_bytes", [1, 10_000, 10**9])
-def test_few_images_on_their_way_change_nothing(engine, image_bytes):
+def test_the_batch_size_does_not_change_activations(engine, image_bytes):
     layer, X = made(GRIDS[2], WAYS[0], np.float32)
     expected = evaluated(engine, layer, X)
     calls, unfold = [], engine.unfold
@@ -64,8 +63,8 @@ def test_few_images_on_their_way_change_nothing(engine, image_bytes):
     np.testing.assert_allclose(H, expected, rtol=0, atol=1e-5)
 
 
-def test_all_equal_pixels_are_zero_after_normalisation(engine):
-    """Also where nothing is added to their variance."""
+def test_constant_patches_are_normalised_to_zero(engine):
+    """Also with a floor of 0, which is added to their variance of 0."""
     grid = PatchGrid((5, 5, 1), (2, 2), 1, (2, 2))
     layer = PatchLayer(grid, LinearLayer(np.ones((1, 4)), np.ones(1)), floor=0.0)
     X = np.vstack([np.zeros(25), np.full(25, 7.0)])
@@ -75,18 +74,18 @@ def test_all_equal_pixels_are_zero_after_normalisation(engine):
     assert not P.any()
 
 
-def test_rows_flow_through_the_engine(engine, rng):
-    """Bytes become floats, tile by tile."""
+def test_images_are_streamed_in_tiles(engine, rng):
+    """Bytes are converted to floats tile by tile."""
     layer, _ = made(GRIDS[1], WAYS[0], np.float32)
     X = rng.integers(0, 256, (300, 81), np.uint8)
     H = np.full((300, layer.n_units), np.nan, np.float32)
-    # What the units take goes with the number of cores.
+    # The memory for the units depends on the number of cores.
     stream_into(Job(engine, engine.prepared_bytes(layer.inner) + 3 * 2**20), layer, X, H)
     assert_is_formula(H[::29], layer, X[::29])
     assert np.isfinite(H).all()
 
 
-def test_little_memory_is_for_few_images(engine):
+def test_the_memory_limit_reduces_the_batch(engine):
     layer, _ = made(GRIDS[2], WAYS[0], np.float32)
     engine.patch_bytes = 2**28
     much, little = (PatchEvaluator(engine, limit).prepared_bytes(layer) for limit in (2**30, 2**20))
@@ -98,8 +97,8 @@ def test_little_memory_is_for_few_images(engine):
 @pytest.mark.parametrize("way", WAYS[::2], ids=" ".join)
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 @pytest.mark.parametrize("limit", [1, 20_000])
-def test_images_without_room_are_evaluated_in_pieces(engine, grid, way, limit):
-    """Of one place, or of a few rows of places: the same numbers, in the first columns, too."""
+def test_large_images_are_evaluated_in_tiles(engine, grid, way, limit):
+    """Tiles of one position, or of a few lines, do not change activations or columns."""
     layer, X = made(grid, way, np.float64)
     X = X[:4]
     calls, unfold = [], engine.unfold
@@ -118,19 +117,19 @@ def test_images_without_room_are_evaluated_in_pieces(engine, grid, way, limit):
             assert max(calls) == 1
 
 
-@pytest.mark.parametrize("sides", [(1, 1), (2, 3), (1, 8), (5, 8)])
-def test_pieces_cover_each_place_once(sides):
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (1, 8), (5, 8)])
+def test_tiles_cover_each_position_once(shape):
     grid = PatchGrid((18, 11, 1), (4, 4), 1, (4, 3))  # 15 x 8 places
-    covered, shares = np.zeros(grid.places, int), np.zeros(grid.pool)
-    for places, cells, share in pieces(grid, sides):
-        covered[places] += 1
-        shares[cells] += share
-        assert all(run.stop - run.start <= most for run, most in zip(places, sides, strict=True))
-    assert (covered == 1).all()
-    np.testing.assert_allclose(shares, 1)
+    n_covered, weights = np.zeros(grid.places, int), np.zeros(grid.pool)
+    for places, cells, weight in tiles(grid, shape):
+        n_covered[places] += 1
+        weights[cells] += weight
+        assert all(run.stop - run.start <= n for run, n in zip(places, shape, strict=True))
+    assert (n_covered == 1).all()
+    np.testing.assert_allclose(weights, 1)
 
 
-def test_linear_units_are_whitened_once():
+def test_the_whitening_is_multiplied_into_linear_units():
     layer, _ = made(GRIDS[1], WAYS[0], np.float64)
     whitening, _ = parts(layer)
     assert whitening is None
@@ -139,17 +138,17 @@ def test_linear_units_are_whitened_once():
     assert inner.accumulation == "sqeuclidean"
 
 
-def test_a_layer_is_pickled_without_what_is_kept_of_it():
+def test_cached_properties_of_a_layer_are_not_pickled():
     layer, _ = made(GRIDS[0], WAYS[0], np.float64)
     inner = layer.inner
     before = pickle.dumps(inner)
-    assert inner.affine is inner.affine  # kept from now on
+    assert inner.affine is inner.affine  # cached from now on
     assert pickle.dumps(inner) == before
     again = pickle.loads(pickle.dumps(layer))
     np.testing.assert_array_equal(again.inner.units, inner.units)
 
 
-def test_astype_moves_all_arrays():
+def test_astype_converts_all_arrays():
     layer, _ = made(GRIDS[1], WAYS[0], np.float64)
     layer = layer.astype(np.float32)
     arrays = layer.units, layer.inner.bias, layer.whitening, layer.shift

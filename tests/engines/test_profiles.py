@@ -1,3 +1,5 @@
+"""Profiles: reading, writing, corrupt files, and the folder."""
+
 import json
 import os
 import re
@@ -20,8 +22,8 @@ SETTINGS = {KIND: {"M": 1024, "block": (4, 4)}, "tanh float64": {"statistics": "
 FILE = {"format": profiles.FORMAT, "identity": IDENTITY, "settings": SETTINGS}
 
 
-def put(content, identity=IDENTITY):
-    """A file as it may be found: an object as JSON, else text or bytes."""
+def write_file(content, identity=IDENTITY):
+    """Write a dictionary as JSON, else text or bytes, where a profile is read; return the path."""
     path = profiles.path_of(identity)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, dict):
@@ -30,8 +32,8 @@ def put(content, identity=IDENTITY):
     return path
 
 
-def why_ignored(identity=IDENTITY):
-    """What the only warning says, which names the file and the remedy."""
+def warning_of(identity=IDENTITY):
+    """Return the text of the only warning, which names the file and the remedy."""
     with pytest.warns(RuntimeWarning) as caught:
         assert profiles.read(identity) == {}
     (warning,) = caught
@@ -41,21 +43,21 @@ def why_ignored(identity=IDENTITY):
     return text
 
 
-def test_what_was_written_is_read():
+def test_read_returns_what_was_written():
     path = profiles.write(IDENTITY, SETTINGS)
     assert path == profiles.path_of(IDENTITY)
     assert path.exists()
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_another_kind_is_added_and_the_same_is_replaced():
+def test_other_kinds_are_added_and_the_same_kind_is_replaced():
     profiles.write(IDENTITY, SETTINGS)
     profiles.write(IDENTITY, {KIND: {"M": 4096}, "tanh float32": {"M": 512}})
     expected = {**SETTINGS, KIND: {"M": 4096}, "tanh float32": {"M": 512}}
     assert profiles.read(IDENTITY) == expected
 
 
-def test_two_writes_in_one_tick_of_the_file_system():
+def test_two_writes_with_the_same_time_of_modification():
     path = profiles.write(IDENTITY, {"a": {"M": 1}})
     written = path.stat().st_mtime_ns
     profiles.write(IDENTITY, {"b": {"M": 2}})
@@ -63,38 +65,38 @@ def test_two_writes_in_one_tick_of_the_file_system():
     assert profiles.read(IDENTITY) == {"a": {"M": 1}, "b": {"M": 2}}
 
 
-def test_no_file_is_no_settings():
+def test_without_a_file_there_are_no_settings():
     assert profiles.read(IDENTITY) == {}
 
 
-def test_a_file_is_replaced_by_a_whole_one(monkeypatch):
+def test_a_file_is_replaced_atomically(monkeypatch):
     path, replace, seen = profiles.write(IDENTITY, {"a": {"M": 1}}), Path.replace, []
 
-    def look(new, target):
+    def recorded(new, target):
         seen.extend(json.loads(p.read_text())["settings"] for p in (new, target))
         return replace(new, target)
 
-    monkeypatch.setattr(Path, "replace", look)
+    monkeypatch.setattr(Path, "replace", recorded)
     profiles.write(IDENTITY, {"b": {"M": 2}})
     assert seen == [{"a": {"M": 1}, "b": {"M": 2}}, {"a": {"M": 1}}]
     assert list(path.parent.iterdir()) == [path]
 
 
-def half_a_text(path, text, *args, real=Path.write_text, **options):
+def write_half(path, text, *args, real=Path.write_text, **options):
     real(path, text[: len(text) // 2], *args, **options)
     raise OSError("the disk is full")
 
 
-def no_replacement(path, target):
+def fail_to_replace(path, target):
     raise OSError("the disk is gone")
 
 
-BROKEN = [("write_text", half_a_text), ("replace", no_replacement)]
+BROKEN = [("write_text", write_half), ("replace", fail_to_replace)]
 
 
 @pytest.fixture(params=BROKEN, ids=lambda method: method[0])
 def broken_write(request, monkeypatch):
-    """A profile of which no second version could be written."""
+    """The path of a profile, and the error of writing a second version."""
     path = profiles.write(IDENTITY, SETTINGS)
     with monkeypatch.context() as patch:
         patch.setattr(Path, *request.param)
@@ -103,14 +105,14 @@ def broken_write(request, monkeypatch):
     return path, str(error.value)
 
 
-def test_a_write_that_fails_leaves_the_old_profile(broken_write):
+def test_a_failed_write_leaves_the_old_profile(broken_write):
     path, message = broken_write
     assert f"{path} cannot be written" in message
     assert profiles.FOLDER in message
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_a_write_that_fails_leaves_no_other_file(broken_write):
+def test_a_failed_write_leaves_no_other_file(broken_write):
     path, _ = broken_write
     assert list(path.parent.iterdir()) == [path]
 
@@ -139,53 +141,53 @@ CORRUPT = {
 
 @pytest.mark.parametrize("content", CORRUPT.values(), ids=CORRUPT)
 def test_a_corrupt_file_is_ignored(content):
-    put(content)
-    why_ignored()
+    write_file(content)
+    warning_of()
 
 
 @pytest.mark.parametrize("content", CORRUPT.values(), ids=CORRUPT)
 def test_a_corrupt_file_is_replaced(content):
-    put(content)
+    write_file(content)
     profiles.write(IDENTITY, SETTINGS)
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_the_remedy_is_for_the_engine():
+def test_the_remedy_names_the_engine():
     identity = {**IDENTITY, "engine": "cuda"}
-    put("", identity)
-    assert "--device cuda" in why_ignored(identity)
+    write_file("", identity)
+    assert "--device cuda" in warning_of(identity)
 
 
 def test_a_folder_in_place_of_the_file_is_ignored():
     profiles.path_of(IDENTITY).mkdir(parents=True)
-    why_ignored()
+    warning_of()
     with pytest.raises(RuntimeError, match="cannot be written"):
         profiles.write(IDENTITY, SETTINGS)
 
 
 @pytest.mark.parametrize(("key", "now"), [("compiler", "numba 2"), ("package", "0.2")])
-def test_another_version_is_another_measurement(key, now):
+def test_a_profile_of_another_version_is_ignored(key, now):
     profiles.write(IDENTITY, SETTINGS)
-    text = why_ignored({**IDENTITY, key: now})
+    text = warning_of({**IDENTITY, key: now})
     assert f"{key} {IDENTITY[key]} and not {now}" in text
     assert all(f"{other} " not in text for other in {"compiler", "package"} - {key})
 
 
-def test_what_is_not_known_of_this_machine_is_named():
-    put({**FILE, "identity": {**IDENTITY, "firmware": "7"}})
-    assert "firmware 7" in why_ignored()
+def test_unknown_keys_of_the_identity_are_named():
+    write_file({**FILE, "identity": {**IDENTITY, "firmware": "7"}})
+    assert "firmware 7" in warning_of()
 
 
 @pytest.mark.parametrize("layout", [0, profiles.FORMAT + 1, None, "1"])
-def test_another_layout_is_not_read(layout):
-    put({**FILE, "format": layout})
-    assert f"layout is number {layout}" in why_ignored()
+def test_another_layout_is_ignored(layout):
+    write_file({**FILE, "format": layout})
+    assert f"layout is number {layout}" in warning_of()
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("engine", "blas"), ("device", "Another CPU"), ("cores", "8")]
 )
-def test_another_place_has_its_own_file(key, value):
+def test_another_device_has_its_own_file(key, value):
     other = {**IDENTITY, key: value}
     profiles.write(IDENTITY, SETTINGS)
     assert profiles.read(other) == {}
@@ -193,21 +195,21 @@ def test_another_place_has_its_own_file(key, value):
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_a_file_has_a_name_that_every_system_takes():
+def test_file_names_are_valid_on_every_system():
     device = 'AMD/ATI: "Zen" <5>\\*?| '
     assert profiles.path_of({**IDENTITY, "device": device}).name == "jit-amd-ati-zen-5-4.json"
 
 
-def test_each_state_of_a_file_is_warned_of_once():
+def test_each_version_of_a_file_is_warned_of_once():
     for second, content in enumerate(["", "{", {**FILE, "format": -1}, {**FILE, "settings": 1}]):
-        os.utime(put(content), (second, second))
-        why_ignored()
+        os.utime(write_file(content), (second, second))
+        warning_of()
         assert profiles.read(IDENTITY) == {}
-    os.utime(put(FILE), (10, 10))
+    os.utime(write_file(FILE), (10, 10))
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_a_caller_may_change_what_it_has_read():
+def test_changes_of_the_returned_settings_do_not_affect_the_cache():
     profiles.write(IDENTITY, SETTINGS)
     read = profiles.read(IDENTITY)
     read[KIND]["M"] = 7
@@ -215,7 +217,7 @@ def test_a_caller_may_change_what_it_has_read():
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_the_users_own_folder(monkeypatch, tmp_path):
+def test_the_folder_of_the_user(monkeypatch, tmp_path):
     platformdirs = SimpleNamespace(user_cache_path=lambda name: tmp_path / "caches" / name)
     monkeypatch.setitem(sys.modules, "platformdirs", platformdirs)
     monkeypatch.delenv(profiles.FOLDER)
@@ -223,13 +225,13 @@ def test_the_users_own_folder(monkeypatch, tmp_path):
     assert profiles.read(IDENTITY) == SETTINGS
 
 
-def test_platformdirs_knows_the_folder(monkeypatch):
+def test_the_folder_is_that_of_platformdirs(monkeypatch):
     platformdirs = pytest.importorskip("platformdirs")
     monkeypatch.delenv(profiles.FOLDER)
     assert profiles.folder() == Path(platformdirs.user_cache_dir("sklearn_fsvc"))
 
 
-def test_without_a_folder_nothing_is_read_and_writing_says_what_to_install(monkeypatch):
+def test_without_a_folder_nothing_is_read_and_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.delenv(profiles.FOLDER)
     assert profiles.read(IDENTITY) == {}
@@ -237,12 +239,12 @@ def test_without_a_folder_nothing_is_read_and_writing_says_what_to_install(monke
         profiles.write(IDENTITY, SETTINGS)
 
 
-@pytest.mark.parametrize("way", ["raises", "leaves the sign"])
-def test_a_user_without_a_home(monkeypatch, way):
-    """Newer versions of platformdirs raise; older ones leave the sign of a home as it is."""
+@pytest.mark.parametrize("version", ["new", "old"])
+def test_a_user_without_a_home(monkeypatch, version):
+    """New versions of platformdirs raise an error; old ones return "~"."""
 
     def user_cache_path(name):
-        if way == "raises":
+        if version == "new":
             raise RuntimeError("could not determine the home directory")
         return Path("~/.cache") / name
 

@@ -1,5 +1,6 @@
-"""Devices by their names: which engine it is, why it is refused, and engines of other packages."""
+"""Devices and their engines, reasons for refusal, and engines of other packages."""
 
+import re
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import naive
 from conftest import usable
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc.__main__ import info
-from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, register, registry
+from sklearn_fsvc._src.engines import ALIASES, CPU, ENGINES, mkl, register, registry
 from sklearn_fsvc._src.engines.algebra import HostAlgebra
 from sklearn_fsvc._src.engines.blas import BlasEngine
 from sklearn_fsvc._src.engines.host import host_identity
@@ -21,7 +22,7 @@ from sklearn_fsvc.engines import Engine, HostEngine, get_engine
 from sklearn_fsvc.tuning import tune
 
 
-def test_engines_are_engines():
+def test_registered_engines_have_their_names():
     for name, engine in ENGINES.items():
         assert issubclass(engine, Engine)
         assert engine.name == name
@@ -44,33 +45,35 @@ def test_unavailable_engine_is_refused_with_its_reason(monkeypatch):
         get_engine("mkl")
 
 
-def test_missing_mkl_names_the_remedy(monkeypatch):
-    from sklearn_fsvc._src.engines import mkl
+def test_missing_mkl_names_the_remedy(tmp_path):
+    library, reason = mkl.load_library([])
+    assert library is None
+    assert re.match("Intel MKL is not installed; .*pip install", reason)
+    broken = tmp_path / "libmkl_rt.so"
+    broken.write_text("not a library")
+    library, reason = mkl.load_library([str(broken)])
+    assert library is None
+    assert reason.startswith("Intel MKL does not load (")
 
-    monkeypatch.setattr(mkl, "_candidates", lambda: [])
-    mkl._open.cache_clear()
-    assert "pip install" in mkl.why_unavailable()
-    mkl._open.cache_clear()
 
-
-def test_a_gpu_that_is_not_there(request):
+def test_a_gpu_that_does_not_exist(request):
     usable("cuda", request.config)
     with pytest.raises(RuntimeError, match=r"'cuda:99' cannot be used: there (is|are) \d+ GPU"):
         get_engine("cuda:99")
 
 
-def test_auto_takes_a_gpu_for_large_jobs_only(monkeypatch):
-    works = []
-    monkeypatch.setattr(ENGINES["cuda"], "is_installed", lambda: works[-1])
+def test_auto_selects_a_gpu_for_large_jobs_only(monkeypatch):
+    is_installed = []
+    monkeypatch.setattr(ENGINES["cuda"], "is_installed", lambda: is_installed[-1])
     monkeypatch.setattr(ENGINES["cuda"], "why_unavailable", lambda self: None)
     large = ENGINES["cuda"].auto_work
-    for works_, work, expected in [
+    for has_gpu, work, expected in [
         (True, 0, CPU),
         (True, large - 1, CPU),
         (True, large, "cuda"),
         (False, large, CPU),
     ]:
-        works.append(works_)
+        is_installed.append(has_gpu)
         assert get_engine("auto", work).name == expected
 
 
@@ -116,15 +119,15 @@ def test_a_new_engine_is_one_class_and_one_call(plain_engine, capsys):
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
     for estimator in (RBFClassifier(30, random_state=0), TanhClassifier(30, random_state=0)):
-        own = clone(estimator).set_params(device="plain").fit(X, y)
-        assert own.device_ == "plain"
+        model = clone(estimator).set_params(device="plain").fit(X, y)
+        assert model.device_ == "plain"
         scores = estimator.set_params(device="jit").fit(X, y).decision_function(X)
-        np.testing.assert_allclose(own.decision_function(X), scores, atol=1e-8)
+        np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-8)
     info()
     assert "  plain   works: plain" in capsys.readouterr().out
     kind = "manhattan laplacian float64"
-    found = tune("plain", [kind], n_features=2, repeats=1)
-    assert set(found[kind].settings) == {"M", "asymmetry"}
+    tuned = tune("plain", [kind], n_features=2, repeats=1)
+    assert set(tuned[kind].settings) == {"M", "asymmetry"}
     with pytest.raises(ValueError, match=r"choose one of .*'plain'"):
         get_engine("plane")
 
@@ -142,7 +145,7 @@ def _tagged(name):
 
 
 def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
-    """Nothing asks whether it is NumPy's, else CuPy's."""
+    """Nothing checks for NumPy and else assumes CuPy."""
     names = {name: _tagged(name) for name in ("zeros", "ones", "empty", "asarray", "arange")}
     xp = SimpleNamespace(**{**vars(np), **names})
 
@@ -158,15 +161,15 @@ def test_the_array_namespace_is_the_engines_own(plain_engine, rng):
         np.testing.assert_array_equal(clf.predict(X), expected)
 
 
-def test_a_class_that_is_defined_anew_takes_its_own_place(plain_engine):
-    """As a cell of a notebook that runs again."""
+def test_a_class_that_is_defined_again_replaces_itself(plain_engine):
+    """As by a notebook cell that runs again."""
     again = type("PlainEngine", (plain_engine,), {})
     again.__module__, again.__qualname__ = plain_engine.__module__, plain_engine.__qualname__
     assert register(again) is again
     assert ENGINES["plain"] is again
 
 
-class _NoEngine:
+class _NotAnEngine:
     name = "no"
 
 
@@ -177,7 +180,7 @@ def _engine_named(name):
 @pytest.mark.parametrize(
     ("engine", "error", "message"),
     [
-        (_NoEngine, TypeError, "must be a subclass of"),
+        (_NotAnEngine, TypeError, "must be a subclass of"),
         ("jit", TypeError, "engine='jit' must be a subclass"),
         (HostEngine, TypeError, "HostEngine does not define .*hidden.*why_unavailable"),
         (_engine_named("auto"), ValueError, "name='auto' of Named cannot be the name of a device"),
@@ -186,7 +189,7 @@ def _engine_named(name):
         (_engine_named("jit"), ValueError, "device='jit' is JitEngine already; take another"),
     ],
 )
-def test_what_cannot_be_registered(engine, error, message):
+def test_invalid_engines_are_not_registered(engine, error, message):
     before = dict(ENGINES)
     with pytest.raises(error, match=message):
         register(engine)
@@ -194,17 +197,17 @@ def test_what_cannot_be_registered(engine, error, message):
 
 
 def test_entry_points(monkeypatch):
-    """An engine of another package; a broken one is named, and stops nothing."""
+    """Of two engines of other packages, one is broken: that is a warning, not an error."""
 
     def entry_points(group):
         assert group == "sklearn_fsvc.engines"
-        return [EntryPoint("a", "no_such_package:Engine", group), own]
+        return [EntryPoint("a", "no_such_package:Engine", group), good]
 
-    own = SimpleNamespace(value="own:Own", load=lambda: _engine_named("own"))
+    good = SimpleNamespace(value="good:Good", load=lambda: _engine_named("good"))
     monkeypatch.setattr(registry, "entry_points", entry_points)
     registry._load_entry_points.cache_clear()
-    assert get_engine("jit").name == "jit"  # and nothing is imported, which would warn
+    assert get_engine("jit").name == "jit"  # without loading other packages, which would warn
     assert get_engine("cpu").name == CPU
     with pytest.warns(RuntimeWarning, match="no_such_package:Engine is ignored .ModuleNotFound"):
-        assert get_engine("own").name == "own"
-    del ENGINES["own"]
+        assert get_engine("good").name == "good"
+    del ENGINES["good"]

@@ -1,11 +1,11 @@
-"""What a profile changes: the settings of an engine that is entered, and no output."""
+"""A profile changes the settings of an engine that is entered, and no output."""
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from sklearn_fsvc import RBFClassifier, RBFProjector, TanhClassifier, TanhProjector
-from sklearn_fsvc._src.engines import jit, profiles
+from sklearn_fsvc._src.engines import profiles
 from sklearn_fsvc._src.engines.jit import JitEngine
 from sklearn_fsvc._src.tuning import KINDS, example
 from sklearn_fsvc.engines import get_engine
@@ -20,13 +20,13 @@ def layer_of(kind):
 
 
 def settings_of(kind=KIND):
-    """What an engine uses once it is entered."""
+    """Return the settings of an engine that is entered."""
     with get_engine("jit") as engine:
         return engine.settings(layer_of(kind))
 
 
-def tune_by_hand(kinds=(KIND,), **values):
-    """A profile of the jit engine with these values, and a block that is not the default."""
+def write_profile(kinds=(KIND,), **values):
+    """Write a profile of the jit engine with values, and a block that is not the default."""
     engine = get_engine("jit")
     blocks = {kind: engine.tunables(layer_of(kind))["block"] for kind in kinds}
     settings = {kind: {"block": blocks[kind][-1], **values} for kind in kinds}
@@ -34,36 +34,36 @@ def tune_by_hand(kinds=(KIND,), **values):
     return settings
 
 
-def test_an_engine_that_is_entered_uses_the_profile():
+def test_an_engine_uses_the_profile_after_it_is_entered():
     engine = get_engine("jit")
     default = engine.settings(layer_of(KIND))
-    settings = tune_by_hand(M=1024, tile_rows=32)[KIND]
+    settings = write_profile(M=1024, tile_rows=32)[KIND]
     assert settings_of() == {**default, **settings} != default
     assert engine.settings(layer_of(KIND)) == default
 
 
-def test_a_profile_is_for_its_kinds():
+def test_a_profile_does_not_change_other_kinds():
     default = settings_of("manhattan triangular float64")
-    tune_by_hand(M=1024)
+    write_profile(M=1024)
     assert settings_of("manhattan triangular float64") == default
 
 
-def test_a_knob_that_is_gone_is_no_setting():
+def test_settings_of_older_versions_are_ignored():
     default = settings_of()
-    profiles.write(get_engine("jit").identity(), {KIND: {"gone": 7}})
+    profiles.write(get_engine("jit").identity(), {KIND: {"removed": 7}})
     assert settings_of() == default
 
 
-NO_CHOICES = [
+INVALID = [
     ("M", 3000), ("M", "2048"), ("M", None), ("block", (9, 9)), ("block", [[2], 8]),
     ("tile_rows", {"a": 1}), ("threads", 10**9),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), NO_CHOICES)
-def test_a_value_that_is_no_choice_is_ignored(name, value):
+@pytest.mark.parametrize(("name", "value"), INVALID)
+def test_an_invalid_value_is_ignored(name, value):
     default = settings_of()[name]
-    tune_by_hand(**{"step": 2048, name: value})
+    write_profile(**{"step": 2048, name: value})
     with pytest.warns(RuntimeWarning, match=f"{KIND}.* {name}=.* is none of"):
         settings = settings_of()
     assert settings[name] == default
@@ -75,10 +75,10 @@ EQUAL = [("M", 2048.0), ("asymmetry", True), ("tile_rows", 128.0), ("block", [4.
 
 @pytest.mark.parametrize(("name", "value"), EQUAL)
 @pytest.mark.filterwarnings("ignore:.* is ignored")
-def test_a_value_of_another_type_reaches_no_kernel(name, value):
-    tune_by_hand(**{name: value})
-    choices = get_engine("jit").tunables(layer_of(KIND))[name]
-    assert repr(settings_of()[name]) in map(repr, choices)
+def test_an_equal_value_of_another_type_is_converted(name, value):
+    write_profile(**{name: value})
+    values = get_engine("jit").tunables(layer_of(KIND))[name]
+    assert repr(settings_of()[name]) in map(repr, values)
 
 
 @pytest.fixture
@@ -102,20 +102,20 @@ ESTIMATORS = [
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_a_profile_changes_no_output(estimator, digits, monkeypatch):
-    expected, hidden, parts = outputs(estimator, *digits), JitEngine.hidden, []
+    expected, hidden, slices = outputs(estimator, *digits), JitEngine.hidden, []
 
     def spy(engine, prepared, X, out=None, units=None):
-        parts.append(units)
+        slices.append(units)
         return hidden(engine, prepared, X, out, units)
 
-    tune_by_hand(KINDS, M=1024, asymmetry=4)
+    write_profile(KINDS, M=1024, asymmetry=4)
     monkeypatch.setattr(JitEngine, "hidden", spy)
     np.testing.assert_array_equal(outputs(estimator, *digits), expected)
-    assert slice(256, 300) in parts
+    assert slice(256, 300) in slices
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_an_estimator_works_beside_a_corrupt_profile(estimator, digits):
+def test_an_estimator_works_with_a_corrupt_profile(estimator, digits):
     expected = outputs(estimator, *digits)
     path = profiles.path_of(get_engine("jit").identity())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,13 +125,13 @@ def test_an_estimator_works_beside_a_corrupt_profile(estimator, digits):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize(("share", "used"), [("", 16), ("1", 1)])
-def test_threads_of_a_profile_are_those_of_a_worker(sixteen_threads, monkeypatch, share, used):
-    monkeypatch.setenv("OMP_NUM_THREADS", share)
-    tune_by_hand(threads=16)
-    taken, layer = [], layer_of(KIND)
-    monkeypatch.setattr(jit, "_SERIAL", 0)
-    monkeypatch.setattr(jit, "map_rows", lambda work, n_rows, threads, **how: taken.append(threads))
+@pytest.mark.parametrize(("limit", "used"), [("", 16), ("1", 1)])
+def test_threads_of_a_profile_are_limited_by_the_environment(
+    sixteen_threads, monkeypatch, limit, used
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", limit)
+    write_profile(threads=16)
     with get_engine("jit") as engine:
-        engine.hidden(engine.prepare(layer), np.zeros((3, layer.n_features), layer.units.dtype))
-    assert taken == [used]
+        prepared = engine.prepare(layer_of(KIND))
+        assert engine.n_threads_for(prepared, work=2**40) == used
+        assert engine.n_threads_for(prepared, work=1) == 1

@@ -22,7 +22,7 @@ from sklearn_fsvc import (
 )
 from sklearn_fsvc._src.data.streaming import is_row_exact
 from sklearn_fsvc._src.engines import ENGINES
-from sklearn_fsvc._src.engines.algebra import HostAlgebra
+from sklearn_fsvc._src.engines.algebra import Blocking, HostAlgebra
 from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.formulas import Steps
 from sklearn_fsvc._src.parts import layer_of
@@ -170,7 +170,7 @@ def test_forget_restores_the_sums_bitwise():
 @pytest.fixture
 def any_size(monkeypatch):
     monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 0)
-    monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: True)
+    monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8,)))
 
 
 AS_MADE = {"random_state": 0, "device": "jit"}
@@ -179,7 +179,7 @@ AS_MADE = {"random_state": 0, "device": "jit"}
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("make", PREDICTORS)
 def test_auto_uses_8_bits_if_the_penalty_allows(make, dtype, any_size, monkeypatch):
-    monkeypatch.setattr("sklearn_fsvc._src.engines.algebra._MANY_BYTES", np.inf)  # exact, by floats
+    monkeypatch.setattr(HostAlgebra, "blocking", Blocking(byte_work=np.inf))  # exact, by floats
     rows, new = X[TRAIN].astype(dtype), X[TEST].astype(dtype)
     shared = {"feature_weights": None, **AS_MADE}
     sure = make(60, **shared, alpha=10.0).fit(rows, Y[TRAIN])
@@ -254,7 +254,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "class weights":
         model.set_params(class_weight="balanced")
     elif case == "no bytes":
-        monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
+        monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: ()))
     elif case == "small":
         monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 2**36)
     else:

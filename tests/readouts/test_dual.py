@@ -55,7 +55,7 @@ def test_the_penalty_is_that_of_the_statistics(samples, layer):
 
 @pytest.mark.parametrize("estimator", [TanhClassifier, TanhRegressor])
 def test_no_factor_is_larger_than_the_rows(monkeypatch, rng, estimator):
-    X, orders, factorise = rng.normal(size=(40, 3)), [], algebra.HostAlgebra.factorise
+    X, orders, factorise = rng.normal(size=(40, 3)), [], algebra.HOST.factorise
 
     def watched(A):
         orders.append(len(A))

@@ -16,7 +16,7 @@ from sklearn_fsvc._src.data.dask_blocks import open_all
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.data.sources import SparseRows
-from sklearn_fsvc._src.engines.algebra import HostAlgebra
+from sklearn_fsvc._src.engines.algebra import HOST, HostAlgebra
 from sklearn_fsvc._src.engines.device_group import Team
 from sklearn_fsvc._src.engines.threads import n_threads
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
@@ -252,7 +252,7 @@ def test_far_from_the_end_several_newton_steps_save_passes():
 def test_the_model_is_lowest_where_it_leads(rng):
     """As SciPy finds it: the log-loss of the kept rows, a line, and the squares of the others."""
     X, y = table(3)
-    layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HostAlgebra
+    layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HOST
     H, alpha, others = naive.hidden(layer, X), 0.3, 0.05
     statistics = RidgeStatistics.zeros(M, 0, algebra)
     statistics.update(H.copy(), np.zeros((N, 0)))

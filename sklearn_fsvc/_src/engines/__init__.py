@@ -1,27 +1,28 @@
-"""Engines: places where a layer is evaluated.
+"""Engines: evaluate layers on a device.
 
-Who calls whom::
+Call graph::
 
-    estimators -> rows.stream -> engine.prepare(layer), engine.hidden(prepared, tile)
-                                 |
-                  jit            numba loops          kernels/simd.py emits the inner loop,
-                                                      kernels/cpu.py walks the tiles
-                  blas, mkl      matrix products      the same code, another library
-                  cuda           one NVIDIA GPU       kernels/cuda, and cuBLAS; cuda/transfer.py
-                                                      moves tiles while it computes
+    estimators -> data.streaming -> engine.prepare(layer), engine.hidden(prepared, tile)
+                                    |
+                     jit            compiled loops       kernels/simd.py emits the inner loop,
+                                                         kernels/cpu.py loops over tiles
+                     blas, mkl      matrix products      the same code, different libraries
+                     cuda           one NVIDIA GPU       kernels/cuda and cuBLAS; cuda/transfer.py
+                                                         copies tiles while others are computed
 
-`patches` stands between the two for the patches of images: it unfolds them, has them met by
-the units of the engine as any rows are, and averages.
+Layers of image patches are evaluated by `patches`, which extracts the patches, evaluates their
+units on the engine as those of any layer, and pools the activations.
 
-An engine is a class that fulfils `base.Engine`, in a file of its own, and one call of
+An engine is a class that implements `base.Engine`, in a file of its own, and one call of
 `register`; an engine of another package is an entry point in the group
-``sklearn_fsvc.engines``. Nothing above this folder knows which engines exist.
+``sklearn_fsvc.engines``. Nothing above this folder depends on which engines exist.
 """
 
 from .base import Engine
-from .blas import BlasEngine, MklEngine
+from .blas import BlasEngine
 from .cuda import CudaEngine
 from .jit import JitEngine
+from .mkl import MklEngine
 from .registry import ALIASES, CPU, ENGINES, accelerator, get_engine, known_engines, register
 
 __all__ = [

@@ -1,166 +1,186 @@
-"""The linear algebra of the readouts on the host.
+"""Linear algebra of the readouts on the host: BLAS and LAPACK in parts, on several threads.
 
-An engine says which one its arrays take. Matrices are views that BLAS can take as they lie,
-with contiguous columns or contiguous rows.
+Each engine has the algebra of its arrays; `HostAlgebra` is the reference for the others. Matrices
+are views that BLAS accepts without a copy, with contiguous columns or contiguous rows.
 
-What is large is cut into parts, each for one thread. How it is cut depends on its shape alone:
-no number of threads changes a bit of a result.
+Large operations are cut into parts, one BLAS call in one thread each. The cut depends on the shape
+alone, so the number of threads does not change a bit of a result.
 """
 
 import ctypes
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from . import lapack
-from .integers import add_gram, has_bytes, has_integers
+from ..formulas import Steps
+from . import integers, lapack
 from .lapack import call, layout
 from .threads import at_most, n_threads, share
 
-# Multiplications that are worth a second thread, by routine and by bytes of a number: from there on
-# two threads save a tenth or more, measured on two idle cores of Zen 4 (benchmarks/blas.py), to the
-# nearest power of two. "sums" is syrk of many rows; in float64 it is taken to be like gemm.
-WORTH = {
+# Multiplications from which a second thread gains, by routine and bytes of a number: two threads
+# save a tenth or more, measured on two idle cores of Zen 4 (benchmarks/blas.py), to the nearest
+# power of two. "sums" is syrk with many columns of A; its value for float64 is that of gemm.
+WORTH: Mapping[str, Mapping[int, int]] = {
     "gemm": {4: 2**25, 8: 2**26},
     "syrk": {4: 2**25, 8: 2**25},
     "sums": {4: 2**24, 8: 2**26},
     "trsm": {4: 2**24, 8: 2**24},
 }
-# Rows and columns of a part: those of the result, or columns that are solved for; at most, about,
-# and at least.
-EDGE, _LEAST_EDGE = 512, 128
-# Multiplications that no BLAS gives to a second thread, by whoever it is called.
-_TINY = 2**13
-# Such products that take less time than to see to the threads of the libraries.
-_FEW_TINY, _FEW_ROWS = 8, 8
-# Columns for which a matrix is read once for each, which takes less time than to copy it for all.
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """When operations are cut into parts, and into which.
+
+    Attributes
+    ----------
+    min_work : dict
+        As `WORTH`.
+    edge, min_edge : int
+        About the largest, and the smallest number of rows and columns of a part of the result.
+    n_sums, sum_length : int
+        Into how many terms a sum over many columns is cut, and the length of one at least.
+    cholesky_order : int
+        Order up to which a Cholesky factor is one call.
+    tiny_work : int
+        Multiplications of a product that every BLAS computes in one thread.
+    byte_work : float
+        Multiplications from which the integer loops repay being loaded from disk.
+    added, hashed : int
+        Elements for a thread where matrices are added, and where rows are hashed.
+    """
+
+    min_work: Mapping[str, Mapping[int, int]] = field(default_factory=lambda: WORTH)
+    edge: int = 512
+    min_edge: int = 128
+    n_sums: int = 4
+    sum_length: int = 256
+    cholesky_order: int = 512
+    tiny_work: int = 2**13
+    byte_work: float = 2**28
+    added: int = 2**18
+    hashed: int = 2**16
+
+    def gains_by_threads(self, routine: str, work: int, dtype: np.dtype) -> bool:
+        """Return whether so many multiplications by a routine gain by a second thread."""
+        return work >= self.min_work[routine][dtype.itemsize]
+
+    def cut_edge(self, n: int, is_large: bool) -> list[slice]:
+        """Return slices of an edge of the result: two or more if it is large."""
+        n_parts = min(max(2, -(-n // self.edge)), max(1, n // self.min_edge)) if is_large else 1
+        return _cut(n, n_parts)
+
+
+# Tiny products whose calls take less time than limiting the threads of BLAS would, and rows of the
+# result up to which they are used.
+_MAX_TINY, _TINY_ROWS = 8, 8
+# Right-hand sides up to which a symmetric matrix is read once for each, instead of once for all.
 _FEW_COLUMNS = 4
-# Order up to which a factor is one call.
-_WHOLE = 512
-# Multiplications from which compiled loops for bytes are worth their way from the disk.
-_MANY_BYTES = 2**28
-# Numbers that are worth a thread where a matrix is added to another, and where rows are hashed.
-_ADDED, _HASHED = 2**18, 2**16
-# Into how many parts the sum over many rows is cut, and the rows of a part at least.
-_SUMS, _ROWS = 4, 256
-
-
-def _cut(n, n_parts):
-    """Slices of about the same length, of multiples of 8."""
-    step = max(8, -(-n // (8 * n_parts)) * 8)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _cut_edge(n, is_large):
-    """Slices of an edge of the result: two or more where that is worth it."""
-    return _cut(n, min(max(2, -(-n // EDGE)), max(1, n // _LEAST_EDGE)) if is_large else 1)
-
-
-def is_worth(routine, work, dtype):
-    """Whether so many multiplications by a routine gain by a second thread."""
-    return work >= WORTH[routine][dtype.itemsize]
-
-
-def _share(function, parts):
-    """Call ``function(part)`` for each, by as many threads as this process may take."""
-    if len(parts) == 1:
-        return function(parts[0])
-    with at_most(1) as kept:
-        share(function, parts, min(kept.allowed, n_threads()))
 
 
 class HostAlgebra:
-    """LAPACK and BLAS of SciPy, whose calls let the other threads of the process go on."""
+    """BLAS and LAPACK of SciPy, called without the GIL.
 
-    xp = np  # the namespace of the arrays
-    n_matrices = 2  # full matrices that eigenvectors take, with the matrix itself
-    n_parts = 1  # into which `split` may split an array
-    inverts = False  # whether to multiply a few columns by an inverse, again and again
+    Attributes
+    ----------
+    xp : module
+        Namespace of the arrays.
+    blocking : Blocking
+        How operations are cut into parts.
+    n_matrices : int
+        Full matrices that `eigh` allocates, including its argument.
+    n_parts : int
+        Number of parts into which `split` splits an array.
+    inverts : bool
+        Whether repeated solves for a few columns are better multiplied by an inverse.
+    """
+
+    xp: Any = np
+    blocking = Blocking()
+    n_matrices = 2
+    n_parts = 1
+    inverts = False
 
     @staticmethod
-    def multiply(A, B):
-        """A B, a new array."""
-        n_tiny = -(-A.size * B.shape[1] // _TINY)
-        if n_tiny <= (min(_FEW_TINY, len(B)) if len(A) <= _FEW_ROWS else 1):
-            with np.errstate(over="ignore", invalid="ignore"):  # no BLAS warns of infinity, either
-                return _by_tiny(A, B, n_tiny)
+    def n_threads() -> int:
+        """Return the number of threads for large operations."""
+        return n_threads()
+
+    def __reduce__(self) -> str:
+        return "HOST"  # pickled by reference
+
+    # Products.
+
+    def multiply(self, A: Any, B: Any) -> Any:
+        """Return A B, a new array."""
+        n_tiny = -(-A.size * B.shape[1] // self.blocking.tiny_work)
+        if n_tiny <= (min(_MAX_TINY, len(B)) if len(A) <= _TINY_ROWS else 1):
+            with np.errstate(over="ignore", invalid="ignore"):  # as BLAS, which does not warn
+                return _sum_of_tiny_products(A, B, n_tiny)
         dtype = np.result_type(A, B)
-        A, B = (_contiguous(array, dtype) for array in (A, B))
+        A, B = (_as_blas_layout(array, dtype) for array in (A, B))
         C = np.zeros((len(A), B.shape[1]), dtype)
-        HostAlgebra.gemm(C.T, B.T, A.T)
+        self.gemm(C.T, B.T, A.T)  # C' = B' A', as BLAS wants contiguous columns
         return C
 
-    @staticmethod
-    def cross(H, B):
-        """H'B, a new array."""
-        return HostAlgebra.multiply(H.T, B)
+    def cross(self, H: Any, B: Any) -> Any:
+        """Return H'B, a new array."""
+        return self.multiply(H.T, B)
 
-    @staticmethod
-    def gemm(C, A, B, factor=1.0, keep=1.0):
+    def gemm(self, C: Any, A: Any, B: Any, factor: float = 1.0, keep: float = 1.0) -> None:
         """C = keep C + factor A B, in place; C has contiguous columns."""
         if not A.size or not B.size:
             return
-        is_large = is_worth("gemm", A.size * B.shape[1], C.dtype)
-        parts = product(*(_cut_edge(n, is_large) for n in C.shape))
-        _share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), list(parts))
+        is_large = self.blocking.gains_by_threads("gemm", A.size * B.shape[1], C.dtype)
+        parts = product(*(self.blocking.cut_edge(n, is_large) for n in C.shape))
+        self._share(lambda part: _gemm(C[part], A[part[0]], B[:, part[1]], factor, keep), parts)
 
-    @staticmethod
-    def add_lower(C, A):
-        """Add A to C, in place, at least on and below its diagonal. Columns are contiguous."""
-
-        def add(columns):
-            below = slice(columns.start, None), columns
-            part = C[below]
-            part += A[below]
-
-        _share(add, _cut(C.shape[1], 1 + A.size // _ADDED))
-
-    @staticmethod
-    def split(A):
-        """An array as the sum of parts that `gemm_split` takes."""
+    def split(self, A: Any) -> tuple[Any, ...]:
+        """Return arrays whose sum is A, as `gemm_split` takes them; here A alone."""
         return (A,)
 
-    @staticmethod
-    def gemm_split(C, A, B):
-        """C = A B, in place, for matrices in parts; C has contiguous columns."""
-        HostAlgebra.gemm(C, *A, *B, keep=0.0)
+    def gemm_split(self, C: Any, A: tuple[Any, ...], B: tuple[Any, ...]) -> None:
+        """C = A B, in place, for matrices that were split; C has contiguous columns."""
+        self.gemm(C, A[0], B[0], keep=0.0)
 
-    @staticmethod
-    def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
-        """Add factor A A' to keep C, in place on the lower triangle of C.
+    def syrk(
+        self, C: Any, A: Any, factor: float = 1.0, keep: float = 1.0, has_room: bool = False
+    ) -> None:
+        """C = keep C + factor A A', in place, in the lower triangle of C.
 
-        With `has_room` it may take `syrk_bytes`, and is faster.
+        With `has_room` it may allocate `syrk_bytes` of workspace, and is faster.
         """
-        work, n_sums = A.size * len(C) // 2, min(_SUMS, A.shape[1] // max(_ROWS, len(C) // 4))
-        if has_room and n_sums > 1 and is_worth("sums", work, C.dtype):
-            _syrk_by_sums(C, A, factor, keep, n_sums)
+        blocking, work = self.blocking, A.size * len(C) // 2
+        n_sums = min(blocking.n_sums, A.shape[1] // max(blocking.sum_length, len(C) // 4))
+        if has_room and n_sums > 1 and blocking.gains_by_threads("sums", work, C.dtype):
+            self._syrk_by_sums(C, A, factor, keep, n_sums)
         else:
-            cuts = _cut_edge(len(C), is_worth("syrk", work, C.dtype))
-            _syrk_by_blocks(C, A, factor, keep, cuts)
+            is_large = blocking.gains_by_threads("syrk", work, C.dtype)
+            self._syrk_by_blocks(C, A, factor, keep, blocking.cut_edge(len(C), is_large))
 
-    @staticmethod
-    def fast_bits():
-        """Bits of activations with which `add_gram_of_bytes` is faster than floats, by far."""
-        return (8,) if has_bytes() else ()
+    def syrk_bytes(self, order: int, dtype: npt.DTypeLike) -> int:
+        """Return the workspace that `syrk` may allocate, in bytes."""
+        return (self.blocking.n_sums - 1) * order**2 * np.dtype(dtype).itemsize
 
-    @staticmethod
-    def add_gram_of_bytes(blocks, H, steps):
-        """Add H'H to panels of a lower triangle, by integers; whether that was worth it."""
-        is_large = len(H) * H.shape[1] ** 2 >= _MANY_BYTES
-        is_taken = is_large and has_integers(steps)
-        if is_taken:
-            add_gram(blocks, H, steps)
-        return is_taken
+    def fast_bits(self) -> tuple[int, ...]:
+        """Return the bits of activations for which `add_gram_of_bytes` is much faster than syrk."""
+        return integers.fast_bits(integers.compiled_target())
 
-    @staticmethod
-    def syrk_bytes(order, dtype):
-        """Bytes that `syrk` may take beside its arguments."""
-        return (_SUMS - 1) * order**2 * np.dtype(dtype).itemsize
+    def add_gram_of_bytes(self, blocks: list, H: Any, steps: Steps) -> bool:
+        """Add H'H to panels of a lower triangle by integers; return whether that was faster."""
+        is_large = len(H) * H.shape[1] ** 2 >= self.blocking.byte_work
+        is_faster = is_large and integers.has_integer_loop(steps, integers.compiled_target())
+        if is_faster:
+            integers.add_gram(blocks, H, steps)
+        return is_faster
 
-    @staticmethod
-    def symmetric_product(A, B):
-        """A B for the symmetric matrix of which A has the lower triangle, a new array."""
+    def symmetric_product(self, A: Any, B: Any) -> Any:
+        """Return A B, a new array, for a symmetric A of which the lower triangle is read."""
         B = np.asfortranarray(B)
         C = np.zeros(B.shape, B.dtype, order="F")
         if B.shape[1] <= _FEW_COLUMNS:
@@ -173,9 +193,10 @@ class HostAlgebra:
         )  # fmt: skip
         return C
 
-    @staticmethod
-    def add(C, A, factor=1.0):
-        """Add an array of the same shape, times a factor, in place: of one axis or two."""
+    # Sums.
+
+    def add(self, C: Any, A: Any, factor: float = 1.0) -> None:
+        """C += factor A, in place, for arrays of one or two axes."""
         if factor == 1:
             C += A
         elif factor == -1:
@@ -183,120 +204,171 @@ class HostAlgebra:
         else:
             C += factor * A
 
-    @staticmethod
-    def inner(A, B):
-        """Return the sum of the products of the numbers of two matrices."""
-        return float((A * B).sum())
+    def add_lower(self, C: Any, A: Any) -> None:
+        """Add A to C, in place, at least in the lower triangle. Columns are contiguous."""
 
-    @staticmethod
-    def add_to_diagonal(A, number):
-        """Add a number to the diagonal of the square that A begins with, in place."""
-        # A view that may be written to.
+        def add(columns):
+            below = slice(columns.start, None), columns
+            part = C[below]
+            part += A[below]
+
+        self._share(add, _cut(C.shape[1], 1 + A.size // self.blocking.added))
+
+    def add_to_diagonal(self, A: Any, number: float) -> None:
+        """Add a number to the diagonal of the leading square of A, in place."""
+        # np.diagonal returns a read-only view.
         diagonal = np.lib.stride_tricks.as_strided(A, (A.shape[1],), (sum(A.strides),))
         diagonal += number
 
-    @staticmethod
-    def less_outer(A, u, v, n):
-        """``A - u v' / n``, a new array."""
+    def less_outer(self, A: Any, u: Any, v: Any, n: float) -> Any:
+        """Return ``A - u v' / n``, a new array."""
         return A - np.outer(u, v) / n
 
-    @staticmethod
-    def factorise(A):
-        """The lower factor of A = L L' in its place; False where there is none.
+    def inner(self, A: Any, B: Any) -> float:
+        """Return the sum of the products of corresponding elements."""
+        return float((A * B).sum())
 
-        Only the lower triangle is read and written.
+    # Factors.
+
+    def factorise(self, A: Any) -> bool:
+        """Overwrite A with its lower Cholesky factor, A = L L'; return whether it exists.
+
+        Only the lower triangle is read and written. Larger matrices are halved recursively, so
+        that most of the work is in `solve_lower` and `syrk`, which use threads.
         """
         n = len(A)
-        if n <= _WHOLE:
+        if n <= self.blocking.cholesky_order:
             info = ctypes.c_int()
             call("potrf", A.dtype, "L", n, A, layout(A)[1], info)
             return info.value == 0
         half = -(-n // 16) * 8
-        first, below, rest = A[:half, :half], A[half:, :half], A[half:, half:]
-        if not HostAlgebra.factorise(first):
+        A11, A21, A22 = A[:half, :half], A[half:, :half], A[half:, half:]
+        if not self.factorise(A11):
             return False
-        HostAlgebra.solve_lower(first, below.T)
-        HostAlgebra.syrk(rest, below, -1.0)
-        return HostAlgebra.factorise(rest)
+        self.solve_lower(A11, A21.T)
+        self.syrk(A22, A21, -1.0)
+        return self.factorise(A22)
 
-    @staticmethod
-    def solve_lower(L, B, transposed=False, unit=False):
-        """Solve L x = B, or L' x = B, in the place of B.
+    def solve_lower(self, L: Any, B: Any, transposed: bool = False, unit: bool = False) -> None:
+        """Overwrite B with the solution of L X = B, or L' X = B.
 
-        Only the lower triangle of L is read; with `unit` its diagonal is of ones, and not read.
+        Only the lower triangle of L is read; with `unit` its diagonal is taken to be 1.
         """
-        cuts = _cut_edge(B.shape[1], is_worth("trsm", B.size * len(L) // 2, B.dtype))
-        _share(lambda part: _trsm(L, B[:, part], transposed, unit), cuts)
+        work = B.size * len(L) // 2
+        is_large = self.blocking.gains_by_threads("trsm", work, B.dtype)
+        parts = self.blocking.cut_edge(B.shape[1], is_large)
+        self._share(lambda part: _trsm(L, B[:, part], transposed, unit), parts)
 
-    @staticmethod
-    def eigh(A):
-        """Eigenvalues, ascending, and eigenvectors of the lower triangle of A.
+    def eigh(self, A: Any) -> tuple[Any, Any]:
+        """Return the eigenvalues, ascending, and eigenvectors of the lower triangle of A.
 
         A has contiguous columns, and is overwritten.
         """
         return lapack.eigh(A)
 
-    @staticmethod
-    def median(A):
-        """Over the rows of A, which are some, and numbers all of them."""
+    # Reductions.
+
+    def median(self, A: Any) -> Any:
+        """Return the medians of the columns of A, which has rows and no NaN."""
         return np.median(A, axis=0)
 
-    @staticmethod
-    def any(A, axis=None):
-        """Whether A, or each of its rows (``axis=1``), holds a number other than 0: of the host."""
+    def any(self, A: Any, axis: int | None = None) -> Any:
+        """Return, on the host, whether A or each of its rows (``axis=1``) has a nonzero."""
         return A.any(axis=axis)
 
-    @staticmethod
-    def sum_bits(X, factors):
-        """Sums over each row of X of `bits_of` its numbers times factors: uint64, of the host."""
-        sums, n_parts = np.empty(len(X), np.uint64), 1 + X.size // _HASHED
-
-        def add(part):
-            sums[part] = (bits_of(X[part]) * factors).sum(axis=1)
-
-        _share(add, _cut(len(X), n_parts))
-        return sums
-
-    @staticmethod
-    def is_finite(A):
-        """Return whether all numbers of A are."""
+    def is_finite(self, A: Any) -> bool:
+        """Return whether all elements of A are finite."""
         return bool(np.isfinite(A).all())
 
-    @staticmethod
-    def to_host(array):
-        """An array of `xp` as a NumPy array."""
+    def sum_bits(self, X: Any, factors: Any) -> np.ndarray:
+        """Return hashes of the rows of X, uint64, on the host: sums of `bits_of` * factors."""
+        hashes, n_parts = np.empty(len(X), np.uint64), 1 + X.size // self.blocking.hashed
+
+        def add(part):
+            hashes[part] = (bits_of(X[part]) * factors).sum(axis=1)
+
+        self._share(add, _cut(len(X), n_parts))
+        return hashes
+
+    # Devices.
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """Return an array of `xp` as a NumPy array."""
         return array
 
-    @staticmethod
-    def here(array):
-        """An array of the host, or of `xp` on any device, where this thread computes."""
+    def here(self, array: Any) -> Any:
+        """Return an array of the host or of any device as one of the current device of `xp`."""
         return np.asarray(array)
 
-    @staticmethod
-    def at(array):
-        """A context in which the thread computes where an array is."""
+    def at(self, array: Any) -> AbstractContextManager:
+        """Return a context in which the device of an array is the current one."""
         return nullcontext()
 
-    @staticmethod
-    def finish():
-        """Wait until all that was begun in this thread is done."""
+    def finish(self) -> None:
+        """Block until all work that this thread has started on the device is done."""
 
-    def __reduce__(self):
-        return "HOST"  # there is one
+    # Parts.
 
+    def _share(self, function: Callable, parts: Iterable) -> None:
+        """Call ``function(part)`` for each part, on as many threads as this process may use."""
+        parts = list(parts)
+        if len(parts) == 1:
+            return function(parts[0])
+        with at_most(1) as limit:
+            return share(function, parts, min(limit.allowed, self.n_threads()))
 
-def bits_of(values):
-    """The bits of numbers in float64, the upper half in the lower one, too, which counts most."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
-    bits ^= bits >> np.uint64(32)
-    return bits
+    def _syrk_by_blocks(self, C, A, factor, keep, cuts):
+        """Cut the result into blocks: products, and symmetric ones on the diagonal."""
+
+        def add(part):
+            i, j = part
+            if i == j:
+                _syrk(C[i, i], A[i], factor, keep)
+            else:
+                _gemm(C[i, j], A[i], A[j].T, factor, keep)
+
+        # Blocks on the diagonal have half the work: as the last ones they balance the threads.
+        below = [(i, j) for i, j in product(cuts, cuts) if i.start > j.start]
+        self._share(add, below + [(i, i) for i in cuts])
+
+    def _syrk_by_sums(self, C, A, factor, keep, n_sums):
+        """Cut the sum over the columns of A, so that no element is read more often than needed."""
+        columns = _cut(A.shape[1], n_sums)
+        terms = [C, *(np.zeros(C.shape, C.dtype, order="F") for _ in columns[1:])]
+
+        def multiply(i):
+            _syrk(terms[i], A[:, columns[i]], factor, keep if i == 0 else 0.0)
+
+        def add(part):
+            for term in terms[1:]:
+                C[:, part] += term[:, part]
+
+        self._share(multiply, range(len(columns)))
+        self._share(add, _cut(len(C), n_sums))
 
 
 HOST = HostAlgebra()
 
 
-def _by_tiny(A, B, n):
-    """A B as the sum of about `n` products, each of some columns of A."""
+def bits_of(values: np.ndarray) -> np.ndarray:
+    """Return the bits of values in float64 as uint64, the upper half XORed into the lower one.
+
+    Small integers as floats differ in the upper bits only, and a product modulo 2^64 ignores the
+    upper bits of its result. Adding 0.0 makes -0.0 equal to 0.0.
+    """
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)
+    bits ^= bits >> np.uint64(32)
+    return bits
+
+
+def _cut(n, n_parts):
+    """Return slices of about the same length, which begin at multiples of 8."""
+    step = max(8, -(-n // (8 * n_parts)) * 8)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _sum_of_tiny_products(A, B, n):
+    """Return A B as the sum of about `n` products of some columns of A with rows of B."""
     step = max(1, len(B) // max(1, n))
     C = np.matmul(A[:, :step], B[:step])
     for start in range(step, len(B), step):
@@ -304,10 +376,10 @@ def _by_tiny(A, B, n):
     return C
 
 
-def _contiguous(A, dtype):
-    """The matrix in a dtype, as it lies if BLAS can take it."""
-    is_apart = A.itemsize not in A.strides or min(A.strides) < A.itemsize
-    return np.ascontiguousarray(A, dtype) if is_apart else A.astype(dtype, copy=False)
+def _as_blas_layout(A, dtype):
+    """Return the matrix in a dtype, copied only if neither rows nor columns are contiguous."""
+    is_strided = A.itemsize not in A.strides or min(A.strides) < A.itemsize
+    return np.ascontiguousarray(A, dtype) if is_strided else A.astype(dtype, copy=False)
 
 
 def _gemm(C, A, B, factor, keep):
@@ -326,42 +398,13 @@ def _syrk(C, A, factor, keep):
     )  # fmt: skip
 
 
-def _syrk_by_blocks(C, A, factor, keep, cuts):
-    def add(part):
-        i, j = part
-        if i == j:
-            _syrk(C[i, i], A[i], factor, keep)
-        else:
-            _gemm(C[i, j], A[i], A[j].T, factor, keep)
-
-    # What is on the diagonal is half the work, and fills the gaps in the end.
-    below = [(i, j) for i, j in product(cuts, cuts) if i.start > j.start]
-    _share(add, below + [(i, i) for i in cuts])
-
-
-def _syrk_by_sums(C, A, factor, keep, n_sums):
-    """Each part sums over some of the columns of A: no number is read more often than it must."""
-    columns = _cut(A.shape[1], n_sums)
-    sums = [C, *(np.zeros(C.shape, C.dtype, order="F") for _ in columns[1:])]
-
-    def multiply(i):
-        _syrk(sums[i], A[:, columns[i]], factor, keep if i == 0 else 0.0)
-
-    def add(part):
-        for more in sums[1:]:
-            C[:, part] += more[:, part]
-
-    _share(multiply, range(len(columns)))
-    _share(add, _cut(len(C), n_sums))
-
-
 def _trsm(L, B, transposed, unit):
     (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
-    if B.shape[1] == 1:  # in a fifth of the time: nothing is copied
+    if B.shape[1] == 1:  # trsv takes a fifth of the time, because it copies nothing
         is_transposed, step = transposed ^ of_L, max(1, B.strides[0] // B.itemsize)
         call("trsv", B.dtype, "LU"[of_L], "NT"[is_transposed], "NU"[unit], len(L), L, ldl, B, step)
         return
-    # From the right, where the rows of B are contiguous: x' L' = B'.
+    # If the rows of B are contiguous, BLAS has its transpose: solve X' L' = B' from the right.
     side, shape = "LR"[of_B], B.T.shape if of_B else B.shape
     is_transposed = transposed ^ of_B ^ of_L
     call(

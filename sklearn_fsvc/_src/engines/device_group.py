@@ -1,82 +1,91 @@
-"""Several engines that work on one job."""
+"""Several devices of one kind that work on one task."""
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from threading import Event
+from typing import Any
 
+from .base import Engine
 from .threads import Daemons
 
 
 class Stopped(Exception):
-    """Another member failed, so this one ends."""
+    """Raised by the work of a device after that of another device has failed."""
 
 
 class Team:
-    """Engines of one kind that share work, two at least. It is entered and refused like one engine.
+    """Two or more engines that share work; it is entered, or unavailable, like a single one.
 
-    The first leads: it works in the thread that entered the team, and does what is not shared.
-    Each other one has a thread of its own until the team is left.
+    The first device works in the thread that entered the group, and does what is not shared.
+    Each of the others has a thread of its own until the group is left.
+
+    Parameters
+    ----------
+    members : list of Engine
+        Two at least, with `index`, the number of the device.
     """
 
-    def __init__(self, members):
-        self.members, self._threads = members, []
+    def __init__(self, members: Sequence[Any]) -> None:
+        self.members, self._threads = members, []  # type: ignore[var-annotated]
 
-    def why_unavailable(self):
+    def why_unavailable(self) -> str | None:
+        """Return None if all devices work, else the reason of the first that does not."""
         return next(filter(None, (member.why_unavailable() for member in self.members)), None)
 
-    def __enter__(self):
-        lead, *others = self.members
-        lead.__enter__()
-        lead.connect(self.members)
-        lead.name = f"{type(lead).name}:{','.join(str(member.index) for member in self.members)}"
-        lead.team = self
+    def __enter__(self) -> Engine:
+        first, *others = self.members
+        first.__enter__()
+        first.connect(self.members)
+        first.name = f"{type(first).name}:{','.join(str(member.index) for member in self.members)}"
+        first.team = self
         self._threads = [Daemons(1, "sklearn_fsvc_team") for _ in others]
         for thread, member in zip(self._threads, others, strict=True):
             thread.submit(member.__enter__).result()
-        return lead
+        return first
 
-    def __exit__(self, *exception):
-        lead, *others = self.members
+    def __exit__(self, *exception: object) -> None:
+        first, *others = self.members
         for thread, member in zip(self._threads, others, strict=True):
             thread.submit(member.__exit__, *exception).result()
-            thread.end()
-        return lead.__exit__(*exception)
+            thread.shutdown()
+        return first.__exit__(*exception)
 
-    def each(self, work, tasks):
-        """``work(member, task, stop)`` side by side; the results in their order.
+    def each(self, work: Callable[[Any, Any, Event], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Call ``work(member, task, stop)`` on all devices at a time; return results in order.
 
-        Where one fails, or this thread is interrupted, `stop` is set, all are waited for, and
-        the error is raised.
+        If one call fails, or this thread is interrupted, `stop` is set, and the error is raised
+        after all calls have ended.
 
         Parameters
         ----------
         work : callable
-            It should look at `stop`, a `threading.Event`, now and then, and raise `Stopped`.
+            It should check `stop` regularly, and raise `Stopped` if it is set.
         tasks : list
             One for each of the first members.
         """
-        stop, lead = Event(), self.members[0]
+        stop, first = Event(), self.members[0]
 
         def guarded(member, task):
             try:
                 result = work(member, task, stop)
-                member.finish()  # others may look at what it has written
+                member.finish()  # other devices may read what it has written
                 return result
             except BaseException:
                 stop.set()
                 raise
 
-        lead.finish()
+        first.finish()
         others = list(zip(self._threads, self.members[1:], tasks[1:], strict=False))
-        running = [thread.submit(guarded, *of_member) for thread, *of_member in others]
-        first = error = None
+        running = [thread.submit(guarded, member, task) for thread, member, task in others]
+        result = error = None
         try:
-            first = guarded(lead, tasks[0])
+            result = guarded(first, tasks[0])
             wait(running)
-        except BaseException as raised:
+        except BaseException as raised:  # an interrupt may come while this thread waits
             stop.set()
             error = raised
             wait(running)
-        for found in (error, *(future.exception() for future in running)):
-            if found is not None and not isinstance(found, Stopped):
-                raise found
-        return [first, *(future.result() for future in running)]
+        for failure in (error, *(future.exception() for future in running)):
+            if failure is not None and not isinstance(failure, Stopped):
+                raise failure
+        return [result, *(future.result() for future in running)]

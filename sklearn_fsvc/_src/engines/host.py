@@ -1,81 +1,35 @@
-"""Engines whose arrays are NumPy's, and the memory of the host."""
+"""What the engines on the host share: NumPy arrays, threads over rows, sparse input, overflow."""
 
-import math
-import os
 import platform
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ..layers import LinearLayer
 from ..version import __version__
-from . import base
+from . import gradients
 from .base import Engine, Sink, Stopwatch, in_steps
-from .threads import is_part, n_cores, n_threads, share
+from .memory import host_memory
+from .threads import in_parallel_call, n_cores, n_threads, share
 
-# What all engines on the host share: their arrays, and rows that threads divide up.
-
-# Slopes that one thread makes at a time, few enough for its cache.
-_SLOPES = 2**15
-# Squared gradients of fewer synapses than these are worth no second thread.
-_SERIAL = 2**21
-# Outputs that one thread adds up at a time, for its cache, and how many are worth a second one.
-_OUTPUTS, _SERIAL_SUMS = 2**16, 2**17
-
-
-@cache
-def processor():
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        if platform.machine() in ("aarch64", "arm64"):  # Linux and macOS say no more than that
-            with suppress(ImportError):
-                from llvmlite.binding import get_host_cpu_name
-
-                return get_host_cpu_name()
-        return platform.processor() or platform.machine()
-
-
-def host_identity(engine, compiler):
-    """What a measurement on this host depends on: see `Engine.identity`."""
-    return {
-        "engine": engine,
-        "device": processor(),
-        "cores": str(n_cores()),
-        "compiler": compiler,
-        "package": __version__,
-    }
-
-
-def far_away():
-    """A context without NumPy's warnings of rows that are far from everything.
-
-    Their distances are infinite, and what expands to infinity less infinity is computed again.
-    """
-    return np.errstate(over="ignore", invalid="ignore")
-
-
-def map_rows(function, n_rows, n_threads, multiple=1, most_parts=None):
-    """Call ``function(rows)`` on slices that cover the rows, on `n_threads` threads.
-
-    The calling thread works too, and each thread takes the next slice when it is free: four
-    for each thread, fewer where `most_parts` says so.
-    """
-    if is_part():
-        return function(slice(0, n_rows))
-    each = 1 if n_threads == 1 else 4
-    if most_parts is not None:
-        each = max(1, min(each, most_parts // n_threads))
-    n_parts = each * n_threads
-    if n_parts == 1:
-        return function(slice(0, n_rows))
-    step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
-    parts = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
-    share(function, parts, n_threads)
+# Slopes, and activations, that one thread processes at a time, so that they stay in its cache.
+_SLOPES, _ACTIVATIONS = 2**15, 2**16
+# Less work than this does not gain by a second thread: synapses (rows x units x features) whose
+# gradients are squared, and activations that are summed.
+_SERIAL_GRADIENTS, _SERIAL_SUMS = 2**21, 2**17
+# Activations of sparse samples that all threads together compute at a time, and the bounds for one
+# thread: few enough to be finished in its cache, and enough to amortise a call of SciPy.
+_SPARSE_TOTAL, _SPARSE_MAX, _SPARSE_MIN = 2**18, 2**17, 2**13
+# Sums up to this number are checked for overflow as fast as their operands are.
+_FEW_SUMS = 2**13
+# Weights that are copied at a time to recompute sums.
+_REPAIRED_WEIGHTS = 2**18
 
 
 class HostEngine(Engine):
@@ -90,8 +44,8 @@ class HostEngine(Engine):
     def row_bytes(self, layer):
         return 0
 
-    # `gradients.square` without the namespace.
-    _square_gradients = staticmethod(partial(base.square, xp=np))
+    # Overridden where there is a compiled loop.
+    _square_gradients = staticmethod(partial(gradients.squared_gradients, xp=np))
 
     def squared_gradients(self, layer, X, D, W):
         units, W = self._for_gradients(layer, D, W)
@@ -100,11 +54,11 @@ class HostEngine(Engine):
         def evaluate(rows):
             for start in range(rows.start, rows.stop, step):
                 block = slice(start, min(start + step, rows.stop))
-                slopes = base.distance_slopes(layer, D[block], np)
+                slopes = gradients.distance_slopes(layer, D[block], np)
                 is_manhattan = layer.metric == "manhattan"
                 self._square_gradients(is_manhattan, X[block], units, slopes, W, out[block])
 
-        is_small = D.size * layer.n_features <= _SERIAL
+        is_small = D.size * layer.n_features <= _SERIAL_GRADIENTS
         map_rows(evaluate, len(X), 1 if is_small else n_threads())
         return out
 
@@ -128,7 +82,7 @@ class HostEngine(Engine):
 
     def activity(self, prepared, X):
         H = self.hidden(prepared, X)
-        total, step = np.empty(len(X)), max(1, _OUTPUTS // H.shape[1])
+        total, step = np.empty(len(X)), max(1, _ACTIVATIONS // H.shape[1])
 
         def add(rows):
             for start in range(rows.start, rows.stop, step):
@@ -139,7 +93,7 @@ class HostEngine(Engine):
         return total
 
     def novel(self, layer, X, activity, threshold):
-        outputs, kept = self.outputs_by_unit(layer, X), []
+        outputs, kept = self.hidden_transposed(layer, X), []
         for i in range(len(X)):
             if activity[i] < threshold:
                 kept.append(i)
@@ -148,11 +102,11 @@ class HostEngine(Engine):
 
 
 class DirectSink(Sink):
-    """The engine writes where H is to stay."""
+    """The sink of an engine that writes H to its destination: there is nothing to copy."""
 
     n_buffers = 0
 
-    def __init__(self, out):
+    def __init__(self, out: Any) -> None:
         self.out = out
 
     def buffer(self, part):
@@ -169,8 +123,11 @@ class DirectSink(Sink):
 
 
 class HostStopwatch(Stopwatch):
-    def __init__(self):
-        self._totals, self._last = defaultdict(float), time.perf_counter()
+    """Wall-clock times."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, float] = defaultdict(float)
+        self._last = time.perf_counter()
 
     def lap(self, stage):
         now = time.perf_counter()
@@ -181,153 +138,191 @@ class HostStopwatch(Stopwatch):
         return dict(self._totals)
 
 
-# How much memory the host has, and how much of it this process may still take.
-
-# Where the system does not say how much memory it has.
-_ASSUMED_TOTAL = 4 * 2**30
-# Where Linux tells of memory, and of the control groups that bound it.
-_MEMINFO = Path("/proc/meminfo")
-_OWN_GROUPS = Path("/proc/self/cgroup")
-_GROUPS = Path("/sys/fs/cgroup")
-# Limit, use, and what of the use is files that Linux gives up when memory is wanted: the names
-# in the first version of control groups, and in the second.
-_FIRST = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-_SECOND = "memory.max", "memory.current", "inactive_file"
-
-
-def host_memory():
-    """(free, total) bytes. Free is what may be taken without swapping, where known.
-
-    A container or a batch job may have less than the machine: its control group has a limit, and
-    so may each group around it. The least of what they leave is free.
-    """
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        total = _ASSUMED_TOTAL
-    available = _available()
-    free = total // 2 if available is None else available
-    for limit, group, names in _limits(os.getpid(), total):
-        total, free = min(total, limit), min(free, max(0, limit - _used(group, names)))
-    return free, total
-
-
-def _available():
-    """Bytes that may be taken without swapping; None where Linux does not say.
-
-    Each `predict` asks for it. It is one of the first lines, so only those are read.
-    """
-    try:
-        with open(_MEMINFO, "rb", buffering=0) as lines:
-            _, found, rest = lines.read(512).partition(b"MemAvailable:")
-    except OSError:
-        return None
-    return 1024 * int(rest.split(maxsplit=1)[0]) if found else None
+def host_identity(engine: str, compiler: str) -> dict[str, str]:
+    """Return what a measurement on this host depends on: see `Engine.identity`."""
+    return {
+        "engine": engine,
+        "device": processor(),
+        "cores": str(n_cores()),
+        "compiler": compiler,
+        "package": __version__,
+    }
 
 
 @cache
-def _limits(process, total):
-    """(limit, folder, names of files) of its control groups that may take less than `total` bytes.
+def processor() -> str:
+    """Return the name of the processor of the host."""
+    return name_processor("/proc/cpuinfo", platform.machine(), platform.processor())
 
-    They are looked for once, which takes a third of the time in which one row is answered.
+
+def name_processor(cpuinfo: str, machine: str, description: str) -> str:
+    """Return the model name in a file as Linux has it, else LLVM's name or the description."""
+    try:
+        with open(cpuinfo) as lines:
+            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        if machine in ("aarch64", "arm64"):  # there, `description` is empty or "arm"
+            with suppress(ImportError):
+                from llvmlite.binding import get_host_cpu_name
+
+                return get_host_cpu_name()
+        return description or machine
+
+
+def map_rows(
+    function: Callable[[slice], object], n_rows: int, n_threads: int, multiple: int = 1,
+    max_parts: int | None = None,
+) -> None:  # fmt: skip
+    """Call ``function(rows)`` on slices that cover the rows, on `n_threads` threads.
+
+    There are four slices for each thread, which takes the next one when it is free.
+
+    Parameters
+    ----------
+    function : callable
+    n_rows, n_threads : int
+    multiple : int
+        Slices begin at multiples of it.
+    max_parts : int, optional
+        Bound of the number of slices, but not below one for each thread.
     """
-    limits = ((_limit(group, names), group, names) for group, names in _own_groups())
-    return tuple(found for found in limits if found[0] < total)
-
-
-def _own_groups():
-    """(folder, names of files) of the control groups of this process, and of those around them."""
-    try:
-        lines = _OWN_GROUPS.read_text().splitlines()
-    except OSError:
+    per_thread = 1 if n_threads == 1 else 4
+    if max_parts is not None:
+        per_thread = max(1, min(per_thread, max_parts // n_threads))
+    n_parts = per_thread * n_threads
+    if n_parts == 1 or in_parallel_call():
+        function(slice(0, n_rows))
         return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            root, names = _GROUPS, _SECOND
-        elif "memory" in controllers.split(","):
-            root, names = _GROUPS / "memory", _FIRST
-        else:
-            continue
-        own = root / path.strip("/")
-        yield from ((g, names) for g in (own, *own.parents) if g.is_relative_to(root))
+    step = max(1, -(-n_rows // (n_parts * multiple))) * multiple
+    parts = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
+    share(function, parts, n_threads)
 
 
-def _limit(group, names):
-    """Bytes; infinity where there is no limit, or the folder is not to be seen from here."""
-    try:
-        text = (group / names[0]).read_text().strip()
-    except OSError:
-        return math.inf
-    return math.inf if text == "max" else int(text)
+# Sparse input.
 
 
-def _used(group, names):
-    """Bytes that are taken, without those of files that Linux gives up."""
-    _, used, files = names
-    try:
-        used = int((group / used).read_text())
-    except OSError:
+@dataclass(frozen=True)
+class _PreparedSparse:
+    layer: LinearLayer
+    weights: np.ndarray  # (n_features, n_units): a nonzero of X is multiplied with one row
+
+
+class SparseEvaluator:
+    """Evaluates layers of products on sparse samples: only nonzeros are multiplied.
+
+    It has the methods of `Engine` that the streaming of samples calls. X is a
+    ``scipy.sparse.csr_array`` in the dtype of the layer; SciPy multiplies it without the GIL.
+
+    Parameters
+    ----------
+    functions : namespace
+        Elementwise functions that the layer is finished with.
+    """
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
+
+    def prepare(self, layer: LinearLayer) -> _PreparedSparse:
+        return _PreparedSparse(layer, np.ascontiguousarray(layer.units.T))
+
+    def prepared_bytes(self, layer: LinearLayer) -> int:
+        product = max(self._block_size(), layer.n_units) * layer.units.itemsize
+        return 2 * layer.units.nbytes + n_threads() * product
+
+    def row_bytes(self, layer: LinearLayer) -> int:
         return 0
-    return used - int(_fields(group / "memory.stat").get(files, 0))
+
+    def hidden(
+        self, prepared: _PreparedSparse, X: Any, out: np.ndarray, units: slice | None = None
+    ) -> np.ndarray:
+        """Write H of the samples X to `out`; all columns are computed, whatever `units` is."""
+        step = max(1, self._block_size() // out.shape[1])
+
+        def evaluate(rows):
+            for start in range(rows.start, rows.stop, step):
+                block = slice(start, min(start + step, rows.stop))
+                self._evaluate(prepared, X[block], out[block])
+
+        map_rows(evaluate, len(out), n_threads() if out.size > _SPARSE_MAX else 1)
+        return out
+
+    @staticmethod
+    def _block_size():
+        """Return the number of activations that a thread computes at a time."""
+        return max(_SPARSE_MIN, min(_SPARSE_MAX, _SPARSE_TOTAL // n_threads()))
+
+    def _evaluate(self, prepared, X, out):
+        layer = prepared.layer
+        with ignore_overflow():
+            out[...] = X @ prepared.weights
+            layer.on_sums.apply(out, np)
+            repair_overflow(layer, X, out)
+            layer.finish(out, self._functions)
 
 
-def _fields(path):
-    """Name -> value of a file of lines such as "name 5" or "name 5 kB"; {} where there is none."""
-    try:
-        return dict(line.split()[:2] for line in path.read_text().splitlines())
-    except OSError:
-        return {}
+# Overflow.
 
 
-# Sums of products that are no numbers, on the host: made again in float64.
-#
-# Where the products of a row with the weights of a unit are infinite, the first of them decides the
-# sign of the sum, or the sum is NaN. tanh would hide both.
+def ignore_overflow() -> np.errstate:
+    """Return a context without NumPy's warnings of overflow.
 
-# Sums that are looked at as fast as what else says that they are numbers, in one thread of a BLAS.
-_FEW = 2**13
-# Weights that are copied at a time.
-_AT_A_TIME = 2**18
+    Samples far from all centres have infinite distances, which is correct; where infinity minus
+    infinity occurs, the engine computes the sum again.
+    """
+    return np.errstate(over="ignore", invalid="ignore")
 
 
-def may_overflow(layer, X, n_sums):
-    """Whether so many sums for rows X may be no numbers: a look at X, where that is the smaller."""
+def may_overflow(layer: Any, X: np.ndarray, n_sums: int) -> bool:
+    """Return whether `n_sums` products of samples X with weights may be infinite or NaN.
+
+    X is inspected only if it is smaller than the sums, which else are inspected themselves.
+    """
     if layer.accumulation != "product":
         return False
-    if n_sums < _FEW or X.size > n_sums:
+    if n_sums < _FEW_SUMS or X.size > n_sums:
         return True
     return not (-layer.most < X.min() and X.max() < layer.most)
 
 
-def mend(layer, X, sums, units=slice(None)):
-    """Make sums of products finite that are not, or infinite with the sign they have, in place.
+def repair_overflow(
+    layer: LinearLayer, X: Any, sums: np.ndarray, units: slice = slice(None)
+) -> None:
+    """Recompute sums of products that have overflowed, in place: finite, or of the right sign.
 
-    `sums` (rows, units) hold their biases, X may be a ``csr_array``, and `units` are those of the
-    layer that the sums are of.
+    When products of a sample with the weights of a unit are infinite, the sum has the sign of the
+    first of them, or is NaN, and tanh would hide the error.
+
+    Parameters
+    ----------
+    layer : LinearLayer
+    X : ndarray or csr_array of shape (rows, n_features)
+    sums : ndarray of shape (rows, units)
+        With the biases.
+    units : slice
+        The units of the layer that the sums belong to.
     """
-    if sums.size <= _FEW and np.vdot(sums, sums) < np.inf:  # one call is less than two
+    if sums.size <= _FEW_SUMS and np.vdot(sums, sums) < np.inf:  # one call is faster than two
         return
-    if -np.inf < sums.min() and sums.max() < np.inf:  # False of NaN
+    if -np.inf < sums.min() and sums.max() < np.inf:  # False for NaN
         return
     layer = layer.part(units)
     for row in np.flatnonzero(~np.isfinite(sums).all(axis=1)):
         x = X[row] if isinstance(X, np.ndarray) else X[[row]].toarray()[0]
         columns = np.flatnonzero(~np.isfinite(sums[row]))
-        step = max(1, _AT_A_TIME // len(x))
+        step = max(1, _REPAIRED_WEIGHTS // len(x))
         for start in range(0, len(columns), step):
-            some = columns[start : start + step]
-            sums[row, some] = _exact(x, layer.units[some]) + layer.bias[some]
+            block = columns[start : start + step]
+            sums[row, block] = _scaled_product(layer.units[block], x) + layer.bias[block]
 
 
-def _exact(x, W):
-    """``W @ x`` in float64, of numbers of any size."""
-    x, x_power = _near_one(x[None])
-    W, powers = _near_one(W)
-    return np.ldexp(np.einsum("ij,j->i", W, x[0]), powers + x_power)
+def _scaled_product(W, x):
+    """Return ``W @ x`` in float64, scaled by powers of two so that no product overflows."""
+    x, x_exponent = _scale_rows(x[None])
+    W, exponents = _scale_rows(W)
+    return np.ldexp(np.einsum("ij,j->i", W, x[0]), exponents + x_exponent)
 
 
-def _near_one(rows):
-    """Rows over powers of two, so that they are at most 1, and the powers."""
-    powers = np.frexp(np.abs(rows).max(axis=1).astype(np.float64))[1]
-    return np.ldexp(rows.astype(np.float64), -powers[:, None]), powers
+def _scale_rows(A):
+    """Return the rows of A divided by powers of two, so that they are at most 1, and exponents."""
+    exponents = np.frexp(np.abs(A).max(axis=1).astype(np.float64))[1]
+    return np.ldexp(A.astype(np.float64), -exponents[:, None]), exponents

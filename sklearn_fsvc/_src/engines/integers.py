@@ -1,107 +1,137 @@
-"""Exact products of integers, and packed bytes."""
+"""Exact Gram matrices of rounded activations, by products of integers on the host.
+
+Activations that are rounded to b bits are integers times a constant power of two
+(`formulas.Steps`). The sums of their products are exact, hence the same bits in every order of the
+samples: in integer arithmetic, by an instruction for bytes (15 bits are two bytes) or for pairs of
+16-bit integers; in floating point, for as many samples as the mantissa can hold.
+"""
 
 import sys
-import weakref
+from collections.abc import Iterable
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..formulas import Steps
 from .threads import n_threads, share
 
-# Exact sums of products of activations that are rounded to steps.
-#
-# Activations in steps of 2^-8 are integers of 8 bits times a constant power of two. Sums of their
-# products are exact: in integers, by an instruction for bytes (15 bits are two bytes) or for pairs
-# of 16 bits; in floats, for as many rows as the mantissa can hold.
-
-# Rows whose products are added up in 32 bits: 255 * 255 * 32,768 < 2^31.
+# Samples whose products are added in 32 bits: 255 * 255 * 32,768 < 2^31.
 MOST_ROWS = 32_768
-# Rows that are worth a product of their own.
-_FEW_ROWS = 64
-# Groups of units that a thread packs at a time, and columns that it adds up.
-_PACKED, _COLUMNS = 8, 64
+# Fewer samples than these are not worth a floating-point product of their own.
+_MIN_ROWS = 64
+# Groups of units that a thread packs at a time, and columns that it adds.
+_PACKED_GROUPS, _COLUMNS = 8, 64
 
 
-def exact_sums(steps, dtype):
-    """How many integers add up without rounding in a float type."""
+def exact_sums(steps: Steps, dtype: npt.DTypeLike) -> int:
+    """Return how many integers a float type sums without rounding."""
     return 2 ** (np.finfo(dtype).nmant + 1) // steps.most
 
 
-def exact_products(steps, dtype):
-    """A float type, this one or float64, and of how many rows it adds up products exactly."""
+def exact_products(steps: Steps, dtype: npt.DTypeLike) -> tuple[np.dtype, int]:
+    """Return a float type, and for how many samples it sums products without rounding.
+
+    That is `dtype`, or float64 if `dtype` holds too few of them.
+    """
+    dtype = np.dtype(dtype)
     n_rows = exact_sums(steps, dtype) // steps.most
-    if n_rows < _FEW_ROWS:
-        dtype, n_rows = np.dtype(np.float64), exact_sums(steps, np.float64) // steps.most
+    if n_rows < _MIN_ROWS:
+        dtype = np.dtype(np.float64)
+        n_rows = exact_sums(steps, dtype) // steps.most
     return dtype, n_rows
 
 
 @cache
-def _instruction():
-    """What this processor has for bytes, as `target.Target` says; None without compiled loops."""
+def compiled_target() -> Any:
+    """Return the `kernels.target.Target` of this process; None if numba cannot compile."""
     try:
         from numba import config
 
-        from .kernels.target import TARGET
+        from .kernels.target import host_target
     except ImportError:
         return None
-    return None if config.DISABLE_JIT else TARGET.uint8
+    return None if config.DISABLE_JIT else host_target()  # type: ignore[attr-defined]
 
 
-def has_bytes():
-    """Whether products of bytes are much faster than those of floats here.
+def fast_bits(target: Any, platform: str = sys.platform) -> tuple[int, ...]:
+    """Return the bits of activations for which bytes are much faster than floats.
 
-    Apple's processors multiply bytes as well, but its library has a unit of its own for matrices of
-    floats, beside which nobody has measured them.
+    Apple's processors are excluded, although they multiply bytes: their BLAS has a matrix unit for
+    floats, with which the loops for bytes have not been compared.
     """
-    return _multiplies_bytes() and sys.platform != "darwin"
+    is_fast = target is not None and target.multiplies_bytes and platform != "darwin"
+    return (8,) if is_fast else ()
 
 
-def _multiplies_bytes():
-    return _instruction() in ("vnni", "udot")
+def has_integer_loop(steps: Steps, target: Any) -> bool:
+    """Return whether a loop of integers is faster than exact products of floats."""
+    if target is None:
+        return False
+    return target.multiplies_bytes or (steps.bits == 8 and target.uint8 == "sad")
 
 
-def has_integers(steps):
-    """Whether there is a loop for such integers that is faster than exact products of floats."""
-    return _multiplies_bytes() or (steps.bits == 8 and _instruction() == "sad")
-
-
-def add_gram(blocks, H, steps):
+def add_gram(
+    blocks: Iterable[tuple[int, np.ndarray]], H: np.ndarray, steps: Steps, loops: Any = None
+) -> None:
     """Add H'H to the lower triangle of a matrix, by products of integers.
 
     Parameters
     ----------
     blocks : list of (int, ndarray)
-        As those of `PackedSymmetric`: number of the first column, which is a multiple of 64,
+        As those of `PackedSymmetric`: index of the first column, which is a multiple of 64,
         and the panel in float64.
     H : ndarray of shape (rows, units)
         Rounded to 8 or 15 bits by `steps`.
     steps : Steps
+    loops : kernels.integers.IntegerLoops, optional
+        Those of this processor by default.
     """
+    if loops is None:
+        from .kernels.integers import integer_loops
+
+        loops = integer_loops(compiled_target())
     for start in range(0, len(H), MOST_ROWS):
-        _add_gram(blocks, H[start : start + MOST_ROWS], steps)
+        _add_gram(blocks, H[start : start + MOST_ROWS], steps, loops)
 
 
-def _add_gram(blocks, H, steps):
-    from .kernels import integers
+def _add_gram(blocks, H, steps, loops):
+    """`add_gram` for so few samples that the sums fit into 32 bits.
 
+    The products P that the loops compute are not those of the integers q of H: packed integers are
+    q + zero (unsigned), and one operand is `less` below that. Of 8 bits, with the sums s of q over
+    n samples, n rounded up to whole words:
+
+        P_ij = sum (q_i + zero - less) (q_j + zero)
+             = sum q_i q_j + zero s_i + (zero - less) s_j + n zero (zero - less)
+
+    Of 15 bits both bytes are read less, and s are the sums of the packed integers a = q + zero:
+
+        P_ij = sum (a_i - 129 less) a_j
+             = sum q_i q_j + zero s_i + zero s_j - n zero^2 - 129 less s_j
+
+    What P has in excess is subtracted as one term for each unit and one for each column.
+    """
+    layout = loops.layout
     if steps.bits == 8:
-        zero = steps.zero if integers.HAS_BYTES else 0
-        (words,), (totals,) = _packed(H, steps, zero, integers, "pack", 1)
-        # Sums of the products of q, made of those of q + zero - LESS and q + zero.
-        other, n_rows = zero - integers.LESS, words.shape[1] * integers.EACH
-        more = -zero * totals - n_rows * zero * other, -other * totals
-        multiply = partial(integers.add_products, words)
+        zero = steps.zero if layout.has_bytes else 0
+        (words,), (sums,) = _packed(H, steps, zero, loops, loops.pack, 1)
+        other, n_rows = zero - layout.less, words.shape[1] * layout.per_word
+        terms = -zero * sums - n_rows * zero * other, -other * sums
+        multiply = partial(loops.add_products, words)
     else:
-        (high, low), (of_high, of_low) = _packed(H, steps, steps.zero, integers, "split", 2)
-        # Sums of the products of q, made of those of q + zero.
-        less = -steps.zero * (128 * of_high + of_low)
-        lost = integers.LESS * (128 + 1) * (128 * of_high + of_low) + steps.zero**2 * len(H)
-        more, multiply = (less, less + lost), partial(integers.add_split_products, high, low)
+        # q + zero = 128 high + low, in unsigned bytes; missing samples are 0 here.
+        (high, low), (high_sums, low_sums) = _packed(H, steps, steps.zero, loops, loops.split, 2)
+        sums = 128 * high_sums + low_sums
+        shift = -steps.zero * sums
+        lost = layout.less * (128 + 1) * sums + steps.zero**2 * len(H)
+        terms, multiply = (shift, shift + lost), partial(loops.add_split_products, high, low)
 
     def add(part):
         begin, first, block = part
         end = min(begin + _COLUMNS, first + block.shape[1])
-        multiply(first, begin, end, *more, steps.scale**-2, block.T)
+        multiply(first, begin, end, *terms, steps.scale**-2, block.T)
 
     parts = [
         (begin, first, block)
@@ -111,137 +141,17 @@ def _add_gram(blocks, H, steps):
     share(add, parts, n_threads())
 
 
-def _packed(H, steps, zero, integers, how, n):
-    """(`n` arrays of words, sums of the units of each): see `kernels.integers`."""
-    n_rows, n_units = H.shape
-    n_groups = -(-n_units // integers.GROUP)
-    shape = n_groups, -(-n_rows // integers.EACH), integers.GROUP
+def _packed(H, steps, zero, loops, pack, n):
+    """Return (`n` arrays of words, their sums over the samples for each unit)."""
+    layout, (n_rows, n_units) = loops.layout, H.shape
+    n_groups = -(-n_units // layout.group)
+    shape = n_groups, -(-n_rows // layout.per_word), layout.group
     packed, totals = [np.empty(shape, np.int32) for _ in range(n)], np.zeros((n, n_units))
-    pack, sums = getattr(integers, f"{how}_{H.dtype}"), totals[0] if n == 1 else totals
+    loop, sums = pack[str(H.dtype)], totals[0] if n == 1 else totals
 
     def fill(begin):
-        end = min(begin + _PACKED, n_groups)
-        pack(H, H.dtype.type(steps.scale), zero, begin, end, *packed, sums)
+        end = min(begin + _PACKED_GROUPS, n_groups)
+        loop(H, H.dtype.type(steps.scale), zero, begin, end, *packed, sums)
 
-    share(fill, range(0, n_groups, _PACKED), n_threads())
+    share(fill, range(0, n_groups, _PACKED_GROUPS), n_threads())
     return packed, totals
-
-
-# Units as the compiled loops want them: in panels, a unit for each lane of the vectors.
-
-# Small layers that are kept, and bytes of the units of one.
-_MOST, _SMALL = 16, 2**18
-# Numbers that tell units apart.
-_LANES = 128
-# Key -> panels. Of larger layers there is one, for as long as its units live.
-_kept, _large = {}, {}
-
-
-def pack(units, item, vectors):
-    """Units as panels (n_panels, items, lanes), zero-padded, on a cache-line boundary."""
-    lanes = _lanes(item, vectors)
-    n_panels = -(-len(units) // lanes)
-    items = items_of_rows(units, item)
-    panels = _aligned((n_panels, items.shape[1], lanes), item)
-    n_full = len(items) // lanes
-    full, rest = items[: n_full * lanes], items[n_full * lanes :]
-    panels[:n_full] = full.reshape(n_full, lanes, items.shape[1]).transpose(0, 2, 1)
-    if len(rest):
-        panels[n_full, :, : len(rest)] = rest.T
-        panels[n_full, :, len(rest) :] = 0
-    return panels
-
-
-def packed_bytes(units, item, vectors):
-    """Bytes that `pack` takes: the panels, and the items where they are bytes."""
-    lanes = _lanes(item, vectors)
-    (m, n), per_item = units.shape, item.itemsize // units.dtype.itemsize
-    n_bytes = -(-m // lanes) * lanes * -(-n // per_item) * item.itemsize
-    return n_bytes if item == units.dtype else n_bytes + m * (n + item.itemsize)
-
-
-def _lanes(item, vectors):
-    from .kernels.target import TARGET
-
-    return vectors * TARGET.width // max(item.itemsize, 4 if item == np.uint8 else 1)
-
-
-def _aligned(shape, dtype):
-    size = int(np.prod(shape)) * dtype.itemsize
-    buffer = np.empty(size + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    return buffer[start : start + size].view(dtype).reshape(shape)
-
-
-def items_of_rows(X, item):
-    """Rows as rows of items: zero-padded, where the features do not fill the last one."""
-    if item == X.dtype:
-        return X
-    per_item = item.itemsize
-    n = -(-X.shape[1] // per_item) * per_item
-    if n != X.shape[1] or X.ctypes.data % per_item:
-        padded = np.zeros((len(X), n), np.uint8)
-        padded[:, : X.shape[1]] = X
-        X = padded
-    return X.view(item)
-
-
-def by_panel(values, panels, dtype, n_units):
-    """One value a unit, or one for all, as (n_panels, lanes), zero-padded."""
-    padded = np.zeros(panels.shape[0] * panels.shape[2], dtype)
-    padded[:n_units] = values
-    return padded.reshape(panels.shape[0], panels.shape[2])
-
-
-def laid_out(units, item, vectors, row_sums):
-    """`lay_out` for few rows.
-
-    Those of a few small layers are kept, and those of one larger layer as long as the array of its
-    units is there: to make them takes longer than to answer one row. They are found by a
-    fingerprint of the units: so units that somebody has changed in place are laid out anew.
-    """
-    if not units.size:
-        return lay_out(units, item, vectors, row_sums)
-    key = units.shape, units.dtype.char, item.char, vectors, row_sums, _fingerprint(units)
-    if units.nbytes > _SMALL:
-        return _laid_out_large(key, units, item, vectors, row_sums)
-    found = _kept.get(key)
-    if found is None:
-        found = _kept[key] = lay_out(units, item, vectors, row_sums)
-        for oldest in list(_kept)[:-_MOST]:  # one step, whatever other threads do
-            _kept.pop(oldest, None)
-    return found
-
-
-def _laid_out_large(key, units, item, vectors, row_sums):
-    found = _large.get(key)
-    if found is None or found[0]() is not units:
-        found = weakref.ref(units, lambda gone: _forget(key, gone)), None
-        panels = lay_out(units, item, vectors, row_sums)
-        _large.clear()
-        found = _large[key] = found[0], panels
-    return found[1]
-
-
-def _forget(key, gone):
-    """Let panels go whose units are gone, but for those that others were laid out for since."""
-    if _large.get(key, (None,))[0] is gone:
-        _large.pop(key, None)
-
-
-def _fingerprint(units):
-    from .kernels.cpu import fingerprint
-
-    numbers = units.reshape(-1).view(np.uint8)
-    n = numbers.size // (4 * _LANES) * (4 * _LANES)
-    found, words = np.zeros(_LANES, np.uint32), numbers[:n].view(np.uint32).reshape(-1, _LANES)
-    words.flags.writeable = False  # one type for numba
-    fingerprint(words, found)
-    return found.tobytes() + numbers[n:].tobytes()
-
-
-def lay_out(units, item, vectors, row_sums):
-    """The panels of units, and by panel what ``row_sums(units)`` sums of each."""
-    panels = pack(units, item, vectors)
-    sums = (by_panel(a, panels, a.dtype, len(a)) for a in row_sums(units))
-    return panels, tuple(sums)

@@ -1,65 +1,116 @@
-"""Compiled loops on the CPU, by numba."""
+"""The jit engine: compiled loops on the CPU, by numba and LLVM."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
 from ..formulas import finite
 from ..layers import RESPONSES
-from .host import HostEngine, far_away, host_identity, map_rows, may_overflow, mend
-from .integers import by_panel, items_of_rows, laid_out, lay_out, packed_bytes
-from .sparse import SparsePlace
+from .host import (
+    HostEngine,
+    SparseEvaluator,
+    host_identity,
+    ignore_overflow,
+    map_rows,
+    may_overflow,
+    repair_overflow,
+)  # fmt: skip
+from .panels import as_items, by_panel, cached_panels, make_panels, packed_bytes
 from .threads import allowed_threads, n_cores, n_threads, thread_choices
 
-# More cores than these want larger layers, for it takes longer to wake their threads.
+# More cores than these need larger tiles, since waking their threads takes longer.
 _FEW_CORES = 4
-# Work under which a second thread costs more than it brings, in synapses.
+# Work below which a second thread costs more than it saves, in synapses (rows x units x features).
 _SERIAL = 2**21
-# Numbers of units whose gradients NumPy takes: to compile the loop takes longer than a small fit.
-_NOT_COMPILED = 2**10
-# Work that is worth a slice of its own: between slices threads wait for the interpreter.
-_PART = 2**26
-# Elements of H finished while they are still in cache, where a function is left to apply.
+# Work of a slice of rows at least: between two slices a thread waits for the GIL.
+_SLICE_WORK = 2**26
+# Units x features up to which gradients are computed by NumPy, and features up to which row sums
+# are: compiling the loop would take longer than a small fit.
+_UNCOMPILED_SIZE, _UNCOMPILED_FEATURES = 2**10, 64
+# Elements of H whose function is applied while they are still in the cache.
 _FINISH = 2**17
-# A distance under this part of sum |x| + sum |c| is summed again from the differences.
-# What cancellation costs above it is at most three bits.
+# A distance below this part of sum |x| + sum |c| has cancelled, and is summed again from the
+# differences. Above it, cancellation costs at most three bits.
 CANCELLATION = 0.125
-# Features whose sums NumPy makes in the same order: to compile the loop takes longer than a small
-# fit.
-_FEW_FEATURES = 64
-# Lanes of a vector, at most; and what a call takes whatever the layer.
-_MOST_LANES, _FEW_BYTES = 64, 2**13
+# Bounds for the estimate of memory: lanes of a vector, and bytes that do not depend on the layer.
+_MAX_LANES, _FIXED_BYTES = 64, 2**13
 
 
 @dataclass(frozen=True)
 class _PreparedLoops:
-    layer: object
-    panels: np.ndarray  # (n_panels, items, lanes)
-    kernel: object
-    tile: tuple  # rows, panels, items
-    waiting: tuple  # the shape of the sums that wait
-    threads: int  # at most
-    row_sums: object  # X -> the per-row arrays the kernel wants
-    unit_sums: tuple  # the same of the units, each (n_panels, lanes)
-    epilogue: tuple  # one, scale, offset (n_panels, lanes), floor, whether exp follows
-    rest: object  # of the formula, which the kernel has not done: (H, units) -> None, or None
+    """A layer in the layout of its kernel, and all arguments of the kernel but the rows.
+
+    Attributes
+    ----------
+    layer : RBFLayer or LinearLayer
+    panels : ndarray of shape (n_panels, items, lanes)
+    kernel : compiled function
+    tile : tuple of int
+        Rows, panels and items of a tile.
+    totals_shape : tuple of int
+        Of the buffer for the sums of blocks whose items are not all summed.
+    threads : int
+        The largest number of threads.
+    row_sums : callable
+        ``row_sums(X)`` returns the values for each row that the kernel needs.
+    unit_sums : tuple of ndarrays of shape (n_panels, lanes)
+        The same for the units.
+    epilogue : tuple
+        one, scale, offset (n_panels, lanes), floor, exponent: see `kernels.simd`.
+    finish : callable or None
+        ``finish(H, units)`` applies what the kernel leaves of the formula, in place.
+    """
+
+    layer: Any
+    panels: np.ndarray
+    kernel: Any
+    tile: tuple[int, int, int]
+    totals_shape: tuple[int, int, int]
+    threads: int
+    row_sums: Callable
+    unit_sums: tuple
+    epilogue: tuple
+    finish: Callable | None
 
 
 class JitEngine(HostEngine):
-    """Register-blocked loops, threads over row tiles; uint8 in integers, exactly."""
+    """Register-blocked loops over tiles, with threads over rows; bytes in integers, exactly.
+
+    Parameters
+    ----------
+    target : kernels.target.Target, optional
+        The processor for which code is emitted. The host by default; a test may emit the
+        instructions of another one that the host can execute.
+    """
 
     name = "jit"
     packages = ("numba",)
-    group_bytes = 2**25  # some classes of some hundred rows; larger ones take longer than in rounds
+    # Groups of a few classes with some hundred samples; larger ones are faster in rounds.
+    group_bytes = 2**25
+    _target: Any = None
+
+    def __init__(self, target: Any = None) -> None:
+        self._target = target
+
+    @property
+    def target(self) -> Any:
+        """The processor for which code is emitted."""
+        if self._target is not None:
+            return self._target
+        from .kernels.target import host_target
+
+        return host_target()
 
     def why_unavailable(self):
         try:
-            import numba  # here because it takes 0.2 s
+            import numba  # imported here because it takes 0.2 s
         except ImportError as error:
             return f"numba cannot be imported ({error}); pip install --upgrade numba"
-        if numba.config.DISABLE_JIT:
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return (
                 "NUMBA_DISABLE_JIT turns numba's compiler off; unset the variable before Python "
                 'starts, or use device="blas"'
@@ -74,96 +125,119 @@ class JitEngine(HostEngine):
         return None
 
     def details(self):
-        from .kernels.target import TARGET
-
+        target = self.target
         how = {
             "vnni": "minima of 4 bytes a lane, VNNI",
             "udot": "minima of 4 bytes a lane, udot",
             "sad": "absolute differences of 8 bytes a lane, psadbw",
             "portable": "a portable loop",
-        }[TARGET.uint8]
-        fma = ", FMA" if TARGET.fma else ""
-        return f"vectors of {TARGET.width} bytes{fma}; uint8 by {how}"
+        }[target.uint8]
+        fma = ", FMA" if target.fma else ""
+        return f"vectors of {target.width} bytes{fma}; uint8 by {how}"
 
     def identity(self):
         return host_identity(self.name, _compiler())
 
     def tunables(self, layer):
         is_short = layer.units.dtype == np.uint8 or layer.accumulation == "product"
-        return _knobs(is_short, layer.n_features, n_cores(), thread_choices())
+        return _tunables(self.target, is_short, layer.n_features, n_cores(), thread_choices())
 
     def is_tile_exact(self, layer):
         return True
 
     def prepared_bytes(self, layer):
-        # And what rows and units add to the panels: sums, limits, offsets.
-        vectors = self.settings(layer)["block"][1]
-        packed = packed_bytes(layer.units, _item(layer), vectors)
-        return layer.nbytes + packed + 32 * (layer.n_units + vectors * _MOST_LANES) + _FEW_BYTES
+        item, n_vectors = self._item(layer), self.settings(layer)["block"][1]
+        packed = packed_bytes(layer.units, item, self.target.lanes(item, n_vectors))
+        # Besides the panels: sums, limits and offsets of the units.
+        padded_units = layer.n_units + n_vectors * _MAX_LANES
+        return layer.nbytes + packed + 32 * padded_units + _FIXED_BYTES
 
     def prepare(self, layer):
-        return self._prepare(layer, lay_out)
+        return self._prepare(layer, make_panels)
 
     def prepare_for_few(self, layer):
-        return self._prepare(layer, laid_out)
+        return self._prepare(layer, cached_panels)
 
-    def _prepare(self, layer, lay_out):
+    def _prepare(self, layer, make_panels):
         from .kernels import cpu
 
-        item, settings = _item(layer), self.settings(layer)
+        item, settings = self._item(layer), self.settings(layer)
         dtype = layer.hidden_dtype.type
         affine = layer.on_sums
-        kernel, row_sums = _choose(cpu, layer, item, settings["block"])
-        panels, unit_sums = lay_out(layer.units, item, settings["block"][1], row_sums)
+        n_rows, n_vectors = settings["block"]
+        kernel, row_sums = self._choose_kernel(layer, item, settings["block"])
+        lanes = self.target.lanes(item, n_vectors)
+        panels, unit_sums = make_panels(layer.units, item, lanes, row_sums)
         offset = by_panel(affine.offset, panels, dtype, layer.n_units)
         one = panels.dtype.type(1)
         is_fused = kernel is not cpu.bytes_portable and layer.power == 1
         exponent = dtype(layer.function.exponent if is_fused else 0)
         scale = finite(affine.scale, layer.hidden_dtype)
         epilogue = (one, scale, offset, dtype(affine.floor), exponent)
-        rest = _rest(layer, is_done=exponent != 0 or not layer.has_finish)
+        finish = _remaining_finish(layer, is_done=exponent != 0 or not layer.has_finish)
         tile = settings["tile_rows"], settings["tile_units"] // panels.shape[2], settings["step"]
-        n_rows = settings["block"][0]
+        # A slot for each block of rows of a tile, or one if a call sums all items.
         n_slots = 1 if panels.shape[1] <= settings["step"] else -(-tile[0] // n_rows)
         return _PreparedLoops(
             layer, panels, kernel, tile, (n_slots, n_rows, panels.shape[2]), settings["threads"],
-            row_sums, unit_sums, epilogue, rest,
+            row_sums, unit_sums, epilogue, finish,
         )  # fmt: skip
+
+    def _item(self, layer):
+        """Return the dtype of an item: a float, or the bytes that a lane sums in a step."""
+        return self.target.byte_item if layer.units.dtype == np.uint8 else layer.units.dtype
+
+    def _choose_kernel(self, layer, item, shape):
+        """Return the kernel of a layer, and the function of the sums of rows that it needs."""
+        from .kernels import cpu
+
+        if item == np.uint8:
+            return cpu.bytes_portable, _no_sums
+        if item == np.uint64:
+            return cpu.kernel("bytes_sad", item, shape, self.target), _no_sums
+        if item == np.uint32:
+            return cpu.kernel("bytes_min", item, shape, self.target), _byte_sums
+        row_sums = _sums_and_limits if layer.accumulation == "manhattan" else _no_sums
+        return cpu.kernel(layer.accumulation, item, shape, self.target), row_sums
 
     def hidden(self, prepared, X, out=None, units=None):
         layer = prepared.layer
         if out is None:
             out = np.empty((len(X), layer.n_units), layer.hidden_dtype)
         step = max(1, len(X))
-        if prepared.rest:
+        if prepared.finish:
             step = max(64, _FINISH // layer.n_units)
         units = units or slice(0, layer.n_units)
 
         def evaluate(rows):
             n_sums = (rows.stop - rows.start) * layer.n_units
-            is_watched = prepared.rest is not None and may_overflow(layer, X[rows], n_sums)
+            is_checked = prepared.finish is not None and may_overflow(layer, X[rows], n_sums)
             for start in range(rows.start, rows.stop, step):
                 tile = slice(start, min(start + step, rows.stop))
                 _run(prepared, X[tile], out[tile], units)
-                if prepared.rest:
-                    with far_away():
-                        if is_watched:
-                            mend(layer, X[tile], out[tile, units], units)
-                        prepared.rest(out[tile], units)
+                if prepared.finish:
+                    with ignore_overflow():
+                        if is_checked:
+                            repair_overflow(layer, X[tile], out[tile, units], units)
+                        prepared.finish(out[tile], units)
 
         work = len(X) * (units.stop - units.start) * layer.n_features
-        threads = allowed_threads(prepared.threads) if work > _SERIAL else 1
-        map_rows(evaluate, len(X), threads, multiple=8, most_parts=work // _PART)
+        threads = self.n_threads_for(prepared, work)
+        map_rows(evaluate, len(X), threads, multiple=8, max_parts=work // _SLICE_WORK)
         return out
 
+    def n_threads_for(self, prepared: _PreparedLoops, work: int) -> int:
+        """Return the number of threads for so many synapses: the setting, within the limits."""
+        return allowed_threads(prepared.threads) if work > _SERIAL else 1
+
     def sparse_evaluator(self):
-        return SparsePlace(np)
+        return SparseEvaluator(np)
 
     @property
     def patch_threads(self):
         return n_threads()
 
-    def divide(self, function, n_rows):
+    def map_slices(self, function, n_rows):
         map_rows(function, n_rows, self.patch_threads)
 
     def unfold(self, layer, X):
@@ -190,7 +264,7 @@ class JitEngine(HostEngine):
         )  # fmt: skip
 
     def _square_gradients(self, is_manhattan, X, units, slopes, W, out):
-        if units.size <= _NOT_COMPILED:
+        if units.size <= _UNCOMPILED_SIZE:
             return super()._square_gradients(is_manhattan, X, units, slopes, W, out)
         from .kernels import cpu
 
@@ -201,13 +275,13 @@ class JitEngine(HostEngine):
 
 
 @lru_cache(maxsize=256)
-def _knobs(is_short, n_features, cores, threads):
-    from .kernels.target import CHUNK, shapes
+def _tunables(target, is_short, n_features, cores, threads):
+    from .kernels.target import CHUNK
 
     return {
         "M": (2048, 1024, 4096) if cores <= _FEW_CORES else (4096, 2048, 8192),
         "asymmetry": (1, 2, 4),
-        "block": shapes(is_short, n_features),
+        "block": target.block_shapes(is_short, n_features),
         "tile_rows": (128, 32, 64, 256),
         "tile_units": (2048, 256, 512, 8192),
         "step": (CHUNK, 4 * CHUNK, 16 * CHUNK),
@@ -222,20 +296,20 @@ def _compiler():
 
 @cache
 def _try_a_kernel():
-    """Do once in a process what every fit and predict does: compile or load, and run."""
+    """Compile or load a kernel and run it, as each fit and predict will; once in a process."""
     _byte_sums(np.zeros((1, 1), np.uint8))
 
 
-def _rest(layer, is_done):
-    """What is left to do for some columns of H, where the function is done or not."""
+def _remaining_finish(layer, is_done):
+    """Return what is left to do for columns of H; `is_done`: whether the function is applied."""
     if layer.table is not None:
         return partial(_look_up, layer.table, 1 / layer.steps.scale)
-    rest = layer.finish if not is_done else layer.round if layer.steps else None
-    return rest and (lambda H, units: rest(H[:, units], np))
+    finish = layer.finish if not is_done else layer.round if layer.steps else None
+    return finish and (lambda H, units: finish(H[:, units], np))
 
 
 def _look_up(table, step, H, units):
-    """`formulas.looked_up`, compiled: in half the time."""
+    """`formulas.looked_up`, compiled: twice as fast."""
     from .kernels import cpu
 
     look_up = getattr(cpu, f"look_up_{table.dtype}")
@@ -244,15 +318,16 @@ def _look_up(table, step, H, units):
 
 def _run(prepared, X, out, units):
     lanes = prepared.panels.shape[2]
+    totals = np.empty(prepared.totals_shape, prepared.panels.dtype)
     _call(
-        prepared.kernel, _read_only(items_of_rows(X, prepared.panels.dtype)), prepared.panels,
+        prepared.kernel, _read_only(as_items(X, prepared.panels.dtype)), prepared.panels,
         units.start // lanes, -(-units.stop // lanes), prepared.row_sums(X), prepared.unit_sums,
-        prepared.epilogue, out, prepared.tile, np.empty(prepared.waiting, prepared.panels.dtype),
+        prepared.epilogue, out, prepared.tile, totals,
     )  # fmt: skip
 
 
 def _call(kernel, *args):
-    """Call a compiled function; it raises nothing itself, but its way from the cache may."""
+    """Call a compiled function. It raises nothing itself, but compiling or loading it may."""
     try:
         kernel(*args)
     except MemoryError:
@@ -266,31 +341,7 @@ def _call(kernel, *args):
         ) from error
 
 
-def uint8_instruction():
-    """How bytes are summed on this processor: "vnni", "udot", "sad" or "portable"."""
-    from .kernels.target import TARGET
-
-    return TARGET.uint8
-
-
-def _item(layer):
-    """dtype of one kernel item: a float, or the bytes that one lane adds up in a step."""
-    if layer.units.dtype != np.uint8:
-        return layer.units.dtype
-    items = {"vnni": "u4", "udot": "u4", "sad": "u8", "portable": "u1"}
-    return np.dtype(items[uint8_instruction()])
-
-
-def _choose(cpu, layer, item, shape):
-    """The kernel for this layer, and the function that sums rows for it."""
-    if item == np.uint8:
-        return cpu.bytes_portable, _no_sums
-    if item == np.uint64:
-        return cpu.kernel("bytes_sad", item, shape), _no_sums
-    if item == np.uint32:
-        return cpu.kernel("bytes_min", item, shape), _byte_sums
-    row_sums = _sums_and_limits if layer.accumulation == "manhattan" else _no_sums
-    return cpu.kernel(layer.accumulation, item, shape), row_sums
+# Sums of rows that kernels need. Their identity is part of the key of cached panels.
 
 
 def _no_sums(X):
@@ -306,10 +357,10 @@ def _byte_sums(X):
 
 
 def _sums_and_limits(X):
-    """Sum of each row, and its part of the distance under which cancellation shows."""
-    if X.shape[1] <= _FEW_FEATURES:
-        with far_away():
-            sums, limits = _last_sums(X), _last_sums(np.abs(X))
+    """Return the sum of each row, and its share of the limit for cancelled distances."""
+    if X.shape[1] <= _UNCOMPILED_FEATURES:
+        with ignore_overflow():
+            sums, limits = _sums_in_order(X), _sums_in_order(np.abs(X))
             limits *= X.dtype.type(CANCELLATION)
         return sums, limits
     from .kernels import cpu
@@ -321,8 +372,8 @@ def _sums_and_limits(X):
     return sums, limits
 
 
-def _last_sums(X):
-    """Sum of each row, added up in the order of the features."""
+def _sums_in_order(X):
+    """Return the sum of each row in the order of the features, rounded as the kernels do."""
     if len(X) <= X.shape[1]:
         return np.add.accumulate(X, axis=1)[:, -1].copy()
     sums = X[:, 0].copy()
@@ -332,7 +383,7 @@ def _last_sums(X):
 
 
 def _read_only(X):
-    """A view that numba takes for one type, whether or not X may be written to."""
+    """Return a read-only view: numba has a type, hence a signature, for each kind of access."""
     X = X.view()
     X.flags.writeable = False
     return X

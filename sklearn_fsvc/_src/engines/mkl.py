@@ -1,8 +1,8 @@
-"""Intel MKL by ctypes: two products and two tanh.
+"""The mkl engine: products and tanh of Intel MKL, called by ctypes.
 
-MKL's own Python packages replace NumPy's BLAS for the whole process; this calls the
-library beside it. The single dynamic library `mkl_rt` loads the rest on the first call
-and ends the process where its threading layer is missing, so that is looked at first.
+MKL's own Python packages replace NumPy's BLAS for the whole process; here it is loaded separately.
+The single dynamic library `mkl_rt` loads the others when it is first called, and ends the process
+if its threading layer is missing; therefore that is loaded first.
 """
 
 import ctypes
@@ -10,43 +10,89 @@ import ctypes.util
 import glob
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from ..utils.availability import install
-from .algebra import is_worth
+from .algebra import HOST
+from .blas import ProductEngine
+from .host import host_identity
 from .threads import n_threads
 
-# Filled in forked children.
-_forked = []
+# Constants of CBLAS.
 _ROW_MAJOR, _NO_TRANS, _TRANS = 101, 111, 112
-# MKL_THREADING_GNU: scikit-learn's own OpenMP is GNU's, and two OpenMP runtimes in one
-# process fight for the cores.
+# MKL_THREADING_GNU: scikit-learn loads GNU's OpenMP, and two OpenMP runtimes in one process
+# compete for the cores.
 _GNU_THREADS = 3
+# Process ids of forked children: see `_limit_forked_children`.
+_forked: list[int] = []
 
 
-def _candidates():
-    """Where pip and conda put the library; its version is part of the name."""
-    for folder in (os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "Library", "bin")):
-        for pattern in ("libmkl_rt.so*", "libmkl_rt*.dylib", "mkl_rt*.dll"):
-            yield from sorted(glob.glob(os.path.join(folder, pattern)), key=len)
-    found = ctypes.util.find_library("mkl_rt")
-    if found:
-        yield found
+class _Functions:
+    """Elementwise functions of layers: MKL's tanh, all others of NumPy."""
+
+    @staticmethod
+    def tanh(A: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """vsTanh or vdTanh; in place is allowed, and rows may be strided."""
+        library, _ = _library()
+        function = library.vsTanh if A.dtype == np.float32 else library.vdTanh
+        is_contiguous = A.flags.c_contiguous and out.flags.c_contiguous
+        for a, o in [(A, out)] if is_contiguous else zip(A, out, strict=True):
+            function(ctypes.c_int(a.size), _pointer(a), _pointer(o))
+        return out
+
+    def __getattr__(self, name):
+        return getattr(np, name)
 
 
-@cache
-def _open():
-    """(library, None), or (None, the reason)."""
+class MklEngine(ProductEngine):
+    """Products and tanh by Intel MKL."""
+
+    name = "mkl"
+    packages = ("mkl",)
+    functions = _Functions()
+
+    def why_unavailable(self):
+        return _library()[1]
+
+    def details(self):
+        return _version()
+
+    def identity(self):
+        return host_identity(self.name, _version())
+
+    def multiply(self, X, W, out):
+        """cblas_sgemm or cblas_dgemm; rows of `out` may be strided."""
+        library, _ = _library()
+        single = X.dtype == np.float32
+        gemm = library.cblas_sgemm if single else library.cblas_dgemm
+        real = ctypes.c_float if single else ctypes.c_double
+        (rows, n), m = X.shape, len(W)
+        is_parallel = HOST.blocking.gains_by_threads("gemm", rows * n * m, X.dtype)
+        is_parallel = is_parallel and not _forked
+        # The number of this thread only; returns the one before.
+        before = library.MKL_Set_Num_Threads_Local(n_threads() if is_parallel else 1)
+        gemm(
+            _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
+            real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out),
+            out.strides[0] // out.itemsize,
+        )  # fmt: skip
+        library.MKL_Set_Num_Threads_Local(before)
+
+
+def load_library(paths: Iterable[str]) -> tuple[Any, str | None]:
+    """Return (library, None) for the first path that loads, else (None, the reason and remedy)."""
     errors = []
-    for path in _candidates():
+    for path in paths:
         try:
             if sys.platform.startswith("linux"):
                 ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
             library = ctypes.CDLL(path)
             library.MKL_Set_Threading_Layer(_GNU_THREADS)
-            _be_ready_for_forks(library)
+            _limit_forked_children(library)
             return library, None
         except (OSError, AttributeError) as error:
             errors.append(str(error))
@@ -56,70 +102,44 @@ def _open():
     return None, f"Intel MKL does not load ({errors[0]}); {hint}"
 
 
-def _be_ready_for_forks(library):
-    """Have MKL keep to one thread in forked children.
+@cache
+def _library():
+    return load_library(_candidates())
 
-    GNU OpenMP waits there for ever for the threads that the parent had. Other threads of
+
+def _candidates() -> Iterator[str]:
+    """Yield where pip and conda install the library; its version is part of the name."""
+    for folder in (os.path.join(sys.prefix, "lib"), os.path.join(sys.prefix, "Library", "bin")):
+        for pattern in ("libmkl_rt.so*", "libmkl_rt*.dylib", "mkl_rt*.dll"):
+            yield from sorted(glob.glob(os.path.join(folder, pattern)), key=len)
+    found = ctypes.util.find_library("mkl_rt")
+    if found:
+        yield found
+
+
+def _limit_forked_children(library):
+    """Limit MKL to one thread in forked children.
+
+    There, GNU's OpenMP would wait forever for the threads that the parent had. Other threads of
     the engine, and of NumPy's BLAS, are as many as in the parent.
     """
 
-    def keep_to_one():
+    def limit():
         library.MKL_Set_Num_Threads(1)
         _forked.append(os.getpid())
 
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=keep_to_one)
-
-
-def why_unavailable():
-    return _open()[1]
+        os.register_at_fork(after_in_child=limit)
 
 
 @cache
-def version():
-    """The name and version that the library gives itself, wherever it was installed from."""
-    library, _ = _open()
+def _version():
+    """Return the name and version that the library reports."""
+    library, _ = _library()
     text = ctypes.create_string_buffer(200)
     library.MKL_Get_Version_String(text, len(text))
     return text.value.decode().strip()
 
 
-def multiply(X, W, out):
-    """out = X W' (cblas_sgemm or cblas_dgemm); rows of `out` may lie apart."""
-    library, _ = _open()
-    single = X.dtype == np.float32
-    gemm = library.cblas_sgemm if single else library.cblas_dgemm
-    real = ctypes.c_float if single else ctypes.c_double
-    (rows, n), m = X.shape, len(W)
-    work = rows * n * m
-    is_shared = is_worth("gemm", work, X.dtype) and not _forked
-    before = library.MKL_Set_Num_Threads_Local(n_threads() if is_shared else 1)
-    gemm(
-        _ROW_MAJOR, _NO_TRANS, _TRANS, rows, m, n,
-        real(1.0), _pointer(X), n, _pointer(W), n, real(0.0), _pointer(out),
-        out.strides[0] // out.itemsize,
-    )  # fmt: skip
-    library.MKL_Set_Num_Threads_Local(before)  # of this thread alone
-
-
 def _pointer(array):
     return ctypes.c_void_p(array.ctypes.data)
-
-
-def _tanh(A, out):
-    """vsTanh or vdTanh; in place is allowed, and rows may lie apart."""
-    library, _ = _open()
-    function = library.vsTanh if A.dtype == np.float32 else library.vdTanh
-    whole = A.flags.c_contiguous and out.flags.c_contiguous
-    for a, o in [(A, out)] if whole else zip(A, out, strict=True):
-        function(ctypes.c_int(a.size), _pointer(a), _pointer(o))
-    return out
-
-
-class Functions:
-    """The elementwise functions that a layer finishes with: MKL's tanh, NumPy's rest."""
-
-    tanh = staticmethod(_tanh)
-
-    def __getattr__(self, name):
-        return getattr(np, name)

@@ -1,25 +1,28 @@
-"""Layers of patches, on any engine: unfolded, met by units, averaged, forgotten.
+"""Layers of image patches on any engine: patch extraction, evaluation of the units, pooling.
 
-The units are evaluated by the engine as those of any layer, and it knows nothing of images.
-What comes before and after is written here over the namespace `xp`, for all engines; an engine
-may have loops of its own for it.
+The units are evaluated by the engine as those of any layer. Extraction (`unfold`) and pooling
+(`average`) are written here for any array namespace `xp`; an engine may override them with loops
+of its own.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import prod
 from typing import Any
 
+from ..images import PatchGrid
 from ..layers import BELOW_MEAN, TWO_SIDED, LinearLayer, PatchLayer
 
-# Images that are evaluated in one go.
+# Images that are evaluated at a time.
 IMAGES = 1024
-# The part of the memory that may be on its way, and the part of that which a piece may be.
-_PART = 4
+# The fraction of the memory limit that a batch of images may take, and the fraction of that for
+# the pixels, patches and activations of a tile.
+_FRACTION = 4
 
 
-def evaluator_of(engine, layer, memory_limit):
-    """Where a layer is evaluated: the engine, or for a layer of patches what stands before it."""
+def evaluator_of(engine: Any, layer: Any, memory_limit: int) -> Any:
+    """Return what evaluates a layer: the engine, or a `PatchEvaluator` for a layer of patches."""
     return PatchEvaluator(engine, memory_limit) if isinstance(layer, PatchLayer) else engine
 
 
@@ -31,105 +34,117 @@ class _PreparedPatches:
 
 
 class PatchEvaluator:
-    """The part of `Engine` that layers of patches need, in the words of the engine.
+    """Evaluates layers of patches. It has the methods of `Engine` that streaming calls.
 
-    Images that take too much of `memory_limit`, in bytes, are evaluated piece by piece.
+    Parameters
+    ----------
+    engine : Engine
+    memory_limit : int
+        In bytes. An image that needs more than its fraction of it is evaluated in tiles.
     """
 
-    def __init__(self, engine, memory_limit):
+    def __init__(self, engine: Any, memory_limit: int) -> None:
         self._engine = engine
-        self._most = memory_limit // (_PART * engine.patch_threads)
-        self._bytes = min(engine.patch_bytes, self._most)
+        self._max_bytes = memory_limit // (_FRACTION * engine.patch_threads)
+        self._batch_bytes = min(engine.patch_bytes, self._max_bytes)
 
-    def prepare(self, layer):
+    def prepare(self, layer: PatchLayer) -> _PreparedPatches:
         whitening, inner = parts(layer)
         prepare = self._engine.prepare
         return _PreparedPatches(layer, whitening and prepare(whitening), prepare(inner))
 
-    def prepared_bytes(self, layer):
-        engine, of_image = self._engine, self._image_bytes(layer)
-        at_a_time = self._images(layer) * of_image
-        if of_image > self._most:
-            at_a_time = self._pieces_bytes(layer)
-        of_units = sum(engine.prepared_bytes(part) for part in parts(layer) if part)
-        return engine.patch_threads * at_a_time + of_units
+    def prepared_bytes(self, layer: PatchLayer) -> int:
+        engine, image_bytes = self._engine, self._image_bytes(layer)
+        n_bytes = self._batch_size(layer) * image_bytes
+        if image_bytes > self._max_bytes:
+            n_bytes = self._tiled_bytes(layer)
+        unit_bytes = sum(engine.prepared_bytes(part) for part in parts(layer) if part)
+        return engine.patch_threads * n_bytes + unit_bytes
 
-    def row_bytes(self, layer):
+    def row_bytes(self, layer: PatchLayer) -> int:
         return 0
 
-    def hidden(self, prepared, X, out, units=None):
-        """H of images X in `out`; always in all columns."""
+    def hidden(
+        self, prepared: _PreparedPatches, X: Any, out: Any, units: slice | None = None
+    ) -> Any:
+        """Write H of images X to `out`; all columns are computed, whatever `units` is."""
         layer = prepared.layer
-        step = self._images(layer)
-        is_whole = self._image_bytes(layer) <= self._most
-        evaluate_some = self._evaluate if is_whole else self._evaluate_pieces
+        step = self._batch_size(layer)
+        is_whole = self._image_bytes(layer) <= self._max_bytes
+        evaluate_batch = self._evaluate if is_whole else self._evaluate_tiles
 
         def evaluate(rows):
             for start in range(rows.start, rows.stop, step):
-                few = slice(start, min(start + step, rows.stop))
-                evaluate_some(prepared, X[few], out[few])
+                batch = slice(start, min(start + step, rows.stop))
+                evaluate_batch(prepared, X[batch], out[batch])
 
-        self._engine.divide(evaluate, len(X))
+        self._engine.map_slices(evaluate, len(X))
         return out
 
-    def _images(self, layer):
-        """Images on their way at a time."""
-        return max(1, self._bytes // self._image_bytes(layer))
+    # Memory.
+
+    def _batch_size(self, layer):
+        """Return the number of images that are evaluated at a time in a thread."""
+        return max(1, self._batch_bytes // self._image_bytes(layer))
 
     def _image_bytes(self, layer):
-        """Bytes that an image takes: its patches, twice, outputs, twice, and what is averaged."""
+        """Return the bytes of an image: patches and activations, two copies each, and pooling."""
         grid, inner, item = layer.grid, layer.inner, layer.hidden_dtype.itemsize
-        of_cells = grid.pool[0] * grid.places[1] + (1 + layer.n_sides) * grid.n_cells
-        of_places = grid.n_places * (2 * grid.n_inputs + 2 * inner.n_units + 4)
-        numbers = of_places + of_cells * inner.n_units
-        return item * numbers + grid.n_places * self._engine.row_bytes(inner)
+        per_cell = grid.pool[0] * grid.places[1] + (1 + layer.n_sides) * grid.n_cells
+        per_position = grid.n_places * (2 * grid.n_inputs + 2 * inner.n_units + 4)
+        n_elements = per_position + per_cell * inner.n_units
+        return item * n_elements + grid.n_places * self._engine.row_bytes(inner)
 
-    def _piece_sides(self, layer):
-        """Places of a piece, down and across: whole rows of them, or else a part of one."""
-        most, across = self._most // _PART, layer.grid.places[1]
-        of_row = self._piece_bytes(layer, (1, across))
-        if of_row <= most:
-            return most // of_row, across
-        return 1, max(1, most // self._piece_bytes(layer, (1, 1)))
+    def _tile_shape(self, layer):
+        """Return the positions of a tile, down and across: whole lines, or a part of one."""
+        limit, across = self._max_bytes // _FRACTION, layer.grid.places[1]
+        line_bytes = self._tile_bytes(layer, (1, across))
+        if line_bytes <= limit:
+            return limit // line_bytes, across
+        return 1, max(1, limit // self._tile_bytes(layer, (1, 1)))
 
-    def _pieces_bytes(self, layer):
-        """Bytes that an image takes in pieces: the largest of these, and H."""
+    def _tiled_bytes(self, layer):
+        """Return the bytes of an image that is evaluated in tiles: the largest tile, and H."""
         of_hidden = layer.inner.n_units * layer.n_columns_of_unit * layer.hidden_dtype.itemsize
-        return of_hidden + self._piece_bytes(layer, self._piece_sides(layer))
+        return of_hidden + self._tile_bytes(layer, self._tile_shape(layer))
 
-    def _piece_bytes(self, layer, sides):
-        """Bytes of a piece of so many places: those of its pixels, too."""
-        sides = [slice(0, min(pair)) for pair in zip(sides, layer.grid.places, strict=True)]
-        grid = layer.grid.part(sides, (1, min(layer.grid.pool[1], sides[1].stop)))
-        of_pixels = grid.n_features * layer.hidden_dtype.itemsize
-        return of_pixels + self._image_bytes(replace(layer, grid=grid))
+    def _tile_bytes(self, layer, shape):
+        """Return the bytes of a tile of so many positions, including its pixels."""
+        places = [slice(0, min(pair)) for pair in zip(shape, layer.grid.places, strict=True)]
+        grid = layer.grid.part(places, (1, min(layer.grid.pool[1], places[1].stop)))
+        pixel_bytes = grid.n_features * layer.hidden_dtype.itemsize
+        return pixel_bytes + self._image_bytes(replace(layer, grid=grid))
+
+    # Evaluation.
 
     def _evaluate(self, prepared, X, out):
         layer, xp = prepared.layer, self._engine.xp
         shape = _shape(layer, X)
         if out.shape[1] == layer.inner.n_units * layer.n_columns_of_unit:
-            self._average(prepared, layer, X, out.reshape(shape))
+            self._pool(prepared, layer, X, out.reshape(shape))
             return
+        # A part of the columns of the last unit only: compute all of them, and copy.
         H = xp.empty(shape, out.dtype)
-        self._average(prepared, layer, X, H)
+        self._pool(prepared, layer, X, H)
         out[...] = H.reshape(len(X), -1)[:, : out.shape[1]]
 
-    def _evaluate_pieces(self, prepared, X, out):
+    def _evaluate_tiles(self, prepared, X, out):
+        """Evaluate images tile by tile; a cell is the weighted mean of its parts in the tiles."""
         layer, xp = prepared.layer, self._engine.xp
         grid, images = layer.grid, X.reshape(len(X), *layer.grid.image)
         H = xp.zeros((*_shape(layer, X)[:3], *grid.pool), out.dtype)
-        for places, cells, share in pieces(grid, self._piece_sides(layer)):
-            into = H[..., *cells]
-            piece = replace(layer, grid=grid.part(places, into.shape[3:]))
+        for places, cells, weight in tiles(grid, self._tile_shape(layer)):
+            target = H[..., *cells]
+            tile = replace(layer, grid=grid.part(places, target.shape[3:]))
             pixels = xp.ascontiguousarray(images[:, *grid.pixels(places)]).reshape(len(X), -1)
-            means = xp.empty(_shape(piece, X), out.dtype)
-            self._average(prepared, piece, pixels, means)
-            means *= out.dtype.type(share)
-            into += means.reshape(into.shape)
+            means = xp.empty(_shape(tile, X), out.dtype)
+            self._pool(prepared, tile, pixels, means)
+            means *= out.dtype.type(weight)
+            target += means.reshape(target.shape)
         out[...] = H.reshape(len(X), -1)[:, : out.shape[1]]
 
-    def _average(self, prepared, layer, X, H):
-        """H (images, units, sides, cells) of images X as the layer has them."""
+    def _pool(self, prepared, layer, X, H):
+        """Write the pooled responses to H (images, units, sides, cells)."""
         engine = self._engine
         P = engine.unfold(layer, X)
         if prepared.whitening is not None:
@@ -137,79 +152,84 @@ class PatchEvaluator:
         engine.average(layer, engine.hidden(prepared.inner, P), H)
 
 
-def _shape(layer, X):
-    return len(X), layer.inner.n_units, layer.n_sides, layer.grid.n_cells
+def parts(layer: PatchLayer) -> tuple[LinearLayer | None, Any]:
+    """Return the layer that whitens patches, or None, and the layer of the units.
 
-
-def pieces(grid, sides):
-    """Pieces of an image of at most so many places, down and across.
-
-    Yields
-    ------
-    places, cells : tuple of two slices
-        The places of the piece, and the cells that these are in: one, or a whole row of cells.
-    share : float
-        The part that they are of all places of each cell.
-    """
-    down = _runs(grid.edges[0], sides[0])
-    across = [(slice(0, grid.places[1]), slice(0, grid.pool[1]), 1.0)]
-    if sides[1] < grid.places[1]:
-        across = _runs(grid.edges[1], sides[1])
-    for pair in product(down, across):
-        places, cells, shares = zip(*pair, strict=True)
-        yield places, cells, prod(shares)
-
-
-def _runs(edges, most):
-    """(places, cell, share of the cell) of runs of places that are each in one cell."""
-    for cell, (first, stop) in enumerate(pairwise(edges)):
-        for start in range(first, stop, most):
-            end = min(start + most, stop)
-            yield slice(start, end), slice(cell, cell + 1), (end - start) / (stop - first)
-
-
-def parts(layer):
-    """The layer that whitens patches, None where there is none, and that of the units.
-
-    Units that are linear are whitened themselves instead, once for all patches.
+    The whitening of linear units is multiplied into their weights: ``W (A p + b) + c``.
     """
     inner = layer.inner
     if layer.whitening is None:
         return None, inner
-    whitening = LinearLayer(layer.whitening.T.copy(), -layer.shift)
+    shift: Any = layer.shift  # not None, as there is a whitening
+    whitening = LinearLayer(layer.whitening.T.copy(), -shift)
     if not isinstance(inner, LinearLayer):
         return whitening, inner
     bias = inner.bias + inner.units @ whitening.bias
     return None, type(inner)(inner.units @ whitening.units, bias)
 
 
-def unfold(layer, X, xp):
-    """The patches of images X as units or their whitening meet them, (rows * places, inputs)."""
+def tiles(grid: PatchGrid, shape: Sequence[int]) -> Iterator[tuple[tuple, tuple, float]]:
+    """Cut an image into tiles of at most so many positions of patches, down and across.
+
+    Yields
+    ------
+    places, cells : tuple of two slices
+        The positions in the tile, and the pooling cells that contain them: one, or a whole line.
+    weight : float
+        The fraction that they are of all positions of each cell.
+    """
+    down = _runs(grid.edges[0], shape[0])
+    across = [(slice(0, grid.places[1]), slice(0, grid.pool[1]), 1.0)]
+    if shape[1] < grid.places[1]:
+        across = list(_runs(grid.edges[1], shape[1]))
+    for pair in product(down, across):
+        places, cells, weights = zip(*pair, strict=True)
+        yield places, cells, prod(weights)
+
+
+def _runs(edges, max_length):
+    """Yield (positions, cell, fraction of the cell) of runs of positions inside one cell each."""
+    for cell, (first, stop) in enumerate(pairwise(edges)):
+        for start in range(first, stop, max_length):
+            end = min(start + max_length, stop)
+            yield slice(start, end), slice(cell, cell + 1), (end - start) / (stop - first)
+
+
+def _shape(layer, X):
+    return len(X), layer.inner.n_units, layer.n_sides, layer.grid.n_cells
+
+
+# The default implementations of `Engine.unfold` and `Engine.average`.
+
+
+def unfold(layer: PatchLayer, X: Any, xp: Any) -> Any:
+    """Return the patches of images X, normalised if the layer is, (rows * places, n_inputs)."""
     P = layer.grid.unfold(X, xp)
     if layer.floor is not None:
         normalise(P, layer.floor, xp)
     return P
 
 
-def normalise(P, floor, xp):
-    """Patches (n, inputs) less their mean, over ``sqrt(variance + floor)``, in place."""
+def normalise(P: Any, floor: float, xp: Any) -> None:
+    """Subtract from patches (n, n_inputs) their mean and divide by ``sqrt(variance + floor)``."""
     P -= P.mean(axis=1, keepdims=True)
     variance = xp.einsum("ij,ij->i", P, P)
     variance /= P.shape[1]
     variance += P.dtype.type(floor)
-    # Floor and variance may both be 0: then so is all that is divided.
+    # Both may be 0; then the patch is constant, and all 0 now.
     variance[variance == 0] = 1
     xp.sqrt(variance, out=variance)
     P /= variance[:, None]
 
 
-def average(layer, A, H, xp):
-    """Write means over cells of what becomes of outputs A (rows * places, units) into H.
+def average(layer: PatchLayer, A: Any, H: Any, xp: Any) -> None:
+    """Write the average pooling of the responses to A (rows * places, units) to H.
 
-    A is overwritten; H has the shape (rows, units, sides, cells).
+    H has the shape (rows, units, sides, cells); A is overwritten.
     """
     grid = layer.grid
     if layer.response == TWO_SIDED:
+        # mean(max(0, a - t)) = mean(max(a, t)) - t, and the same for -a.
         t = A.dtype.type(layer.threshold)
         H[:, :, 0] = _means(grid, xp.maximum(A, t), xp) - t
         H[:, :, 1] = -t - _means(grid, xp.minimum(A, -t, out=A), xp)

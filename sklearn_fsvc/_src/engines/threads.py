@@ -1,4 +1,9 @@
-"""Threads: workers, pools, and the threads of BLAS libraries."""
+"""Threads on the host: how many a loop may use, the pool that runs it, and the limit for BLAS.
+
+1. The number of threads: `n_threads`, within the limits of OpenMP, numba, joblib and Dask.
+2. The pool: `share` runs a function on parts of the work, on threads of `Daemons`.
+3. `at_most` limits the threads of the BLAS libraries during a call.
+"""
 
 import math
 import multiprocessing
@@ -6,7 +11,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import ContextDecorator
 from dataclasses import dataclass
@@ -14,6 +19,7 @@ from functools import cache
 from itertools import count
 from queue import SimpleQueue
 from threading import Thread
+from typing import Any, Self
 
 import joblib
 from sklearn.utils._openmp_helpers import (
@@ -22,15 +28,15 @@ from sklearn.utils._openmp_helpers import (
 )
 from threadpoolctl import ThreadpoolController
 
-# Workers of joblib or Dask that share a machine: which one this is, and how many there are.
+# ------------------------------------------------------------------ workers of joblib and Dask
 
-_thread = threading.local()
-_numbers = count()
+_thread_state = threading.local()
+_worker_numbers = count()
 
 
-def dask_worker():
-    """The Dask worker whose task calls, None outside of any."""
-    if "distributed.worker" not in sys.modules:
+def dask_worker() -> Any:
+    """Return the Dask worker whose task is running in this thread, None outside of any task."""
+    if "distributed.worker" not in sys.modules:  # importing it here would take a second
         return None
     from distributed.worker import get_worker
 
@@ -40,158 +46,171 @@ def dask_worker():
         return None
 
 
-def worker_number():
-    """A number that tells workers apart, None in a program that is none.
+def worker_number() -> int | None:
+    """Return an index that distinguishes workers on this machine, None outside of a worker.
 
-    Worker processes are numbered by joblib; threads in the order in which they ask. Workers of
-    Dask have no number: dask-cuda gives each a GPU of its own, the first that it sees.
+    joblib numbers its worker processes; worker threads are numbered in the order of their first
+    call. Dask workers have no index: dask-cuda makes a different GPU the first one of each.
     """
     if dask_worker() is not None:
         return None
-    identity = multiprocessing.current_process()._identity
+    identity = multiprocessing.current_process()._identity  # type: ignore[attr-defined]
     if identity:
         return identity[-1] - 1
     if threading.current_thread() is threading.main_thread():
         return None
-    if not hasattr(_thread, "number"):
-        _thread.number = next(_numbers)
-    return _thread.number
+    if not hasattr(_thread_state, "worker_number"):
+        _thread_state.worker_number = next(_worker_numbers)
+    return _thread_state.worker_number
 
 
-def n_workers():
-    """Worker processes like this one. joblib tells each its share of the cores."""
+def n_workers() -> int:
+    """Return the number of worker processes on this machine, from the share of cores of this one.
+
+    joblib divides the cores among its workers and sets OMP_NUM_THREADS to the share of each.
+    """
     share = os.environ.get("OMP_NUM_THREADS", "")
-    is_worker = bool(multiprocessing.current_process()._identity) and dask_worker() is None
-    if not is_worker or not share.isdigit() or int(share) < 1:
+    is_process = bool(multiprocessing.current_process()._identity)  # type: ignore[attr-defined]
+    if not is_process or dask_worker() is not None or not share.isdigit() or int(share) < 1:
         return 1
     return max(1, joblib.cpu_count() // int(share))
 
 
-# How many threads the loops on the host take: the cores, and the limits that are set.
+# -------------------------------------------------------------------------- number of threads
 
 
-def n_cores():
-    """Physical cores of this process, in a worker too."""
-    return _count_cores(True, *_what_cores_depend_on())
+def n_cores() -> int:
+    """Return the number of physical cores that this process may use, within CPU quotas."""
+    return _count_cores(True, *_core_count_key())
 
 
-def _what_cores_depend_on():
-    """What may change while a process runs; a quota of its control group is read once."""
+def n_threads() -> int:
+    """Return the default number of threads: the physical cores, within `allowed_threads`."""
+    return allowed_threads(n_cores())
+
+
+def thread_choices() -> tuple[int, ...]:
+    """Return the numbers of threads that are worth measuring, the physical cores first."""
+    key = _core_count_key()
+    cores, logical = (_count_cores(only_physical, *key) for only_physical in (True, False))
+    powers = (2**i for i in range(logical.bit_length()))
+    return tuple(dict.fromkeys((cores, *powers, logical)))
+
+
+def allowed_threads(n: int) -> int:
+    """Return `n`, or the smallest limit that is set for OpenMP, numba or the Dask worker.
+
+    joblib limits its worker processes by the same environment variables.
+    """
+    return int(min(n, _numba_limit(), _worker_limit()))
+
+
+def _core_count_key():
+    """Return what the number of cores depends on and may change while the process runs."""
     mask = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     return os.getpid(), mask, os.environ.get("LOKY_MAX_CPU_COUNT")
 
 
 @cache
-def _count_cores(only_physical, *depends_on):
-    """joblib reads files to count: a quarter of the time in which one row is answered."""
+def _count_cores(only_physical, *key):
+    # Cached, because joblib reads files: a quarter of the latency of predicting one sample. A
+    # change of the CPU quota of the control group is therefore not noticed.
     return joblib.cpu_count(only_physical_cores=only_physical)
-
-
-def n_threads():
-    """Threads worth starting: the physical cores of this process, within `allowed_threads`."""
-    return allowed_threads(n_cores())
-
-
-def thread_choices():
-    """Numbers of threads worth measuring, the physical cores first."""
-    depends_on = _what_cores_depend_on()
-    cores, logical = (_count_cores(only, *depends_on) for only in (True, False))
-    powers = (2**i for i in range(logical.bit_length()))
-    return tuple(dict.fromkeys((cores, *powers, logical)))
-
-
-def allowed_threads(n):
-    """`n` threads, or the least limit that is set for OpenMP, numba or a Dask worker.
-
-    joblib tells its worker processes their share of the cores by the same variables.
-    """
-    return min(n, _numba_limit(), _worker_limit())
 
 
 def _worker_limit():
     worker = dask_worker()
     if worker is None:
         return _openmp_limit()
-    # Every nanny sets 1, whatever number of threads its worker has.
-    is_by_nanny = os.environ.get("OMP_NUM_THREADS") == "1"
-    return min(worker.state.nthreads, math.inf if is_by_nanny else _openmp_limit())
+    # A Dask nanny sets OMP_NUM_THREADS=1 whatever the number of threads of its worker, so a 1
+    # is not a choice of the user.
+    is_set_by_nanny = os.environ.get("OMP_NUM_THREADS") == "1"
+    return min(worker.state.nthreads, math.inf if is_set_by_nanny else _openmp_limit())
 
 
 def _openmp_limit():
-    """What bounds the loops of scikit-learn: OMP_NUM_THREADS, or threadpoolctl."""
-    limit = _of_environment("OMP_NUM_THREADS")
+    """Return the limit that scikit-learn obeys: OMP_NUM_THREADS, or that of threadpoolctl."""
+    limit = _limit_from_environment("OMP_NUM_THREADS")
     if _openmp_parallelism_enabled():
         limit = min(limit, _openmp_effective_n_threads(only_physical_cores=False))
     return limit
 
 
 def _numba_limit():
-    """numba's own number of threads. To ask for it starts none."""
+    """Return numba's number of threads without starting its threading layer."""
     if "numba" not in sys.modules:
-        return _of_environment("NUMBA_NUM_THREADS")
+        return _limit_from_environment("NUMBA_NUM_THREADS")
     import numba
 
     try:
         numba.threading_layer()
-    except ValueError:  # none was started, so nobody has called `numba.set_num_threads`
-        return numba.config.NUMBA_NUM_THREADS
+    except ValueError:  # not started, so `numba.set_num_threads` was not called either
+        return numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     return numba.get_num_threads()
 
 
-def _of_environment(name):
-    """The number in a variable, of a list the first one; infinity where there is none."""
+def _limit_from_environment(name):
+    """Return the number in a variable, the first one of a list; infinity if it is not set."""
     text = os.environ.get(name, "").split(",")[0]
     return int(text) if text.isdigit() and int(text) > 0 else math.inf
 
 
-# Threads that wait for work, and that nobody waits for when a program ends.
-#
-# Those of `concurrent.futures` are joined at the end of a program. One whose start was interrupted,
-# by Ctrl-C, is known to nobody who would tell it to end, and such a program hung.
+# ------------------------------------------------------------------------------------ the pool
 
 
 class Daemons:
-    """A few threads, and what they are given to call, in its order.
+    """A thread pool whose threads the interpreter does not join when it exits.
 
-    Their name is for who looks at the threads of a process.
+    `concurrent.futures.ThreadPoolExecutor` cannot replace it. Its threads are not daemons, and
+    end only if they are registered with their executor, after they were started. A Ctrl-C between
+    the start and the registration leaves a thread that is never told to end, and the interpreter
+    then waits for it at exit, forever. Besides, an executor refuses work once the interpreter has
+    begun to exit, so that no estimator could be used in a function of `atexit`.
+
+    Parameters
+    ----------
+    n : int
+        Number of threads.
+    name : str
+        Prefix of the names of the threads, as debuggers show them.
     """
 
-    def __init__(self, n, name="sklearn_fsvc"):
-        self._tasks = SimpleQueue()
+    def __init__(self, n: int, name: str = "sklearn_fsvc") -> None:
+        self._tasks: SimpleQueue = SimpleQueue()
         self._threads = [
-            Thread(target=_work, args=(self._tasks,), name=f"{name}_{i}", daemon=True)
+            Thread(target=_run_tasks, args=(self._tasks,), name=f"{name}_{i}", daemon=True)
             for i in range(n)
         ]
         for thread in self._threads:
             thread.start()
 
-    def submit(self, function, *args):
-        """Have a thread call the function; the `Future` of its result."""
-        future = Future()
+    def submit(self, function: Callable, *args: Any) -> Future:
+        """Schedule a call and return the `Future` of its result; calls start in their order."""
+        future: Future = Future()
         self._tasks.put((future, function, args))
         return future
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
-        self.end()
+    def __exit__(self, *exception: object) -> None:
+        self.shutdown()
 
-    def end(self):
-        """Wait until all that was given is done, and the threads have ended."""
+    def shutdown(self) -> None:
+        """Block until all submitted calls are done and the threads have ended."""
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
             thread.join()
 
 
-def _work(tasks):
+def _run_tasks(tasks):
     while (task := tasks.get()) is not None:
-        _call(*task)
-        del task  # what it holds is not kept until there is another one
+        _run_task(*task)
+        del task  # else its arrays would stay in memory until the next task
 
 
-def _call(future, function, args):
+def _run_task(future, function, args):
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -202,102 +221,140 @@ def _call(future, function, args):
         future.set_result(result)
 
 
-# Threads of this process that share work on the host: each takes the next part when it is free.
+@cache
+def _pool(process_id, n):
+    """Return the pool of this process, whose threads stay: starting them may exceed the work.
 
-# Whether this thread works on one part of several.
-_here = threading.local()
-
-
-def is_part():
-    """Whether the calling thread works on a part, and all threads are at work already."""
-    return getattr(_here, "is_part", False)
+    The process is part of the key, because threads do not survive a fork.
+    """
+    return Daemons(n)
 
 
-def share(function, parts, n):
-    """Call ``function(part)`` for each part on `n` threads; the calling thread works too."""
+def share(function: Callable[[Any], object], parts: Iterable, n: int) -> None:
+    """Call ``function(part)`` for each part, in any order, on `n` threads.
+
+    The calling thread is one of them. A thread takes the next part when it is free, so parts of
+    unequal cost are balanced. In a nested call all parts run in the calling thread, as the other
+    threads are busy.
+    """
     work = _Work(function, deque(parts))
-    n_helpers = 0 if is_part() else min(n, len(work.parts)) - 1
+    n_helpers = 0 if in_parallel_call() else min(n, len(work.parts)) - 1
     if n_helpers < 1:
         return work.run()
     pool, helpers = _pool(os.getpid(), n_helpers), []
     try:
         for _ in range(n_helpers):
-            helpers.append(pool.submit(work.run_as_part))
-        work.run_as_part()
+            helpers.append(pool.submit(work.run_in_parallel))
+        work.run_in_parallel()
     finally:
-        # A helper that has not begun, because another call keeps the pool busy, has
-        # nothing left to do.
+        # All parts have been taken. A helper that has not started, because another call keeps
+        # the pool busy, has nothing left to do, and waiting for it could take long.
         started = [helper for helper in helpers if not helper.cancel()]
         wait(started)
-        work.function = None  # and the pool, which may keep its task for a while, no memory
+        work.function = None  # the pool may keep a cancelled task: release its arrays now
     for helper in started:
-        helper.result()
+        helper.result()  # raises the error of the thread, if there was one
+    return None
+
+
+def submit(functions: Iterable[Callable[[], Any]]) -> list[Future]:
+    """Schedule all functions on the threads of this process; return their futures."""
+    pool = _pool(os.getpid(), n_threads())
+    return [pool.submit(function) for function in functions]
+
+
+def in_parallel_call() -> bool:
+    """Return whether the calling thread is running a part of `share`."""
+    return getattr(_thread_state, "is_parallel", False)
 
 
 @dataclass
 class _Work:
-    """Parts that threads take."""
+    """The parts of a `share` that no thread has taken yet."""
 
-    function: Callable | None
+    function: Any  # None after all parts are done
     parts: deque
 
     def run(self):
         while self.parts:
             try:
                 part = self.parts.popleft()
-            except IndexError:  # another thread took the last one
+            except IndexError:  # another thread has taken the last one since the check
                 return
             self.function(part)
 
-    def run_as_part(self):
-        _here.is_part = True
+    def run_in_parallel(self):
+        _thread_state.is_parallel = True
         try:
             self.run()
         finally:
-            _here.is_part = False
+            _thread_state.is_parallel = False
 
 
-def submit(functions):
-    """Begin to call all functions on this process's threads; their futures."""
-    pool = _pool(os.getpid(), n_threads())
-    return [pool.submit(function) for function in functions]
-
-
-@cache
-def _pool(process, n):
-    """Threads that wait for work: a layer may take less time than it takes to start them.
-
-    One pool a process, for threads do not survive a fork.
-    """
-    return Daemons(n)
-
-
-# The threads of the BLAS libraries of the process, kept to a number while this package calls.
+# ------------------------------------------------------------------------- the threads of BLAS
 #
-# A library cuts a product into equal parts, one for each core of the host, whatever the quota of
-# the process, and its threads wait busily for the last one. A thread that has no core of its own,
-# because other work has it, is waited for: a factor of order 600 then takes 0.3 s instead of 2 ms.
-# So each call here has one thread, and what gains by more is cut by `algebra` into parts, which
-# threads take as they are free.
+# A BLAS cuts a product into equal parts, one for each core of the host, whatever the CPU quota of
+# the process, and its threads spin until the last part is done. If another process occupies one
+# of the cores, all others wait: a Cholesky factor of order 600 then takes 0.3 s instead of 2 ms.
+# Therefore each BLAS call of this package has one thread. `algebra` cuts large operations into
+# more parts than threads, and `share` balances them.
 
-_lock = threading.Lock()
-_wanted = []  # the most threads that each caller of this moment wants
-_before = []  # threads of each library when the first of them came
+_blas_lock = threading.Lock()
+_requested_limits: list[int] = []  # one for each `at_most` that is active in any thread
+_initial_counts: list[int] = []  # threads of each library before the first of them was entered
+
+
+class at_most(ContextDecorator):
+    """Context manager or decorator: each BLAS uses no more than `n` threads.
+
+    It may be active in several threads at a time. The numbers belong to the process, so the
+    smallest active limit holds; when the last one is left, the initial numbers are restored.
+
+    Attributes
+    ----------
+    allowed : int
+        Threads that the user allows: those of the libraries before any limit of this package.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __enter__(self) -> Self:
+        with _blas_lock:
+            if not _requested_limits:
+                _initial_counts[:] = [get() for get, _ in _libraries()]
+            _requested_limits.append(self._n)
+            self.allowed = min(_initial_counts, default=self._n)
+            _apply_limit()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with _blas_lock:
+            _requested_limits.remove(self._n)
+            _apply_limit()
+
+
+def _apply_limit():
+    limit = min(_requested_limits, default=None)
+    for (get, set_), initial in zip(_libraries(), _initial_counts, strict=True):
+        n = initial if limit is None else min(initial, limit)
+        # Read each time, because with OpenMP every thread has a number of its own.
+        if n != get():
+            set_(n)
 
 
 @cache
 def _libraries():
-    """(get, set) the threads of each BLAS: of NumPy and SciPy, and of whoever was imported."""
-    return [
-        _functions(each) for each in ThreadpoolController().select(user_api="blas").lib_controllers
-    ]
+    """Return (getter, setter) of the number of threads, for each BLAS that is loaded."""
+    controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [_thread_count_functions(controller) for controller in controllers]
 
 
-def _functions(library):
-    """What gets and sets the threads of a library.
+def _thread_count_functions(library):
+    """Return the getter and the setter of the number of threads of a library.
 
-    Of OpenBLAS with threads of its own, its functions themselves: a call takes a tenth of the time
-    that it takes by way of threadpoolctl, which lets but one thread of the process set the number.
+    OpenBLAS with its own threads is called directly. That is ten times as fast as threadpoolctl,
+    which in addition lets only one thread of the process set the number.
     """
     is_openblas = library.internal_api == "openblas" and library.threading_layer == "pthreads"
     for name in library.check_symbols if is_openblas else ():
@@ -308,55 +365,14 @@ def _functions(library):
     return library.get_num_threads, library.set_num_threads
 
 
-class at_most(ContextDecorator):
-    """Context in which each BLAS takes no more than `n` threads; may be entered by many threads.
-
-    Also a decorator, for functions whose products NumPy or SciPy make.
-
-    The numbers are those of the process: they are the least that anybody inside wants, and what
-    they were as soon as the last one leaves.
-
-    Attributes
-    ----------
-    allowed : int
-        Threads that the libraries were allowed before, by who uses this package.
-    """
-
-    def __init__(self, n):
-        self._n = n
-
-    def __enter__(self):
-        with _lock:
-            if not _wanted:
-                _before[:] = [get() for get, _ in _libraries()]
-            _wanted.append(self._n)
-            self.allowed = min(_before, default=self._n)
-            _apply()
-        return self
-
-    def __exit__(self, *exception):
-        with _lock:
-            _wanted.remove(self._n)
-            _apply()
-
-
-def _apply():
-    least = min(_wanted, default=None)
-    for (get, set_to), before in zip(_libraries(), _before, strict=True):
-        n = before if least is None else min(before, least)
-        # Asked for, because with OpenMP each thread has a number of its own.
-        if n != get():
-            set_to(n)
-
-
-def _forget():
-    """Forget who is inside: in a child process nobody is, whatever threads its parent had."""
-    global _lock
-    _lock = threading.Lock()
-    if _wanted:
-        _wanted.clear()
-        _apply()
+def _reset_after_fork():
+    """Drop the limits of the parent's threads, none of which exists in the child process."""
+    global _blas_lock
+    _blas_lock = threading.Lock()  # that of the parent may have been held
+    if _requested_limits:
+        _requested_limits.clear()
+        _apply_limit()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

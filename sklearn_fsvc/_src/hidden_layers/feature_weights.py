@@ -25,7 +25,7 @@ from ..data.samples import Samples
 from ..data.streaming import Consumer, preprocess_block, stream, take_rows
 from ..data.tiling import check_fits
 from ..data.validation import to_host
-from ..engines import base
+from ..engines import gradients
 from ..engines.base import Engine
 from ..engines.threads import at_most
 from ..kernels import Kernel
@@ -215,8 +215,8 @@ def mean_squared_gradients(
         G = engine.squared_gradients(layer, block, D, W)
         return G.sum(axis=0) if weight is None else weight @ G
 
-    fixed_bytes = base.fixed_bytes(layer, len(W))
-    row_bytes = base.row_bytes(layer, len(W))
+    fixed_bytes = gradients.fixed_bytes(layer, len(W))
+    row_bytes = gradients.row_bytes(layer, len(W))
     return _mean_over_rows(job, layer, samples, rows, squares, fixed_bytes, row_bytes)
 
 
@@ -236,12 +236,12 @@ def mean_outer_product(
     units, W = (engine.xp.ascontiguousarray(engine.to_device(A), dtype) for A in (layer.units, W))
 
     def products(block, D, weight):
-        slopes = base.distance_slopes(layer, D, engine.xp)
-        return base.outer(block, units, slopes, W, weight, engine.algebra)
+        slopes = gradients.distance_slopes(layer, D, engine.xp)
+        return gradients.gradient_outer_product(block, units, slopes, W, weight, engine.algebra)
 
     n = layer.n_features
-    fixed_bytes = base.fixed_bytes(layer, len(W)) + 24 * n * n
-    row_bytes = base.row_bytes(layer, len(W)) + 40 * n
+    fixed_bytes = gradients.fixed_bytes(layer, len(W)) + 24 * n * n
+    row_bytes = gradients.row_bytes(layer, len(W)) + 40 * n
     return _mean_over_rows(job, layer, samples, rows, products, fixed_bytes, row_bytes)
 
 

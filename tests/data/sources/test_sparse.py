@@ -13,7 +13,7 @@ from sklearn_fsvc._src.data.streaming import (  # fmt: skip
 )
 from sklearn_fsvc._src.data.tiling import basic_layer
 from sklearn_fsvc._src.engines.blas import BlasEngine
-from sklearn_fsvc._src.engines.sparse import SparsePlace
+from sklearn_fsvc._src.engines.host import SparseEvaluator
 from sklearn_fsvc._src.layers import TanhLayer
 
 N, FEATURES, UNITS = 300, 80, 20
@@ -40,7 +40,7 @@ class BlasWithEvaluator(BlasEngine):
         return self._evaluator
 
 
-class RecordingEvaluator(SparsePlace):
+class RecordingEvaluator(SparseEvaluator):
     """Records the number of rows and the units of each call."""
 
     def __init__(self):
@@ -180,6 +180,6 @@ def test_memory_does_not_grow_with_the_number_of_threads(monkeypatch):
     """Each of many threads computes fewer activations: a small limit is enough on any host."""
     layer, needed = TanhLayer(np.zeros((50, 20)), np.zeros(50)), []
     for n in (2, 64):
-        monkeypatch.setattr("sklearn_fsvc._src.engines.sparse.n_threads", lambda n=n: n)
-        needed.append(SparsePlace(np).prepared_bytes(layer))
+        monkeypatch.setattr("sklearn_fsvc._src.engines.host.n_threads", lambda n=n: n)
+        needed.append(SparseEvaluator(np).prepared_bytes(layer))
     assert needed[1] <= 2 * needed[0]

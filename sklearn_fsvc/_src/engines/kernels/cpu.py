@@ -1,44 +1,42 @@
-"""Compiled loops of the jit engine."""
+"""Compiled loops of the jit engine: tiles of H, row sums, table look-ups, gradients, patches.
+
+Every loop releases the GIL and is kept in numba's cache on disk: see `compiling`. Each loop has one
+signature: it serves one dtype, and X is always passed as read-only. numba numbers the signatures of
+a function in its cache, and two processes that compile different ones at the same time may give
+both the same number; then each would run the code of the other, and silently compute nonsense.
+"""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from .compiling import FLOATS, jit, named
 from .simd import block
-from .target import CHUNK
+from .target import CHUNK, Target
 
-# Compiled loops of the `jit` engine: rows x units, block by block.
-#
-# The arguments are those of a block in `simd`, with the panels to walk over and the tile in
-# which to do so. Every kernel releases the GIL, allocates next to nothing and is kept on disk: see
-# `compiling`.
-#
-# A kernel serves one dtype, and X is always given as read-only, so that each has but one
-# signature. numba numbers the signatures of a function in its cache, and two processes that
-# compile different ones at the same time may give both the same number: each would then
-# run the other's code, and be wrong without a word.
-
-# The rows of a block, and the block: every kernel has its own.
-ROWS, BLOCK = 1, None
+# The rows of a block, and the block: placeholders of what `kernel` gives each of its copies.
+ROWS: int = 1
+BLOCK: Any = None
 
 
-def _walk(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
-    """Panels `begin` to `end`, tile by tile, each block by block.
+def _tile_loop(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
+    """Evaluate the panels `begin` to `end` for all rows, tile by tile, block by block.
 
-    A tile is some rows that meet some panels before the next tile is begun, `step` items at
-    a time: so panels and rows are still in cache when they are met again. In `totals` sums wait,
-    a slot for each block of the rows of a tile; it is made by who calls, and nothing is called
-    here but the block, for whatever is takes long to compile.
+    The arguments are those of a block: see `simd`. A tile is `tile_rows` rows and `tile_panels`
+    panels, of which `step` items are summed at a time, so that panels and rows are read from the
+    cache except for the first time. `totals` has a slot for each block of rows of a tile. The
+    caller allocates it, and nothing but the block is called here: what is called takes long to
+    compile.
     """
     tile_rows, tile_panels, step = tile
     n_rows, n_items = X.shape
-    for group in range(begin, end, tile_panels):
-        behind = group + tile_panels if group + tile_panels < end else end
+    for first_panel in range(begin, end, tile_panels):
+        last_panel = first_panel + tile_panels if first_panel + tile_panels < end else end
         for first in range(0, n_rows, tile_rows):
             last = first + tile_rows if first + tile_rows < n_rows else n_rows
-            for p in range(group, behind):
+            for p in range(first_panel, last_panel):
                 for k in range(0, n_items, step):
                     stop = k + step if k + step < n_items else n_items
                     for i in range(first, last, ROWS):
@@ -50,21 +48,22 @@ def _walk(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
 
 
 @cache
-def kernel(name, item, shape):
-    """The kernel that walks over blocks of one kind, for items of one dtype.
+def kernel(name: str, item: np.dtype, shape: tuple[int, int], target: Target) -> Any:
+    """Return the compiled tile loop over blocks of one kind and shape, for items of one dtype.
 
-    A copy of `_walk` with a name and globals of its own. Its name keeps it apart in numba's
-    cache, and for the linker: two kernels of one name, loaded from the cache, are both the
-    first one's loop. As a closure over the block it could not be cached at all, for numba
-    would compare the block by its random number.
+    It is a copy of `_tile_loop` with a name of its own, which keeps it apart in numba's cache and
+    for the linker: of two kernels with one name that are loaded from the cache, both would run the
+    first one. As a closure over the block it could not be cached, since numba compares closures by
+    the identity of what they contain.
     """
-    own = f"{name}_{item}_{shape[0]}x{shape[1]}"
-    return jit(named(_walk, own, ROWS=shape[0], BLOCK=block(name, shape)))
+    full_name = f"{name}_{item}_{shape[0]}x{shape[1]}_{target.tag}"
+    loop = named(_tile_loop, full_name, ROWS=shape[0], BLOCK=block(name, shape, target))
+    return jit(loop)
 
 
 @jit
 def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile, totals):
-    """One byte an item, no special instruction: what LLVM makes of a plain loop."""
+    """Manhattan distances of bytes by a plain loop, for processors without a byte instruction."""
     _, scale, offset, floor, _ = epilogue
     lanes = panels.shape[2]
     sums = np.empty(lanes, np.int32)
@@ -81,7 +80,7 @@ def bytes_portable(X, panels, begin, end, rows, units, epilogue, out, tile, tota
 
 
 def _look_up(table, step, first, last, out):
-    """Multiples of a step, by a table, for the whole numbers in some columns of `out`."""
+    """Replace the integers in columns of `out` by ``step * table[integer]``, in place."""
     end = np.float32(len(table) - 1)
     for i in range(len(out)):
         for j in range(first, last):
@@ -94,7 +93,7 @@ look_up_uint8, look_up_uint16 = (jit(named(_look_up, f"look_up_{t}")) for t in (
 
 @jit
 def byte_sums(X, out):
-    """Sum of each row, exactly."""
+    """Write the sum of each row of bytes to `out`, an array of int32, in which it is exact."""
     for i in range(len(X)):
         total = np.int32(0)
         for k in range(X.shape[1]):
@@ -104,17 +103,21 @@ def byte_sums(X, out):
 
 @jit
 def fingerprint(words, out):
-    """Of words of 32 bits (n, lanes), polynomials modulo 2^32: one changed number changes one."""
+    """Hash the columns of words of 32 bits (n, lanes): a polynomial modulo 2^32 for each.
+
+    The multiplier is odd, so a change of one word always changes the hash of its column.
+    """
     for i in range(words.shape[0]):
         for j in range(words.shape[1]):
             out[j] = out[j] * np.uint32(0x9E3779B1) + words[i, j]
 
 
 def _sums(X, sums, sizes):
-    """Sum of each row, rounded exactly as `simd` rounds sum min(x, x), and that of all |x|.
+    """Write the sum of each row to `sums`, and the sum of its absolute values to `sizes`.
 
-    Four rows at a time: each sum is a chain of dependent additions. Of a few rows left the last
-    is summed again.
+    The sums are rounded exactly as `simd` rounds sum min(x, x), so that the distance of a row to
+    itself is exactly 0. Four rows at a time, since each sum is a chain of dependent additions; if
+    fewer are left, the last row is summed several times.
     """
     zero = X.dtype.type(0)
     last = len(X) - 1
@@ -148,14 +151,12 @@ def _sums(X, sums, sizes):
 sums_float32, sums_float64 = (jit(named(_sums, f"sums_{t}")) for t in FLOATS)
 
 
-# The compiled loop of squared gradients: see `engines.base.square`.
-#
-# Steps of two features stay in cache and meet four outputs at a time, in eight sums that
-# vectors add up: W has a multiple of four rows. As in `cpu`, each dtype has a function of its own
-# with one signature.
-
-
 def _square(is_manhattan, X, units, slopes, W, steps, out):
+    """`gradients.squared_gradients`; W has a multiple of four rows, `steps` is (2, n_units).
+
+    The directions times slopes of two features stay in the cache, and are multiplied with four
+    outputs at a time: eight sums of vectors in registers.
+    """
     n_features, n_units = units.shape
     zero = X.dtype.type(0)
     for i in range(len(X)):
@@ -191,18 +192,18 @@ def _square(is_manhattan, X, units, slopes, W, steps, out):
             out[i, k], out[i, last] = total, total_of_last
 
 
-# fastmath lets LLVM reorder the sums, and so use vectors.
+# With fastmath, LLVM may reorder the sums, and therefore vectorise them.
 square_float32, square_float64 = (jit(named(_square, f"square_{t}"), fastmath=True) for t in FLOATS)
 
 
-# Patches of images (see `engines.patches`). Each dtype has a function of its own with one
-# signature. fastmath lets LLVM reorder the sums over a patch, and so use vectors.
+# Patches of images: see `engines.patches`.
 
 
 def _unfold(X, line, is_normalised, floor, stride, P):
-    """P (images, down, across, inputs) from X (images, rows, numbers in a row).
+    """Write the patches of X (images, rows, pixels * channels) to P (images, down, across, inputs).
 
-    A patch takes `line` numbers of a row, and has them from every `stride[1]`th on.
+    A patch has `line` numbers of each of its rows; `stride` is that between patches, in rows and
+    in numbers of a row.
     """
     n_images, down, across, n_inputs = P.shape
     for i in range(n_images):
@@ -235,9 +236,9 @@ def _normalise(patch, floor):
 
 
 def _average(A, response, threshold, edges_down, edges_across, H):
-    """H (images, units, sides, cells) from A (images, down, across, units).
+    """Average A (images, down, across, units) over cells: H (images, units, sides, cells).
 
-    The response is 0 for outputs as they are, 1 for those below the mean, 2 for two sides.
+    The response is 0 for the activations themselves, 1 for "below mean", 2 for "two-sided".
     """
     n_units = A.shape[3]
     above, below = np.empty(n_units, A.dtype), np.empty(n_units, A.dtype)
@@ -246,14 +247,14 @@ def _average(A, response, threshold, edges_down, edges_across, H):
     for i in range(len(A)):
         for cell in range(H.shape[3]):
             top, left = cell // n_across, cell % n_across
-            n_places = 0
+            n_positions = 0
             above[:] = zero
             below[:] = zero
             for y in range(edges_down[top], edges_down[top + 1]):
                 for x in range(edges_across[left], edges_across[left + 1]):
-                    n_places += 1
-                    _add(A[i, y, x], response, threshold, above, below)
-            factor = A.dtype.type(1) / A.dtype.type(n_places)
+                    n_positions += 1
+                    _add_responses(A[i, y, x], response, threshold, above, below)
+            factor = A.dtype.type(1) / A.dtype.type(n_positions)
             for j in range(n_units):
                 H[i, j, 0, cell] = above[j] * factor
             if response == 2:
@@ -262,8 +263,8 @@ def _average(A, response, threshold, edges_down, edges_across, H):
 
 
 @njit(nogil=True, fastmath=True)
-def _add(a, response, threshold, above, below):
-    """Add what becomes of the outputs a of all units at a place."""
+def _add_responses(a, response, threshold, above, below):
+    """Add the responses to the activations `a` of all units at one position."""
     zero = a.dtype.type(0)
     n_units = len(a)
     if response == 2:

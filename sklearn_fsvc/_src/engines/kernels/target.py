@@ -1,12 +1,15 @@
-"""What the processor that numba compiles for can do, and the blocks that suit it."""
+"""The processor that numba compiles for: its vectors, its byte instructions, and block shapes."""
 
 from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 from llvmlite import binding
 from numba.core.registry import cpu_target
 
-# What LLVM makes one instruction of where Arm's processor has it. LLVM is asked, for it knows
-# what a processor can do by its name; the features that it lists of this machine do not say it.
+# LLVM selects the dot product instruction of Arm for this function if the processor has it. The
+# feature strings cannot be used instead: for the host they are incomplete, while LLVM derives the
+# instructions from the name of the processor.
 _DOT_PRODUCT = """
 define i32 @sum(<16 x i8> %a, <16 x i8> %b) {
   %x = zext <16 x i8> %a to <16 x i32>
@@ -18,83 +21,112 @@ define i32 @sum(<16 x i8> %a, <16 x i8> %b) {
 declare i32 @llvm.vector.reduce.add.v16i32(<16 x i32>)
 """
 
-
-# The ways by an instruction that multiplies bytes.
-BYTES = "vnni", "udot"
+# Values of `Target.uint8` for which there is an instruction that multiplies bytes.
+BYTE_PRODUCTS = "vnni", "udot"
+# Items that are summed before the partial sum is added to the total (pairwise summation, in one
+# level): this bounds the rounding error of float32 sums over many features.
+CHUNK = 512
+# Sums over fewer features than these are short; then wide blocks pay, as they write longer
+# contiguous runs of H.
+_FEW_FEATURES = 64
+# AMD's Zen 4 executes 64-byte vectors in two halves, so its loads are not a bottleneck.
+_HALF_RATE = "znver4"
 
 
 @dataclass(frozen=True)
 class Target:
-    """What the processor that numba compiles for can do.
+    """What the processor can do.
 
-    `width` is the vector width in bytes; `fma` whether a fused multiply-add exists;
-    `uint8` the way absolute differences of bytes are summed; `is_arm` whether it is one of
-    Arm, of 64 bits.
+    Attributes
+    ----------
+    width : int
+        Bytes of a vector.
+    fma : bool
+        Whether there is a fused multiply-add.
+    uint8 : str
+        How absolute differences of bytes are summed: "vnni" (AVX-512 VNNI or AVX-VNNI), "udot"
+        (dot products of Arm), "sad" (psadbw), or "portable" (a scalar loop).
+    is_arm : bool
+        Whether it is a 64-bit Arm processor.
+    processor : str
+        LLVM's name of the microarchitecture.
     """
 
     width: int
     fma: bool
     uint8: str
     is_arm: bool = False
-
-    @property
-    def registers(self):
-        """How many vectors are at hand."""
-        return 32 if self.width == 64 or self.is_arm else 16
+    processor: str = "generic"
 
     @classmethod
-    def of(cls, triple, name, features):
-        """Read what LLVM says of a processor: its name, and features such as "+avx2,-avx512f"."""
+    def from_llvm(cls, triple: str, processor: str, features: str) -> "Target":
+        """Return the target for LLVM's names and features, such as "+avx2,-avx512f"."""
         if triple.startswith(("aarch64", "arm64")):
-            return cls(16, True, _of_arm(triple, name, features), is_arm=True)
+            uint8 = _arm_instruction(triple, processor, features)
+            return cls(16, True, uint8, is_arm=True, processor=processor)
         has = {f[1:] for f in features.split(",") if f.startswith("+")}
         x86 = triple.startswith(("x86_64", "i686"))
         width = 64 if {"avx512f", "avx512bw"} <= has else 32 if "avx2" in has else 16
         vnni = {64: "avx512vnni", 32: "avxvnni"}.get(width) in has
         uint8 = "portable" if not x86 else "vnni" if vnni else "sad"
-        return cls(width, "fma" in has or not x86, uint8)
+        return cls(width, "fma" in has or not x86, uint8, processor=processor)
+
+    @property
+    def tag(self) -> str:
+        """A name that distinguishes the compiled loops of targets."""
+        return f"{self.width}{'f' if self.fma else ''}{'arm' if self.is_arm else ''}{self.uint8}"
+
+    @property
+    def n_registers(self) -> int:
+        """Number of vector registers."""
+        return 32 if self.width == 64 or self.is_arm else 16
+
+    @property
+    def multiplies_bytes(self) -> bool:
+        return self.uint8 in BYTE_PRODUCTS
+
+    @property
+    def byte_item(self) -> np.dtype:
+        """Dtype of the bytes that one vector lane sums in a step, for rows of uint8."""
+        items = {"vnni": "u4", "udot": "u4", "sad": "u8", "portable": "u1"}
+        return np.dtype(items[self.uint8])
+
+    def lanes(self, item: np.dtype, n_vectors: int) -> int:
+        """Return the lanes of so many vectors of items; a sum of single bytes takes 4 bytes."""
+        return n_vectors * self.width // (4 if item == np.uint8 else item.itemsize)
+
+    def block_shapes(self, is_short: bool, n_features: int) -> tuple[tuple[int, int], ...]:
+        """Return the register blocks (rows, vectors of units) to choose from, the best first.
+
+        A block has one accumulator register for each pair of a row and a vector: 16 of the 32
+        registers of AVX-512 and Arm, or 8 of 16. Wide blocks need fewer broadcasts of X, tall ones
+        fewer loads of units. Measured by ``benchmarks/blocks.py``.
+
+        Parameters
+        ----------
+        is_short : bool
+            Whether a term is a single instruction, so that loads are the bottleneck.
+        n_features : int
+        """
+        others: tuple[tuple[int, int], ...]
+        if self.n_registers == 32:
+            wide, tall, others = (2, 8), (4, 4), ((6, 4), (1, 8))
+        else:
+            wide, tall, others = (2, 4), (4, 2), ((1, 4),)
+        loads_are_hidden = (
+            self.width < 64 or self.processor == _HALF_RATE or n_features < _FEW_FEATURES
+        )
+        first = (wide, tall) if loads_are_hidden and not is_short else (tall, wide)
+        return (*first, *others)
 
 
-def _of_arm(triple, name, features):
-    machine = binding.Target.from_triple(triple).create_target_machine(name, features)
+@cache
+def host_target() -> Target:
+    """Return the target of this process: the host, or what NUMBA_CPU_NAME and its like set."""
+    return Target.from_llvm(*cpu_target.target_context.codegen().magic_tuple())
+
+
+def _arm_instruction(triple, processor, features):
+    machine = binding.Target.from_triple(triple).create_target_machine(processor, features)
     code = machine.emit_assembly(binding.parse_assembly(_DOT_PRODUCT))
     return "udot" if "udot" in code else "portable"
-
-
-def _host():
-    triple, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return Target.of(triple, name, features), name
-
-
-TARGET, PROCESSOR = _host()
-# Rows and vectors of units of a block: 16 accumulators of the 32 registers of AVX-512 and Arm, or 8
-# of the 16 of older processors. Wide ones spare broadcasts, tall ones spare loads of units.
-WIDE, TALL = ((2, 8), (4, 4)) if TARGET.registers == 32 else ((2, 4), (4, 2))
-OTHERS = ((6, 4), (1, 8)) if TARGET.registers == 32 else ((1, 4),)
-# Rows of fewer features than these are soon summed; then wide blocks write longer lines of H.
-_NARROW = 64
-
-
-def shapes(is_short, n_features, processor=PROCESSOR, width=TARGET.width):
-    """The blocks to choose from, the best one first (``benchmarks/blocks.py``).
-
-    Parameters
-    ----------
-    is_short : bool
-        Whether a term takes one instruction, so that its units are needed sooner.
-    n_features : int
-    processor : str
-        The name that LLVM has for it.
-    width : int
-        Bytes of a vector.
-    """
-    # Zen 4 takes two steps for a vector of 64 bytes: its loads have time. Zen 5 and Intel's
-    # servers take one.
-    has_time = width < 64 or processor == "znver4" or n_features < _NARROW
-    first = (WIDE, TALL) if has_time and not is_short else (TALL, WIDE)
-    return (*first, *OTHERS)
-
-
-# Items summed before the partial sum is added to the total: bounds the rounding error of
-# float32 on long rows.
-CHUNK = 512

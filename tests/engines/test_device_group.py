@@ -1,4 +1,4 @@
-"""Several engines as one device: who they are, and that one failure ends all."""
+"""Groups of devices: their members, their threads, and failures of one of them."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ def team():
     ("device", "name", "n_members"),
     [("half:all", "half:0,1", 2), ("half:1,0", "half:1,0", 2), ("half:1", "half:1", 0)],
 )
-def test_who_is_in_it(device, name, n_members):
+def test_members_of_a_group(device, name, n_members):
     with get_engine(device) as engine:
         assert engine.name == name
         members = [] if engine.team is None else engine.team.members
@@ -44,12 +44,12 @@ def test_who_is_in_it(device, name, n_members):
         ("jit:all", ValueError, "is not known"),
     ],
 )
-def test_who_is_refused(device, error, message):
+def test_invalid_groups_are_refused(device, error, message):
     with pytest.raises(error, match=message):
         get_engine(device)
 
 
-def test_results_come_in_order_and_from_threads_of_their_own(team):
+def test_results_are_in_order_and_computed_in_a_thread_for_each_device(team):
     def work(member, task, stop):
         time.sleep(0.05 * (task == "a"))
         return member.name, task, threading.get_ident()
@@ -58,17 +58,17 @@ def test_results_come_in_order_and_from_threads_of_their_own(team):
         first, second = team.each(work, ["a", "b"])
         assert (first[:2], second[:2]) == (("half:0,1", "a"), ("half:1", "b"))
         assert first[2] == threading.get_ident() != second[2]
-    assert second == team.each(work, ["a", "b"])[1]  # the thread stays
+    assert second == team.each(work, ["a", "b"])[1]  # the same thread
 
 
 @pytest.mark.parametrize("failing", [0, 1])
 @pytest.mark.parametrize("error", [ValueError, MemoryError, KeyboardInterrupt])
-def test_one_failure_ends_all(team, failing, error):
+def test_a_failure_stops_the_others(team, failing, error):
     def work(member, task, stop):
         if task == failing:
             raise error("this one")
         if not stop.wait(10):
-            pytest.fail("nobody said stop")
+            pytest.fail("stop was not set")
         raise Stopped
 
     with pytest.raises(error, match="this one"):
@@ -76,27 +76,33 @@ def test_one_failure_ends_all(team, failing, error):
     assert team.each(lambda member, task, stop: task, [0, 1]) == [0, 1]
 
 
-def test_threads_end_with_the_team():
+def test_threads_end_with_the_group():
     with get_engine("half:all"):
         assert [t for t in threading.enumerate() if "team" in t.name]
     assert not [t for t in threading.enumerate() if "team" in t.name]
 
 
-@pytest.mark.parametrize(("work", "device"), [(99, "jit"), (100, "half"), (1000, "half:0,1")])
-def test_auto_takes_all_where_it_gains(monkeypatch, work, device):
-    monkeypatch.setattr(Half, "auto_work", 100)
-    monkeypatch.setattr(Half, "team_work", 1000)
+class SelectedByAuto(Half):
+    """Selected by "auto" from 100 on, and in a group from 1000 on."""
+
+    auto_work, team_work = 100, 1000
+
+
+@pytest.fixture
+def only_two_engines(monkeypatch):
+    """Engines are `jit`, and `half` as an accelerator."""
     for name in [name for name in ENGINES if name not in ("jit", "half")]:
         monkeypatch.delitem(ENGINES, name)
+    monkeypatch.setitem(ENGINES, "half", SelectedByAuto)
+
+
+@pytest.mark.parametrize(("work", "name"), [(99, "jit"), (100, "half:0"), (1000, "half:0,1")])
+def test_auto_selects_all_devices_for_large_work(only_two_engines, work, name):
     with get_engine("auto", work) as engine:
-        assert engine.name == (device if device != "half" else "half:0")
+        assert engine.name == name
 
 
-def test_auto_takes_one_in_a_worker(monkeypatch):
-    monkeypatch.setattr(Half, "auto_work", 100)
-    monkeypatch.setattr(Half, "team_work", 1000)
+def test_auto_selects_one_device_in_a_worker(only_two_engines, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.engines.registry.worker_number", lambda: 1)
-    for name in [name for name in ENGINES if name not in ("jit", "half")]:
-        monkeypatch.delitem(ENGINES, name)
     with get_engine("auto", 1000) as engine:
         assert engine.team is None

@@ -1,4 +1,4 @@
-"""Panels of units that are kept for the next row."""
+"""Panels of units that are cached for the next call."""
 
 import gc
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import naive
-from sklearn_fsvc._src.engines.integers import _MOST, _SMALL, _fingerprint, _kept, _large
+from sklearn_fsvc._src.engines import panels
+from sklearn_fsvc._src.engines.panels import MAX_SMALL, SMALL_BYTES, fingerprint_units
 from sklearn_fsvc._src.layers import RBFLayer, TanhLayer
 from sklearn_fsvc.engines import get_engine
 
@@ -16,16 +17,16 @@ def hidden(layer, X):
         return engine.hidden(engine.prepare_for_few(layer), X)
 
 
-def changed(units, value):
+def change(units, value):
     units[-1, -1] = value
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_units_changed_in_place_are_met_as_they_are_now(rng, dtype):
+def test_units_changed_in_place_are_packed_again(rng, dtype):
     units, X = (rng.integers(0, 9, (n, 5)).astype(dtype) for n in (40, 3))
     layer = RBFLayer(units, 30.0)
     hidden(layer, X)
-    changed(units, 200)
+    change(units, 200)
     np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-5)
 
 
@@ -37,45 +38,52 @@ def test_layers_of_the_same_units_keep_their_own_formulas(rng):
         np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-12)
 
 
-def test_few_are_kept(rng):
+def test_the_number_of_cached_layers_is_limited(rng):
     X = rng.normal(size=(1, 3))
-    for _ in range(2 * _MOST):
+    for _ in range(2 * MAX_SMALL):
         hidden(RBFLayer(rng.normal(size=(8, 3))), X)
-    assert len(_kept) == _MOST
+    assert len(panels._small) == MAX_SMALL
 
 
-def large(rng, dtype=np.float32):
+def large_layer(rng, dtype=np.float32):
     n = 128
-    units = rng.integers(0, 9, (_SMALL // n // np.dtype(dtype).itemsize + 8, n)).astype(dtype)
+    units = rng.integers(0, 9, (SMALL_BYTES // n // np.dtype(dtype).itemsize + 8, n)).astype(dtype)
     return RBFLayer(units, 300.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_one_large_layer_is_kept_while_its_units_live(rng, dtype):
-    layers, X = [large(rng, dtype), large(rng, dtype)], rng.integers(0, 9, (1, 128)).astype(dtype)
+def test_one_large_layer_is_cached_while_its_units_exist(rng, dtype):
+    layers, X = (
+        [large_layer(rng, dtype), large_layer(rng, dtype)],
+        rng.integers(0, 9, (1, 128)).astype(dtype),
+    )
     for layer in layers:
         for _ in range(2):
             np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-5)
-        ((kept, panels),) = _large.values()
-        assert kept() is layer.units
+        ((reference, packed),) = panels._large.values()
+        assert reference() is layer.units
     hidden(layer, X)
-    assert next(iter(_large.values()))[1] is panels
-    changed(layer.units, 200)
+    assert next(iter(panels._large.values()))[1] is packed
+    change(layer.units, 200)
     np.testing.assert_allclose(hidden(layer, X), naive.hidden(layer, X), atol=1e-5)
     del layer, layers
     gc.collect()
-    assert not _large
+    assert not panels._large
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (70, 9)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-def test_each_number_counts(shape, dtype):
+def test_each_value_changes_the_fingerprint(shape, dtype):
     units = np.zeros(shape, dtype)
-    before, seen = _fingerprint(units), set()
+    before, seen = fingerprint_units(units), set()
     for i in np.ndindex(shape):
         units[i] = 1
-        seen.add(_fingerprint(units))
+        seen.add(fingerprint_units(units))
         units[i] = 0
     assert len(seen) == units.size
     assert before not in seen
-    assert _fingerprint(-units) == before if dtype == np.uint8 else _fingerprint(-units) != before
+    assert (
+        fingerprint_units(-units) == before
+        if dtype == np.uint8
+        else fingerprint_units(-units) != before
+    )
