@@ -11,10 +11,11 @@ from functools import partial
 
 import numpy as np
 
-from ..kernels.cuda import hashes
+from ..kernels.cuda import selection
+from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
 from . import integers, launch, transfer
-from .launch import n_parts
+from .launch import ceil_div
 
 # What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
 _BYTES, _INTEGERS, _ANY = 3, 10, -1
@@ -108,7 +109,7 @@ class CuPyAlgebra:
         import cupy
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
-        integers.add_gram(blocks, H, steps, cupy, launch_here, _multiply_bytes)
+        integers.add_gram(blocks, H, steps, cupy, launch_here, _multiply_bytes, BlockSizes())
         return True
 
     @staticmethod
@@ -200,10 +201,9 @@ class CuPyAlgebra:
 
         bits = cupy.ascontiguousarray(X, np.float64).view(np.uint64)
         sums = cupy.empty(len(X), np.uint64)
-        grid, block = n_parts(len(X), hashes.LINES), (hashes.LANES, hashes.LINES)
-        launch.launch(
-            cupy.cuda.Device().id, hashes.sum_bits(), grid, block, bits, cupy.asarray(factors), sums
-        )
+        grid, block = ceil_div(len(X), selection.LINES), (selection.LANES, selection.LINES)
+        kernel = selection.sum_row_bits()
+        launch.launch(cupy.cuda.Device().id, kernel, grid, block, bits, cupy.asarray(factors), sums)
         return sums.get()
 
     @staticmethod

@@ -1,32 +1,33 @@
-"""One NVIDIA GPU: our kernels for differences, cuBLAS through CuPy for products.
+"""One NVIDIA GPU: kernels of this package for differences, cuBLAS through CuPy for products.
 
-CuPy holds the arrays, multiplies and solves. It is imported when the first engine is asked
-whether it works, and a context is made on the GPU then, never before.
+CuPy allocates arrays, multiplies and solves. Importing it and creating a context on the GPU is left
+to the first call of `CudaEngine.why_unavailable`.
 """
 
 from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...layers import BELOW_MEAN
 from ...version import __version__
 from ..base import SHIFT, Engine
 from ..host import DirectSink
-from ..kernels.cuda import manhattan, novelty, patches
+from ..kernels.cuda import manhattan, patches, selection
+from ..kernels.cuda.kernel import BlockSizes, CudaKernel
 from ..threads import n_workers, worker_number
 from . import integers, launch, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
-from .launch import n_parts
-from .layers import LAYERS, item_of, outputs, pack_rows, transpose
+from .launch import MAX_BLOCKS, ceil_div
+from .layers import LAYERS, CudaLayer, item_of, outputs, pack_rows, transpose
 
-# Products that are this many times slower in float64, on paper, are made in float32 where H
-# is. Cards for computing are 2 times slower; others 32 or 64.
-_SLOW = 8
-# Blocks of a grid across its third side, at most.
-_DEEPEST = 65_535
+# From this nominal ratio of float32 to float64 throughput on, float32 activations are multiplied in
+# float32. Data centre GPUs have a ratio of 2, others of 32 or 64.
+_SLOW_FLOAT64 = 8
 
 
 class CudaEngine(Engine):
@@ -35,27 +36,39 @@ class CudaEngine(Engine):
     Parameters
     ----------
     index : int or None
-        Which one. None is the first, and in workers of joblib each worker's own: GPUs are
-        sharded in turn.
+        Its number. None is the first one; in the workers of joblib, GPUs are distributed
+        round-robin.
+
+    Attributes
+    ----------
+    block_sizes : BlockSizes
+    tiles : dict
+        dtype of an item -> tiles of the Manhattan kernel, the default first.
+    features_per_sum : int
+        float32 distances over more features are summed in parts, which are then added.
     """
 
     name = "cuda"
     algebra = CuPyAlgebra()
     n_ahead = 2
     block_rows, round_rows, chunk_units, group_bytes = 65_536, 2048, 1024, 2**33
-    # A second or more of two cores; the first use of a GPU in a process costs seconds.
+    # A second or more on two cores; the first use of a GPU in a process takes seconds.
     auto_work = 10**11
-    # A few images at a time would be over before the next are launched.
+    # With fewer images at a time, the GPU would be idle between launches.
     patch_bytes = 2**31
-    # benchmarks/teams.py, fits as made: two gain 1.0 at 2e11, 1.3 to 1.4 at 8e11, more beyond.
+    # benchmarks/teams.py: the speed-up by two GPUs is 1.0 at 2e11, 1.3 to 1.4 at 8e11.
     team_work = 10**12
     is_numbered = True
     dlpack_type = 2
-    # Under the names that their wheels have.
     packages = ("cupy-cuda13x", "cupy-cuda12x")
+    block_sizes = BlockSizes()
+    tiles = manhattan.TILES
+    features_per_sum = 1024
 
-    def __init__(self, index=None):
-        self._index, self._active, self._kept = index, ExitStack(), {}
+    def __init__(self, index: int | None = None) -> None:
+        self._index, self._active = index, ExitStack()
+        # id of a host array -> (the array, its copy on the GPU): see `keep`.
+        self._kept: dict[int, tuple[npt.NDArray[Any], Any]] = {}
 
     @classmethod
     def count(cls):
@@ -64,7 +77,7 @@ class CudaEngine(Engine):
         return cupy.cuda.runtime.getDeviceCount()
 
     def connect(self, members):
-        """Let each GPU read the memory of the others, where they are linked."""
+        """Enable each GPU to read the memory of the others, where they are linked."""
         runtime = self.xp.cuda.runtime
         for here in members:
             with self.xp.cuda.Device(here.index):
@@ -99,7 +112,7 @@ class CudaEngine(Engine):
         return find_spec("cupy") is not None
 
     def details(self):
-        """A line for each GPU."""
+        """Return a line for each GPU."""
         runtime = self.xp.cuda.runtime
         driver = runtime.driverGetVersion()
         lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
@@ -113,11 +126,11 @@ class CudaEngine(Engine):
     def why_unavailable(self):
         return why_unavailable(type(self), self._index)
 
-    def try_a_kernel(self):
-        """Load one and launch it; None if it gives what it should, else a sentence."""
+    def check_kernel(self) -> str | None:
+        """Run a kernel; return None if the result is right, else a sentence."""
         with self:
             one = self.to_device(np.ones((1, 1), np.float32))
-            packed = self.to_host(pack_rows(self, one, one.dtype, 128, 8))
+            packed = self.to_host(pack_rows(self, one, one.dtype, multiple=128, step=8))
         if packed[0, 0] != 1 or packed.sum() != 1:
             return f"a kernel gives wrong results on GPU {self.index}"
         return None
@@ -138,7 +151,7 @@ class CudaEngine(Engine):
     def tunables(self, layer):
         tunables = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
-            tunables["tile"] = manhattan.TILES[item_of(layer)]
+            tunables["tile"] = self.tiles[item_of(layer)]
         if layer.hidden_dtype == np.float32:
             precisions = "float64", "float32"
             tunables["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
@@ -149,24 +162,20 @@ class CudaEngine(Engine):
 
     def _is_float64_fast(self):
         ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
-        return ratio < _SLOW
+        return ratio < _SLOW_FLOAT64
 
     def is_tile_exact(self, layer):
-        # Only our own kernel of distances takes pair by pair; a product is cut by its shape.
+        # cuBLAS chooses the order of its sums by the shape of a product.
         return layer.accumulation == "manhattan"
 
-    @staticmethod
-    def _kind(layer):
-        return LAYERS[layer.accumulation]
-
     def prepared_bytes(self, layer):
-        return self._kind(layer).prepared_bytes(self, layer)
+        return LAYERS[layer.accumulation].prepared_bytes(self, layer)
 
     def row_bytes(self, layer):
-        return self._kind(layer).row_bytes(self, layer)
+        return LAYERS[layer.accumulation].row_bytes(self, layer)
 
-    def prepare(self, layer):
-        return self._kind(layer)(self, layer)
+    def prepare(self, layer) -> CudaLayer:
+        return LAYERS[layer.accumulation](self, layer)
 
     def hidden(self, prepared, X, out=None, units=None):
         layer = prepared.layer
@@ -182,7 +191,7 @@ class CudaEngine(Engine):
         return outputs(self, layer, D, out)
 
     def sparse_evaluator(self):
-        return CudaSparsePlace(self)
+        return CudaSparseEvaluator(self)
 
     def to_device(self, array):
         _, there = self._kept.get(id(array), (array, None))
@@ -193,7 +202,7 @@ class CudaEngine(Engine):
 
     @staticmethod
     def sparse_to_device(X):
-        """A ``csr_array`` of SciPy as CuPy's; cuSPARSE has numbers of 32 bits for places."""
+        """Return a ``csr_array`` of SciPy as one of CuPy, with the 32-bit indices of cuSPARSE."""
         from cupy import asarray
         from cupyx.scipy.sparse import csr_matrix
 
@@ -220,14 +229,17 @@ class CudaEngine(Engine):
         return transfer.EventStopwatch(self.xp)
 
     def novel(self, layer, X, activity, threshold):
-        return self._settle([layer], X, activity, threshold)[0]
+        return self._select_novel([layer], X, activity, threshold)[0]
 
     def novel_in_each(self, layers, threshold):
         n_rows = sum(layer.n_units for layer in layers)
-        return self._settle(layers, None, self.xp.zeros(n_rows), threshold)
+        return self._select_novel(layers, None, self.xp.zeros(n_rows), threshold)
 
-    def _settle(self, layers, X, activity, threshold):
-        """The rows that are kept of groups, each the units of a layer, by one launch."""
+    def _select_novel(self, layers, X, activity, threshold):
+        """Return the selected samples of each group, the units of a layer, by one launch.
+
+        X is the samples on the GPU if there is one group, None to upload the units.
+        """
         sizes = [layer.n_units for layer in layers]
         K, end = self.xp.empty((sum(sizes), max(sizes)), layers[0].hidden_dtype), 0
         for layer, n in zip(layers, sizes, strict=True):
@@ -235,55 +247,58 @@ class CudaEngine(Engine):
             transpose(self, H, K[end : end + n])
             end += n
         starts = np.cumsum([0, *sizes], dtype=np.int32)
-        found = self.xp.empty(len(activity) + len(sizes), np.int32)
-        numbers = (
-            K,
-            activity,
-            np.float64(threshold),
-            np.float64(SHIFT),
-            self.to_device(starts),
-            found,
-        )
-        self.launch(novelty.settle(K.dtype), len(sizes), novelty.SETTLE_THREADS, *numbers)
-        places, found = starts[:-1] + np.arange(len(sizes)), self.to_host(found)
-        return [found[place + 1 : place + 1 + found[place]] for place in places]
+        selected = self.xp.empty(len(activity) + len(sizes), np.int32)
+        threads = self.block_sizes.select_threads
+        self.launch(
+            selection.select_novel(K.dtype, threads), len(sizes), threads, K, activity,
+            np.float64(threshold), np.float64(SHIFT), self.to_device(starts), selected,
+        )  # fmt: skip
+        # Each group has written a count, then the indices: see the kernel.
+        selected, counts_at = self.to_host(selected), starts[:-1] + np.arange(len(sizes))
+        return [selected[at + 1 : at + 1 + selected[at]] for at in counts_at]
 
     def unfold(self, layer, X):
-        xp, grid, dtype = self.xp, layer.grid, X.dtype
+        xp, grid, dtype, threads = self.xp, layer.grid, X.dtype, self.block_sizes.threads
         images = X.reshape(len(X), grid.image[0], -1)
         line, is_normalised = grid.size[1] * grid.image[2], layer.floor is not None
-        places = *grid.places, grid.stride, grid.stride * grid.image[2]
+        positions = *grid.places, grid.stride, grid.stride * grid.image[2]
         P = xp.empty((len(X) * grid.n_places, grid.n_inputs), dtype)
         means, factors = xp.empty((2, len(P) if is_normalised else 1), dtype)
         if is_normalised:
             self.launch(
-                patches.moments(dtype.str), n_parts(len(P), patches.THREADS), patches.THREADS,
-                images, *places, grid.size[0], line, dtype.type(layer.floor), means, factors,
+                patches.patch_moments(dtype.str, threads), ceil_div(len(P), threads), threads,
+                images, *positions, grid.size[0], line, dtype.type(layer.floor), means, factors,
             )  # fmt: skip
         self.launch(
-            patches.unfold(dtype.str, is_normalised), n_parts(P.size, patches.THREADS),
-            patches.THREADS, images, *places, line, means, factors, P,
+            patches.unfold(dtype.str, is_normalised, threads), ceil_div(P.size, threads), threads,
+            images, *positions, line, means, factors, P,
         )  # fmt: skip
         return P
 
     def average(self, layer, A, H):
-        grid, dtype = layer.grid, A.dtype
+        grid, dtype, threads = layer.grid, A.dtype, self.block_sizes.threads
         means = A.mean(axis=1) if layer.response == BELOW_MEAN else self.xp.empty(1, dtype)
-        blocks = n_parts(A.shape[1], patches.THREADS), grid.n_cells, min(len(H), _DEEPEST)
+        blocks = ceil_div(A.shape[1], threads), grid.n_cells, min(len(H), MAX_BLOCKS)
         self.launch(
-            patches.average(dtype.str, layer.response), blocks, patches.THREADS, A, means,
+            patches.average_cells(dtype.str, layer.response, threads), blocks, threads, A, means,
             *grid.places, *grid.pool, dtype.type(layer.threshold), H,
         )  # fmt: skip
 
-    def launch(self, kernel, grid, block, *args):
-        """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
+    def launch(
+        self,
+        kernel: CudaKernel,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *args: Any,
+    ) -> None:
+        """Launch a kernel on the current stream: see `launch.launch`."""
         launch.launch(self.index, kernel, grid, block, *args)
 
 
-class CudaSparsePlace:
-    """The part of an engine that sparse rows need (`engines.sparse.SparsePlace`), by cuSPARSE.
+class CudaSparseEvaluator:
+    """Evaluation of sparse samples by cuSPARSE: see `engines.sparse`.
 
-    The layer lies on the GPU as for dense rows.
+    The layer is prepared as for dense samples.
     """
 
     def __init__(self, engine):
@@ -296,7 +311,7 @@ class CudaSparsePlace:
         return self._engine.prepared_bytes(layer)
 
     def row_bytes(self, layer):
-        # cuSPARSE gives columns; they are beside H until they are its rows.
+        # cuSPARSE writes in column-major order: a second array, until it is copied to H.
         return layer.n_units * layer.units.itemsize
 
     def hidden(self, prepared, X, out, units=None):
@@ -305,14 +320,14 @@ class CudaSparsePlace:
 
 @cache
 def _name_of(index):
-    """The name of a GPU; CUDA takes a millisecond to look up all its properties."""
+    """Return the name of a GPU; cached, since the CUDA call takes a millisecond."""
     import cupy
 
     return cupy.cuda.runtime.getDeviceProperties(index)["name"].decode()
 
 
 def _enable_peer(runtime, here, there):
-    """Copies between two GPUs go over their link, once this is said in a process."""
+    """Let copies between two GPUs use their link, in this process."""
     if here == there or not runtime.deviceCanAccessPeer(here, there):
         return
     try:
