@@ -1,13 +1,15 @@
-"""The linear algebra of the readouts on a GPU: see `HostAlgebra` for what each does.
+"""Linear algebra of the readouts on a GPU: see `HostAlgebra` for the contract of each method.
 
-cuBLAS and cuSOLVER as CuPy binds them, for its own functions of arrays copy what is a part of
-a matrix.
+It calls cuBLAS and cuSOLVER through CuPy's low-level bindings: CuPy's functions of arrays would
+copy submatrices, and compile kernels of their own at first use.
 """
 
 import ctypes
 import math
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +19,11 @@ from ..lapack import REALS, layout
 from . import integers, launch, transfer
 from .launch import ceil_div
 
-# What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
-_BYTES, _INTEGERS, _ANY = 3, 10, -1
-# Compute capability from which there is TF32, the bits of a float32 that it keeps, and what
-# cuBLAS calls CUBLAS_TF32_TENSOR_OP_MATH, for which CuPy has no name.
-_TF32, _DIGITS, _TF32_MATH = 80, 0xFFFFE000, 3
+# Constants of cuBLAS for which CuPy has no names: CUDA_R_8I, CUDA_R_32I, CUBLAS_GEMM_DEFAULT and
+# CUBLAS_TF32_TENSOR_OP_MATH.
+_INT8, _INT32, _DEFAULT, _TF32_MATH = 3, 10, -1, 3
+# Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
+_TF32, _TF32_BITS = 80, 0xFFFFE000
 
 
 class CuPyAlgebra:
@@ -30,7 +32,7 @@ class CuPyAlgebra:
     n_matrices, n_parts, inverts = 3, 2, True
 
     @property
-    def xp(self):
+    def xp(self) -> ModuleType:
         import cupy
 
         return cupy
@@ -47,7 +49,8 @@ class CuPyAlgebra:
     def symmetric_product(A, B):
         import cupy
 
-        # The lower triangle alone, by way of a packed one, with half of the diagonal.
+        # With L the lower triangle of A and half of its diagonal, A B = L B + L' B. Packing the
+        # triangle and unpacking it again copies it without the rest of A.
         n, dtype = len(A), A.dtype
         packed, lower = cupy.empty(n * (n + 1) // 2, dtype), cupy.zeros((n, n), dtype, order="F")
         _blas("trttp", dtype, 0, n, A, layout(A)[1], packed)
@@ -70,10 +73,10 @@ class CuPyAlgebra:
 
     @staticmethod
     def split(A):
-        """float32 as the sum of two numbers with the 11 binary digits of TF32, where there is it.
+        """Return float32 as two terms with the 11-bit significand of TF32, if the GPU has it.
 
-        Three products of such parts take half the time of one of float32, and round about five
-        times as coarsely.
+        Three products of such terms take half the time of one in float32, with about five times
+        its rounding error (Ootomo and Yokota, 2022).
         """
         import cupy
 
@@ -84,9 +87,9 @@ class CuPyAlgebra:
     @staticmethod
     def gemm_split(C, A, B):
         if len(A) == 1:
-            return CuPyAlgebra.gemm(C, *A, *B, keep=0.0)
+            return CuPyAlgebra.gemm(C, A[0], B[0], keep=0.0)
         (large_A, small_A), (large_B, small_B) = A, B
-        with _tf32():
+        with _tf32():  # small_A small_B is below the rounding error
             CuPyAlgebra.gemm(C, small_A, large_B, keep=0.0)
             CuPyAlgebra.gemm(C, large_A, small_B)
             CuPyAlgebra.gemm(C, large_A, large_B)
@@ -116,7 +119,7 @@ class CuPyAlgebra:
     def syrk_bytes(order, dtype):
         return 0
 
-    # By cuBLAS, for which nothing has to be compiled: CuPy compiles a kernel for each layout.
+    # By cuBLAS, since CuPy would compile a kernel for each memory layout.
     @staticmethod
     def add(C, A, factor=1.0):
         if C.dtype != A.dtype:
@@ -182,14 +185,14 @@ class CuPyAlgebra:
 
     @staticmethod
     def median(A):
-        # CuPy's own looks for NaN, with kernels that take it seconds to compile.
+        # cupy.median checks for NaN, by kernels that take seconds to compile.
         import cupy
 
         A, n = cupy.sort(A, axis=0), len(A)
         return cupy.asarray(0.5 * A[(n - 1) // 2].get() + 0.5 * A[n // 2].get())
 
-    # CuPy compiles its own `any` and `all` for more than a second on a new machine, anew for each
-    # kind of array. Its least and largest number come compiled, and are NaN if one is.
+    # On a new machine CuPy takes more than a second to compile `any` and `all`, for each layout and
+    # dtype. Its minimum and maximum are compiled in advance, and propagate NaN.
     @staticmethod
     def any(A, axis=None):
         least, most = A.min(axis=axis).get(), A.max(axis=axis).get()
@@ -227,11 +230,11 @@ class CuPyAlgebra:
         is_whole = array.flags.c_contiguous or array.flags.f_contiguous
         array = array if is_whole else _contiguous(array)
         copied = cupy.empty_like(array)
-        # In the default stream, a copy would wait for all that either device is to do.
+        # On the default stream, a copy would wait for all queued work of both devices.
         stream = cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         copied.data.copy_from_device_async(array.data, array.nbytes, stream)
-        stream.synchronize()  # the other one may be overwritten
+        stream.synchronize()  # so that the caller may overwrite the source
         return copied
 
     @staticmethod
@@ -246,14 +249,14 @@ class CuPyAlgebra:
 
 
 def tf32_parts(A):
-    """What TF32 holds of each float32, and the rest, of which it holds as many digits."""
-    large = (A.view(np.uint32) & np.uint32(_DIGITS)).view(np.float32)
+    """Return float32 numbers truncated to TF32, and the remainders."""
+    large = (A.view(np.uint32) & np.uint32(_TF32_BITS)).view(np.float32)
     return large, A - large
 
 
 @contextmanager
 def _tf32():
-    """cuBLAS multiplies float32 by its units for TF32, in this thread."""
+    """Let cuBLAS multiply float32 matrices by its TF32 units, in this thread."""
     from cupy.cuda import cublas, device
 
     handle = device.get_cublas_handle()
@@ -266,7 +269,7 @@ def _tf32():
 
 
 def _contiguous(array):
-    """A part of an array that lies on another device, in one piece there."""
+    """Return a contiguous copy of an array on its own device."""
     import cupy
 
     with array.device:
@@ -277,7 +280,7 @@ def _contiguous(array):
 
 @contextmanager
 def _cublas():
-    """Its handle, on the stream of the moment; factors lie on the host."""
+    """Return cuBLAS and its handle, on the current stream, with scalars on the host."""
     import cupy
     from cupy.cuda import cublas, device
 
@@ -292,28 +295,29 @@ def _cublas():
 
 
 def _blas(name, dtype, *args):
-    """Call a routine of cuBLAS."""
+    """Call a routine of cuBLAS with integers, arrays, and floats, which it takes by reference."""
     letter, real = REALS[dtype]
-    factors = [real(arg) for arg in args if isinstance(arg, float)]
-    waiting = iter(factors)
-    args = [_pointer(next(waiting) if isinstance(a, float) else a) for a in args]
+    # The list keeps the scalars alive until the call returns.
+    scalars = [real(arg) for arg in args if isinstance(arg, float)]
+    remaining = iter(scalars)
+    pointers = [_pointer(next(remaining) if isinstance(a, float) else a) for a in args]
     with _cublas() as (cublas, handle):
-        getattr(cublas, letter + name)(handle, *args)
+        getattr(cublas, letter + name)(handle, *pointers)
 
 
 def _multiply_bytes(A, B, sums, keep):
-    """``sums = B A'``, or added to it, of lines of bytes with a sign, four a word."""
+    """Compute ``sums = B A'``, or add it, for lines of signed bytes, four per word."""
     n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(keep)]
     one, kept = map(ctypes.addressof, factors)
     with _cublas() as (cublas, handle):
         cublas.gemmEx(
             handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
-            A.data.ptr, _BYTES, n_bytes, B.data.ptr, _BYTES, n_bytes, kept,
-            sums.data.ptr, _INTEGERS, len(A), cublas.CUBLAS_COMPUTE_32I, _ANY,
+            A.data.ptr, _INT8, n_bytes, B.data.ptr, _INT8, n_bytes, kept,
+            sums.data.ptr, _INT32, len(A), cublas.CUBLAS_COMPUTE_32I, _DEFAULT,
         )  # fmt: skip
 
 
-def _pointer(arg):
+def _pointer(arg: Any) -> Any:
     if isinstance(arg, ctypes._SimpleCData):
         return ctypes.addressof(arg)
     return arg.data.ptr if hasattr(arg, "data") else arg

@@ -149,7 +149,7 @@ class CudaEngine(Engine):
         }
 
     def tunables(self, layer):
-        tunables = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
+        tunables: dict[str, tuple[Any, ...]] = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
             tunables["tile"] = self.tiles[item_of(layer)]
         if layer.hidden_dtype == np.float32:

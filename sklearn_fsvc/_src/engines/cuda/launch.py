@@ -36,7 +36,7 @@ def launch(
     args : CuPy arrays, NumPy scalars, int or bool
         An int is passed in 64 bits, a bool in 32.
     """
-    args, types = typed(args)
+    arguments, types = typed(args)
     key = index, kernel, types
     function = _loaded.get(key)
     if function is None:
@@ -45,7 +45,7 @@ def launch(
                 _loaded[key] = _load(kernel, types)
             function = _loaded[key]
     grid, block = (n if isinstance(n, tuple) else (n,) for n in (grid, block))
-    function(grid, block, [word for arg in args for word in _words(arg)])
+    function(grid, block, [word for arg in arguments for word in _words(arg)])
 
 
 def typed(args: tuple[Any, ...]) -> tuple[list[Any], tuple[str, ...]]:

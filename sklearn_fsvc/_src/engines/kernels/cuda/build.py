@@ -18,7 +18,7 @@ from .compiler import assemble, compile_ptx
 from .kernel import BlockSizes, CudaKernel
 from .programs import ARCHITECTURES, ARCHIVE, PTX, architecture_name, entry_name, is_built, write
 
-FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
+FLOATS: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.float64))
 INT, FLAG = "<i8", "<i4"
 SIZES = BlockSizes()
 # Each process of the compiler takes some hundred megabytes.

@@ -88,7 +88,7 @@ def _target_oldest_gpu() -> Iterator[None]:
 
 def _normalise(ptx: str) -> str:
     """Rename what the compiler numbers throughout a process, and drop its comments."""
-    name = re.search(r"\.entry (\w+)\(", ptx)[1]
+    (name,) = re.findall(r"\.entry (\w+)\(", ptx)
     ptx = ptx[ptx.index(".version") :].replace(name, ENTRY_POINT)
     ptx = re.sub(r"^\.version .*", f".version {PTX_VERSION}", ptx)
     shared = dict.fromkeys(re.findall(r"static_shared_memory_\d+", ptx))
@@ -105,7 +105,7 @@ def find_assembler() -> Path:
         If it is not installed.
     """
     spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec else ():
+    for folder in (spec and spec.submodule_search_locations) or ():
         for name in ("ptxas", "ptxas.exe"):
             path = Path(folder, "cu13", "bin", name)
             if path.exists():

@@ -41,7 +41,7 @@ _TILES_32_BITS = (
     Tile(64, 64, 8, 8, 8, 6),
     Tile(64, 64, 4, 4, 16, 4),
 )
-TILES = {
+TILES: dict[np.dtype, tuple[Tile, ...]] = {
     np.dtype(np.float32): (*_TILES_32_BITS, Tile(256, 128, 8, 8, 16, 1)),
     np.dtype(np.float64): (
         Tile(128, 64, 8, 4, 8, 2),
