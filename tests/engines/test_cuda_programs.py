@@ -29,8 +29,7 @@ def no_cache(monkeypatch, tmp_path):
 @pytest.fixture
 def small_archive(tmp_path):
     """An archive of one kernel, whose programs are the names of their targets."""
-    targets = [programs.PTX, *map(programs.architecture_name, programs.ARCHITECTURES)]
-    content = {programs.entry_name(name, KERNEL, TYPES): name.encode() for name in targets}
+    content = {programs.entry_name(name, KERNEL, TYPES): name.encode() for name in build.TARGETS}
     programs.write(tmp_path / "kernels.zip", content)
     return tmp_path / "kernels.zip"
 
@@ -59,10 +58,8 @@ def test_other_types_need_another_program(small_archive, no_compiler):
 
 
 def test_an_archive_of_other_sources_is_ignored(small_archive, no_compiler):
-    assert programs.is_built(small_archive)
     with ZipFile(small_archive, "a") as content:
         content.comment = b"another digest"
-    assert not programs.is_built(small_archive)
     with pytest.raises(compiler.CompilerMissing):
         programs.load(KERNEL, TYPES, HOPPER, DRIVER, small_archive)
 
@@ -70,6 +67,26 @@ def test_an_archive_of_other_sources_is_ignored(small_archive, no_compiler):
 def test_an_archive_is_used_where_only_bytecode_is_installed(small_archive, monkeypatch):
     monkeypatch.setattr(programs, "source_digest", lambda: None)
     assert programs.load(KERNEL, TYPES, HOPPER, DRIVER, small_archive) == b"sm_90"
+
+
+@pytest.fixture
+def whole_archive(tmp_path):
+    """An archive of all kernels, with empty programs."""
+    names = [programs.entry_name(t, *each) for each in build.all_kernels() for t in build.TARGETS]
+    programs.write(tmp_path / "whole.zip", dict.fromkeys(names, b""))
+    return tmp_path / "whole.zip"
+
+
+def test_a_complete_archive_of_these_sources_is_not_built_again(whole_archive):
+    assert build.is_built(whole_archive)
+    with ZipFile(whole_archive, "a") as content:
+        content.comment = b"another digest"
+    assert not build.is_built(whole_archive)
+
+
+def test_an_incomplete_archive_is_built_again(small_archive, tmp_path):
+    assert not build.is_built(small_archive)
+    assert not build.is_built(tmp_path / "no such file")
 
 
 def test_archives_are_reproducible(tmp_path):
@@ -120,7 +137,7 @@ def test_kernels_of_other_packages_are_not_kept():
     assert calls == ["twice float32"] * 2
 
 
-def test_every_kernel_has_one_entry():
+def test_every_kernel_has_an_entry_of_its_own():
     names = [programs.entry_name(programs.PTX, *each) for each in build.all_kernels()]
     assert len(set(names)) == len(names)
     items = {kernel.arguments[0] for kernel, _ in build.all_kernels() if "manhattan" in kernel.name}

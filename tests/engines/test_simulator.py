@@ -85,7 +85,7 @@ def multiply_bytes(A, B, sums, keep):
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
 @pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
 @pytest.mark.parametrize("steps", [Steps(8, False), Steps(15, True)], ids=str)
-def test_gram_matrices_of_quantized_activations(engine, steps, shape, dtype, monkeypatch):
+def test_gram_matrices_of_quantised_activations(engine, steps, shape, dtype, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
     sizes = engine.block_sizes._replace(square=8, lines=2)
     H, q = rounded(steps, *shape, dtype)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..integers import MOST_ROWS
-from ..kernels.cuda.elementwise import add_products, look_up_activations, quantize
+from ..kernels.cuda.elementwise import add_products, look_up_activations, quantise
 from ..kernels.cuda.kernel import BlockSizes
 from ..kernels.cuda.packing import pack_codes
 from .launch import ceil_div, grid_over_rows, round_up
@@ -32,7 +32,7 @@ def round_columns(engine: Any, H: Any, units: slice, steps: Any) -> None:
     """Quantise a slice of the columns of H, in place."""
     item, threads = H.dtype.type, engine.block_sizes.threads
     engine.launch(
-        quantize(H.dtype, threads), column_grid(engine, H, units), threads,
+        quantise(H.dtype, threads), column_grid(engine, H, units), threads,
         H, units.start, units.stop, item(steps.scale), item(steps.most),
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -16,13 +17,14 @@ from ....layers import RESPONSES
 from . import elementwise, manhattan, packing, patches, selection
 from .compiler import assemble, compile_ptx
 from .kernel import BlockSizes, CudaKernel
-from .programs import ARCHITECTURES, ARCHIVE, PTX, architecture_name, entry_name, is_built, write
+from .programs import ARCHITECTURES, ARCHIVE, PTX, architecture_name, entry_name, is_current, write
 
 FLOATS: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.float64))
 INT, FLAG = "<i8", "<i4"
 SIZES = BlockSizes()
+TARGETS = PTX, *map(architecture_name, ARCHITECTURES)
 # Each process of the compiler takes some hundred megabytes.
-_MOST_PROCESSES = 8
+_MAX_PROCESSES = 8
 
 KernelAndTypes = tuple[CudaKernel, tuple[str, ...]]
 
@@ -32,10 +34,20 @@ def default_archive() -> Path:
     return Path(__file__).parent / ARCHIVE
 
 
+def is_built(archive: Path) -> bool:
+    """Return whether an archive exists, is complete, and was built from the present sources."""
+    names = {entry_name(target, *each) for each in all_kernels() for target in TARGETS}
+    try:
+        with ZipFile(archive) as content:
+            return is_current(content) and names == set(content.namelist())
+    except OSError:
+        return False
+
+
 def main() -> None:
     archive = default_archive()
     if not is_built(archive):
-        n_processes = min(os.cpu_count() or 1, _MOST_PROCESSES)
+        n_processes = min(os.cpu_count() or 1, _MAX_PROCESSES)
         with ProcessPoolExecutor(n_processes) as pool:
             compiled = list(pool.map(compile_one, range(len(all_kernels()))))
         write(archive, {name: code for programs in compiled for name, code in programs.items()})
@@ -45,15 +57,14 @@ def compile_one(number: int) -> dict[str, bytes]:
     """Return the programs of a kernel for all targets, by their names in the archive."""
     kernel, types = all_kernels()[number]  # a kernel cannot be sent to another process
     ptx = compile_ptx(kernel, types)
-    programs = {PTX: ptx.encode()}
-    for name in map(architecture_name, ARCHITECTURES):
-        programs[name], _ = assemble(ptx, name)
-    return {entry_name(target, kernel, types): code for target, code in programs.items()}
+    codes = [ptx.encode() if target == PTX else assemble(ptx, target)[0] for target in TARGETS]
+    names = [entry_name(target, kernel, types) for target in TARGETS]
+    return dict(zip(names, codes, strict=True))
 
 
 def all_kernels() -> list[KernelAndTypes]:
     """Return all kernels that the engine launches, with the types of their arguments."""
-    groups = _manhattan(), _elementwise(), _quantized(), _patches(), _selection()
+    groups = _manhattan(), _elementwise(), _quantised(), _patches(), _selection()
     return [each for group in groups for each in group]
 
 
@@ -82,10 +93,10 @@ def _elementwise() -> Iterator[KernelAndTypes]:
         yield elementwise.expand_distances(dtype, SIZES.threads), types
 
 
-def _quantized() -> Iterator[KernelAndTypes]:
+def _quantised() -> Iterator[KernelAndTypes]:
     for dtype in FLOATS:
         H, number = _array(dtype.str), dtype.str
-        yield elementwise.quantize(dtype, SIZES.threads), (H, INT, INT, number, number)
+        yield elementwise.quantise(dtype, SIZES.threads), (H, INT, INT, number, number)
         for is_split in (False, True):
             kernel = packing.pack_codes(dtype, is_split, SIZES.square, SIZES.lines)
             yield kernel, (H, _array("<u4"), number, INT)

@@ -124,7 +124,7 @@ def expand_distances(dtype, threads):
 
 
 @cuda_kernel
-def quantize(dtype, threads):
+def quantise(dtype, threads):
     """Kernel: round H to the nearest multiple of ``1 / scale``, halves to even multiples.
 
     Results are clipped to ``+-max_code / scale``. In the columns from `first` to `last`.

@@ -79,7 +79,7 @@ def read(
 ) -> bytes | None:
     """Return a program of an archive, None if it is not there or the archive is out of date."""
     with suppress(OSError, KeyError), archive.open("rb") as file, ZipFile(file) as content:
-        if _is_current(content):
+        if is_current(content):
             return content.read(entry_name(target, kernel, types))
     return None
 
@@ -94,24 +94,15 @@ def write(archive: Path, programs: Mapping[str, bytes]) -> None:
     _write_atomically(archive, buffer.getvalue())
 
 
-def is_built(archive: Path) -> bool:
-    """Return whether there is an archive of the present sources."""
-    try:
-        with ZipFile(archive) as content:
-            return _is_current(content)
-    except OSError:
-        return False
-
-
 def entry_name(target: str, kernel: CudaKernel, types: tuple[str, ...]) -> str:
     """Return the name of a program in an archive; `target` is an architecture or "ptx"."""
     return f"{target}/{kernel.name} ({', '.join(types)})"
 
 
-def _is_current(content: ZipFile) -> bool:
-    """Whether an archive was built from these sources.
+def is_current(content: ZipFile) -> bool:
+    """Return whether an archive was built from these sources.
 
-    A wheel is always current; in a checkout, a kernel may have been edited since the build.
+    That of a wheel always is; in a checkout, a kernel may have been edited since the build.
     """
     return source_digest() in (None, content.comment.decode())
 
