@@ -6,12 +6,14 @@ copy submatrices, and compile kernels of their own at first use.
 
 import ctypes
 import math
+from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..kernels.cuda import selection
 from ..kernels.cuda.kernel import BlockSizes
@@ -38,15 +40,15 @@ class CuPyAlgebra:
         return cupy
 
     @staticmethod
-    def multiply(A, B):
+    def multiply(A: Any, B: Any) -> Any:
         return A @ B
 
     @staticmethod
-    def cross(H, B):
+    def cross(H: Any, B: Any) -> Any:
         return H.T @ B
 
     @staticmethod
-    def symmetric_product(A, B):
+    def symmetric_product(A: Any, B: Any) -> Any:
         import cupy
 
         # With L the lower triangle of A and half of its diagonal, A B = L B + L' B. Packing the
@@ -62,7 +64,7 @@ class CuPyAlgebra:
         return product
 
     @staticmethod
-    def gemm(C, A, B, factor=1.0, keep=1.0):
+    def gemm(C: Any, A: Any, B: Any, factor: float = 1.0, keep: float = 1.0) -> None:
         if not A.size or not B.size:
             return
         (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
@@ -72,7 +74,7 @@ class CuPyAlgebra:
         )  # fmt: skip
 
     @staticmethod
-    def split(A):
+    def split(A: Any) -> tuple[Any, ...]:
         """Return float32 as two terms with the 11-bit significand of TF32, if the GPU has it.
 
         Three products of such terms take half the time of one in float32, with about five times
@@ -85,7 +87,7 @@ class CuPyAlgebra:
         return tf32_parts(A)
 
     @staticmethod
-    def gemm_split(C, A, B):
+    def gemm_split(C: Any, A: Sequence[Any], B: Sequence[Any]) -> None:
         if len(A) == 1:
             return CuPyAlgebra.gemm(C, A[0], B[0], keep=0.0)
         (large_A, small_A), (large_B, small_B) = A, B
@@ -95,20 +97,22 @@ class CuPyAlgebra:
             CuPyAlgebra.gemm(C, large_A, large_B)
 
     @staticmethod
-    def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
+    def syrk(
+        C: Any, A: Any, factor: float = 1.0, keep: float = 1.0, has_room: bool = False
+    ) -> None:
         (of_A, lda), (_, ldc) = map(layout, (A, C))
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
 
     @staticmethod
-    def add_lower(C, A):
+    def add_lower(C: Any, A: Any) -> None:
         C += A
 
     @staticmethod
-    def fast_bits():
+    def fast_bits() -> tuple[int, ...]:
         return 8, 15
 
     @staticmethod
-    def add_gram_of_bytes(blocks, H, steps):
+    def add_gram_of_bytes(blocks: Any, H: Any, steps: Any) -> bool:
         import cupy
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
@@ -116,12 +120,12 @@ class CuPyAlgebra:
         return True
 
     @staticmethod
-    def syrk_bytes(order, dtype):
+    def syrk_bytes(order: int, dtype: Any) -> int:
         return 0
 
     # By cuBLAS, since CuPy would compile a kernel for each memory layout.
     @staticmethod
-    def add(C, A, factor=1.0):
+    def add(C: Any, A: Any, factor: float = 1.0) -> None:
         if C.dtype != A.dtype:
             C += factor * A
         elif C.ndim == 1:
@@ -133,7 +137,7 @@ class CuPyAlgebra:
             _blas("geam", C.dtype, *flags, *shape, float(factor), A, lda, 1.0, C, ldc, C, ldc)
 
     @staticmethod
-    def inner(A, B):
+    def inner(A: Any, B: Any) -> float:
         import cupy
 
         lines, result = cupy.zeros((2, A.size), A.dtype), REALS[A.dtype][1]()
@@ -143,20 +147,20 @@ class CuPyAlgebra:
         return result.value
 
     @staticmethod
-    def add_to_diagonal(A, number):
+    def add_to_diagonal(A: Any, number: float) -> None:
         import cupy
 
         numbers, step = cupy.asarray(np.full(A.shape[1], number, A.dtype)), sum(A.strides)
         _blas("axpy", A.dtype, len(numbers), 1.0, numbers, 1, A, step // A.itemsize)
 
     @staticmethod
-    def less_outer(A, u, v, n):
+    def less_outer(A: Any, u: Any, v: Any, n: float) -> Any:
         result = A.copy()
         CuPyAlgebra.gemm(result.T, v[:, None], u[None], -1.0 / n)
         return result
 
     @staticmethod
-    def factorise(A):
+    def factorise(A: Any) -> bool:
         import cupy
         from cupy.cuda import cusolver, device
 
@@ -170,7 +174,7 @@ class CuPyAlgebra:
         return int(info[0]) == 0
 
     @staticmethod
-    def solve_lower(L, B, transposed=False, unit=False):
+    def solve_lower(L: Any, B: Any, transposed: bool = False, unit: bool = False) -> None:
         (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
         shape = B.T.shape if of_B else B.shape
         is_transposed = transposed ^ of_B ^ of_L
@@ -178,13 +182,13 @@ class CuPyAlgebra:
         _blas("trsm", B.dtype, *map(int, flags), *shape, 1.0, L, ldl, B, ldb)
 
     @staticmethod
-    def eigh(A):
+    def eigh(A: Any) -> tuple[Any, Any]:
         import cupy
 
         return cupy.linalg.eigh(A, UPLO="L")
 
     @staticmethod
-    def median(A):
+    def median(A: Any) -> Any:
         # cupy.median checks for NaN, by kernels that take seconds to compile.
         import cupy
 
@@ -194,12 +198,12 @@ class CuPyAlgebra:
     # On a new machine CuPy takes more than a second to compile `any` and `all`, for each layout and
     # dtype. Its minimum and maximum are compiled in advance, and propagate NaN.
     @staticmethod
-    def any(A, axis=None):
+    def any(A: Any, axis: int | None = None) -> Any:
         least, most = A.min(axis=axis).get(), A.max(axis=axis).get()
         return (least != 0) | (most != 0)
 
     @staticmethod
-    def sum_bits(X, factors):
+    def sum_bits(X: Any, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         import cupy
 
         bits = cupy.ascontiguousarray(X, np.float64).view(np.uint64)
@@ -210,17 +214,17 @@ class CuPyAlgebra:
         return sums.get()
 
     @staticmethod
-    def is_finite(A):
+    def is_finite(A: Any) -> bool:
         return math.isfinite(float(A.min())) and math.isfinite(float(A.max()))
 
     @staticmethod
-    def to_host(array):
+    def to_host(array: Any) -> npt.NDArray[Any]:
         import cupy
 
         return transfer.to_host(cupy, array)
 
     @staticmethod
-    def here(array):
+    def here(array: Any) -> Any:
         import cupy
 
         if not isinstance(array, cupy.ndarray):
@@ -238,17 +242,17 @@ class CuPyAlgebra:
         return copied
 
     @staticmethod
-    def at(array):
+    def at(array: Any) -> Any:
         return array.device
 
     @staticmethod
-    def finish():
+    def finish() -> None:
         import cupy
 
         cupy.cuda.get_current_stream().synchronize()
 
 
-def tf32_parts(A):
+def tf32_parts(A: Any) -> tuple[Any, Any]:
     """Return float32 numbers truncated to TF32, and the remainders."""
     large = (A.view(np.uint32) & np.uint32(_TF32_BITS)).view(np.float32)
     return large, A - large

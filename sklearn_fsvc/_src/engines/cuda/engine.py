@@ -4,17 +4,18 @@ CuPy allocates arrays, multiplies and solves. Importing it and creating a contex
 to the first call of `CudaEngine.why_unavailable`.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ...layers import BELOW_MEAN
 from ...version import __version__
-from ..base import SHIFT, Engine
+from ..base import SHIFT, Engine, Sink
 from ..host import DirectSink
 from ..kernels.cuda import manhattan, patches, selection
 from ..kernels.cuda.kernel import BlockSizes, CudaKernel
@@ -71,12 +72,12 @@ class CudaEngine(Engine):
         self._kept: dict[int, tuple[npt.NDArray[Any], Any]] = {}
 
     @classmethod
-    def count(cls):
+    def count(cls) -> int:
         import cupy
 
         return cupy.cuda.runtime.getDeviceCount()
 
-    def connect(self, members):
+    def connect(self, members: Sequence[Any]) -> None:
         """Enable each GPU to read the memory of the others, where they are linked."""
         runtime = self.xp.cuda.runtime
         for here in members:
@@ -85,33 +86,34 @@ class CudaEngine(Engine):
                     _enable_peer(runtime, here.index, there.index)
 
     @property
-    def index(self):
+    def index(self) -> int:
+        """Number of the GPU."""
         if self._index is not None:
             return self._index
         worker = worker_number()
         return 0 if worker is None else worker % self.count()
 
     @property
-    def xp(self):
+    def xp(self) -> Any:
         import cupy
 
         return cupy
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         index = self.index
         self.name = f"cuda:{index}"
         self._active.enter_context(self.xp.cuda.Device(index))
         return super().__enter__()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._kept.clear()
         self._active.close()
 
     @classmethod
-    def is_installed(cls):
+    def is_installed(cls) -> bool:
         return find_spec("cupy") is not None
 
-    def details(self):
+    def details(self) -> str:
         """Return a line for each GPU."""
         runtime = self.xp.cuda.runtime
         driver = runtime.driverGetVersion()
@@ -123,7 +125,7 @@ class CudaEngine(Engine):
             lines.append(f"{engine.name} {device}, {free} free of {total}")
         return "\n".join(lines)
 
-    def why_unavailable(self):
+    def why_unavailable(self) -> str | None:
         return why_unavailable(type(self), self._index)
 
     def check_kernel(self) -> str | None:
@@ -135,12 +137,12 @@ class CudaEngine(Engine):
             return f"a kernel gives wrong results on GPU {self.index}"
         return None
 
-    def memory(self):
+    def memory(self) -> tuple[int, int]:
         free, total = self.xp.cuda.Device().mem_info
         free += self.xp.get_default_memory_pool().free_bytes()
         return free // n_workers(), total
 
-    def identity(self):
+    def identity(self) -> dict[str, str]:
         return {
             "engine": CudaEngine.name,
             "device": _name_of(self.index),
@@ -148,7 +150,7 @@ class CudaEngine(Engine):
             "package": __version__,
         }
 
-    def tunables(self, layer):
+    def tunables(self, layer: Any) -> dict[str, tuple[Any, ...]]:
         tunables: dict[str, tuple[Any, ...]] = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
             tunables["tile"] = self.tiles[item_of(layer)]
@@ -157,27 +159,29 @@ class CudaEngine(Engine):
             tunables["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
         return tunables
 
-    def statistics_dtype(self, layer):
+    def statistics_dtype(self, layer: Any) -> np.dtype:
         return np.dtype(self.settings(layer).get("statistics", np.float64))
 
-    def _is_float64_fast(self):
+    def _is_float64_fast(self) -> bool:
         ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
         return ratio < _SLOW_FLOAT64
 
-    def is_tile_exact(self, layer):
+    def is_tile_exact(self, layer: Any) -> bool:
         # cuBLAS chooses the order of its sums by the shape of a product.
         return layer.accumulation == "manhattan"
 
-    def prepared_bytes(self, layer):
+    def prepared_bytes(self, layer: Any) -> int:
         return LAYERS[layer.accumulation].prepared_bytes(self, layer)
 
-    def row_bytes(self, layer):
+    def row_bytes(self, layer: Any) -> int:
         return LAYERS[layer.accumulation].row_bytes(self, layer)
 
-    def prepare(self, layer) -> CudaLayer:
+    def prepare(self, layer: Any) -> CudaLayer:
         return LAYERS[layer.accumulation](self, layer)
 
-    def hidden(self, prepared, X, out=None, units=None):
+    def hidden(
+        self, prepared: CudaLayer, X: Any, out: Any = None, units: slice | None = None
+    ) -> Any:
         layer = prepared.layer
         if out is None:
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
@@ -187,21 +191,21 @@ class CudaEngine(Engine):
             integers.round_columns(self, out, units, layer.steps)
         return out
 
-    def outputs(self, layer, D, out):
+    def outputs(self, layer: Any, D: Any, out: Any) -> Any:
         return outputs(self, layer, D, out)
 
-    def sparse_evaluator(self):
+    def sparse_evaluator(self) -> Any:
         return CudaSparseEvaluator(self)
 
-    def to_device(self, array):
+    def to_device(self, array: npt.NDArray[Any]) -> Any:
         _, there = self._kept.get(id(array), (array, None))
         return transfer.to_device(self.xp, array) if there is None else there
 
-    def keep(self, array, there):
+    def keep(self, array: npt.NDArray[Any], there: Any) -> None:
         self._kept[id(array)] = array, there
 
     @staticmethod
-    def sparse_to_device(X):
+    def sparse_to_device(X: Any) -> Any:
         """Return a ``csr_array`` of SciPy as one of CuPy, with the 32-bit indices of cuSPARSE."""
         from cupy import asarray
         from cupyx.scipy.sparse import csr_matrix
@@ -209,36 +213,36 @@ class CudaEngine(Engine):
         indices, indptr = (asarray(a.astype(np.int32, copy=False)) for a in (X.indices, X.indptr))
         return csr_matrix((asarray(X.data), indices, indptr), shape=X.shape)
 
-    def to_host(self, array):
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
         return transfer.to_host(self.xp, array)
 
-    def upload_if_fits(self, X, limit):
+    def upload_if_fits(self, X: Any, limit: int) -> Any:
         is_sliced = hasattr(X, "__getitem__") and not isinstance(X, self.xp.ndarray)
         if not is_sliced or getattr(X, "nbytes", np.inf) > limit:
             return X
         return transfer.upload(self.xp, X)
 
-    def uploads(self, blocks):
+    def uploads(self, blocks: Iterable[npt.NDArray[Any]]) -> Iterator[Any]:
         return transfer.uploads(self.xp, blocks)
 
-    def sink(self, out):
+    def sink(self, out: Any) -> Sink:
         is_host = isinstance(out, np.ndarray)
         return transfer.PinnedSink(self.xp, out) if is_host else DirectSink(out)
 
-    def stopwatch(self):
+    def stopwatch(self) -> transfer.EventStopwatch:
         return transfer.EventStopwatch(self.xp)
 
-    def novel(self, layer, X, activity, threshold):
+    def novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> npt.NDArray[np.int32]:
         return self._select_novel([layer], X, activity, threshold)[0]
 
-    def novel_in_each(self, layers, threshold):
+    def novel_in_each(self, layers: Sequence[Any], threshold: float) -> list[npt.NDArray[np.int32]]:
         n_rows = sum(layer.n_units for layer in layers)
         return self._select_novel(layers, None, self.xp.zeros(n_rows), threshold)
 
     def _select_novel(self, layers, X, activity, threshold):
         """Return the selected samples of each group, the units of a layer, by one launch.
 
-        X is the samples on the GPU if there is one group, None to upload the units.
+        X is the samples if there is one group; None if they are the units of each layer.
         """
         sizes = [layer.n_units for layer in layers]
         K, end = self.xp.empty((sum(sizes), max(sizes)), layers[0].hidden_dtype), 0
@@ -257,7 +261,7 @@ class CudaEngine(Engine):
         selected, counts_at = self.to_host(selected), starts[:-1] + np.arange(len(sizes))
         return [selected[at + 1 : at + 1 + selected[at]] for at in counts_at]
 
-    def unfold(self, layer, X):
+    def unfold(self, layer: Any, X: Any) -> Any:
         xp, grid, dtype, threads = self.xp, layer.grid, X.dtype, self.block_sizes.threads
         images = X.reshape(len(X), grid.image[0], -1)
         line, is_normalised = grid.size[1] * grid.image[2], layer.floor is not None
@@ -275,7 +279,7 @@ class CudaEngine(Engine):
         )  # fmt: skip
         return P
 
-    def average(self, layer, A, H):
+    def average(self, layer: Any, A: Any, H: Any) -> None:
         grid, dtype, threads = layer.grid, A.dtype, self.block_sizes.threads
         means = A.mean(axis=1) if layer.response == BELOW_MEAN else self.xp.empty(1, dtype)
         blocks = ceil_div(A.shape[1], threads), grid.n_cells, min(len(H), MAX_BLOCKS)
@@ -301,32 +305,33 @@ class CudaSparseEvaluator:
     The layer is prepared as for dense samples.
     """
 
-    def __init__(self, engine):
+    def __init__(self, engine: CudaEngine) -> None:
         self._engine = engine
 
-    def prepare(self, layer):
+    def prepare(self, layer: Any) -> CudaLayer:
         return self._engine.prepare(layer)
 
-    def prepared_bytes(self, layer):
+    def prepared_bytes(self, layer: Any) -> int:
         return self._engine.prepared_bytes(layer)
 
-    def row_bytes(self, layer):
+    def row_bytes(self, layer: Any) -> int:
         # cuSPARSE writes in column-major order: a second array, until it is copied to H.
         return layer.n_units * layer.units.itemsize
 
-    def hidden(self, prepared, X, out, units=None):
+    def hidden(self, prepared: CudaLayer, X: Any, out: Any, units: slice | None = None) -> Any:
+        """Return H of a ``csr_array`` X, in `out`, in all columns."""
         return self._engine.hidden(prepared, self._engine.sparse_to_device(X), out)
 
 
 @cache
-def _name_of(index):
+def _name_of(index: int) -> str:
     """Return the name of a GPU; cached, since the CUDA call takes a millisecond."""
     import cupy
 
     return cupy.cuda.runtime.getDeviceProperties(index)["name"].decode()
 
 
-def _enable_peer(runtime, here, there):
+def _enable_peer(runtime: Any, here: int, there: int) -> None:
     """Let copies between two GPUs use their link, in this process."""
     if here == there or not runtime.deviceCanAccessPeer(here, there):
         return
