@@ -45,7 +45,7 @@ def ptx_of(kernel, types):
 
 def assert_fits(name, ptx, architecture):
     """No register is spilled to memory, which would be slow."""
-    _, report = compiler.assemble(ptx, architecture)
+    _, report = compiler.assemble(ptx, architecture, "-v")
     spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", report)
     assert set(spills) == {("0", "0")}, (name, architecture, report)
 

@@ -113,20 +113,21 @@ def find_assembler() -> Path:
     raise FileNotFoundError("ptxas is not installed: pip install nvidia-cuda-nvcc")
 
 
-def assemble(ptx: str, architecture: str) -> tuple[bytes, str]:
+def assemble(ptx: str, architecture: str, *options: str) -> tuple[bytes, str]:
     """Translate PTX to the machine code of an architecture such as "sm_90".
 
     Returns
     -------
     code : bytes
+        It also records the `options` of ``ptxas``.
     report : str
-        What ``ptxas`` reports about registers and spills.
+        Its messages; with the option "-v", registers and spills of the kernel.
     """
     with TemporaryDirectory() as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         run = subprocess.run(
-            [find_assembler(), "-v", f"--gpu-name={architecture}", source, "-o", target],
+            [find_assembler(), *options, f"--gpu-name={architecture}", source, "-o", target],
             check=True, capture_output=True, text=True,
         )  # fmt: skip
         return target.read_bytes(), run.stderr
