@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from conftest import usable
 from sklearn_fsvc._src.engines import threads
-from sklearn_fsvc._src.engines.kernels.cuda import build
+from sklearn_fsvc._src.engines.kernels.cuda import build, programs
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def cupy(request):
 def archive():
     """The archive of compiled CUDA kernels: of a wheel, or built into the checkout."""
     path = build.default_archive()
-    if not build.is_built(path):
+    if programs.read(path, programs.PTX, *build.all_kernels()[0]) is None:
         pytest.skip(f"the kernels are not built: python -m {build.__name__}")
     return path
 

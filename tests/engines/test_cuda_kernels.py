@@ -84,7 +84,7 @@ def test_compiling_is_reproducible():
 
 def test_an_archive_contains_all_targets():
     compiled = build.compile_one(len(KERNELS) - 1)
-    assert list(compiled) == [programs.entry_name(t, *KERNELS[-1]) for t in build.TARGETS]
+    assert list(compiled) == [programs.entry_name(t, *KERNELS[-1]) for t in programs.TARGETS]
     codes = [code for name, code in compiled.items() if not name.startswith(programs.PTX)]
     assert all(code.startswith(b"\x7fELF") for code in codes)
     assert len(set(codes)) == len(programs.ARCHITECTURES)

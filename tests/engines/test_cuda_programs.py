@@ -29,7 +29,7 @@ def no_cache(monkeypatch, tmp_path):
 @pytest.fixture
 def small_archive(tmp_path):
     """An archive of one kernel, whose programs are the names of their targets."""
-    content = {programs.entry_name(name, KERNEL, TYPES): name.encode() for name in build.TARGETS}
+    content = {programs.entry_name(name, KERNEL, TYPES): name.encode() for name in programs.TARGETS}
     programs.write(tmp_path / "kernels.zip", content)
     return tmp_path / "kernels.zip"
 
@@ -67,26 +67,6 @@ def test_an_archive_of_other_sources_is_ignored(small_archive, no_compiler):
 def test_an_archive_is_used_where_only_bytecode_is_installed(small_archive, monkeypatch):
     monkeypatch.setattr(programs, "source_digest", lambda: None)
     assert programs.load(KERNEL, TYPES, HOPPER, DRIVER, small_archive) == b"sm_90"
-
-
-@pytest.fixture
-def whole_archive(tmp_path):
-    """An archive of all kernels, with empty programs."""
-    names = [programs.entry_name(t, *each) for each in build.all_kernels() for t in build.TARGETS]
-    programs.write(tmp_path / "whole.zip", dict.fromkeys(names, b""))
-    return tmp_path / "whole.zip"
-
-
-def test_a_complete_archive_of_these_sources_is_not_built_again(whole_archive):
-    assert build.is_built(whole_archive)
-    with ZipFile(whole_archive, "a") as content:
-        content.comment = b"another digest"
-    assert not build.is_built(whole_archive)
-
-
-def test_an_incomplete_archive_is_built_again(small_archive, tmp_path):
-    assert not build.is_built(small_archive)
-    assert not build.is_built(tmp_path / "no such file")
 
 
 def test_archives_are_reproducible(tmp_path):

@@ -1,15 +1,13 @@
 """Build the archive of all compiled CUDA kernels. It needs the compiler, and no GPU.
 
 ``python -m sklearn_fsvc._src.engines.kernels.cuda.build`` writes it into the package, where git
-ignores it, unless it is there and up to date. The build of a wheel does the same
-(``hatch_build.py``).
+ignores it. The build of a wheel does the same (``hatch_build.py``).
 """
 
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from zipfile import ZipFile
 
 import numpy as np
 
@@ -17,12 +15,11 @@ from ....layers import RESPONSES
 from . import elementwise, manhattan, packing, patches, selection
 from .compiler import assemble, compile_ptx
 from .kernel import BlockSizes, CudaKernel
-from .programs import ARCHITECTURES, ARCHIVE, PTX, architecture_name, entry_name, is_current, write
+from .programs import ARCHIVE, PTX, TARGETS, entry_name, write
 
 FLOATS: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.float64))
 INT, FLAG = "<i8", "<i4"
 SIZES = BlockSizes()
-TARGETS = PTX, *map(architecture_name, ARCHITECTURES)
 # Each process of the compiler takes some hundred megabytes.
 _MAX_PROCESSES = 8
 
@@ -34,32 +31,23 @@ def default_archive() -> Path:
     return Path(__file__).parent / ARCHIVE
 
 
-def is_built(archive: Path) -> bool:
-    """Return whether an archive exists, is complete, and was built from the present sources."""
-    names = {entry_name(target, *each) for each in all_kernels() for target in TARGETS}
-    try:
-        with ZipFile(archive) as content:
-            return is_current(content) and names == set(content.namelist())
-    except OSError:
-        return False
-
-
 def main() -> None:
-    archive = default_archive()
-    if not is_built(archive):
-        n_processes = min(os.cpu_count() or 1, _MAX_PROCESSES)
-        with ProcessPoolExecutor(n_processes) as pool:
-            compiled = list(pool.map(compile_one, range(len(all_kernels()))))
-        write(archive, {name: code for programs in compiled for name, code in programs.items()})
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, _MAX_PROCESSES)) as pool:
+        compiled = list(pool.map(compile_one, range(len(all_kernels()))))
+    programs = {name: code for each in compiled for name, code in each.items()}
+    write(default_archive(), programs)
 
 
 def compile_one(number: int) -> dict[str, bytes]:
     """Return the programs of a kernel for all targets, by their names in the archive."""
     kernel, types = all_kernels()[number]  # a kernel cannot be sent to another process
     ptx = compile_ptx(kernel, types)
-    codes = [ptx.encode() if target == PTX else assemble(ptx, target)[0] for target in TARGETS]
-    names = [entry_name(target, kernel, types) for target in TARGETS]
-    return dict(zip(names, codes, strict=True))
+    return {
+        entry_name(target, kernel, types): (
+            ptx.encode() if target == PTX else assemble(ptx, target)[0]
+        )
+        for target in TARGETS
+    }
 
 
 def all_kernels() -> list[KernelAndTypes]:

@@ -23,11 +23,12 @@ from .compiler import compile_ptx
 from .kernel import CudaKernel
 
 ARCHIVE = "kernels.zip"
-# Compute capabilities with machine code, which later GPUs of the same major version run, too.
-ARCHITECTURES = (8, 0), (9, 0), (10, 0), (12, 0)
+PTX = "ptx"
+# Machine code for one compute capability of each major version: later minor versions run it, too.
+ARCHITECTURES = {(8, 0): "sm_80", (9, 0): "sm_90", (10, 0): "sm_100", (12, 0): "sm_120"}
+TARGETS = PTX, *ARCHITECTURES.values()
 # The oldest driver that loads machine code of CUDA 13, in the form of `driverGetVersion`.
 OLDEST_DRIVER = 13_000
-PTX = "ptx"
 
 
 def load(
@@ -56,22 +57,16 @@ def load(
         If the kernel is neither in the archive nor in the cache, and cannot be compiled.
     """
     archive = files(__package__) / ARCHIVE if archive is None else archive
-    targets = filter(None, [_architecture(capability, driver), PTX])
-    for target in targets:
+    targets = [
+        architecture
+        for oldest, architecture in ARCHITECTURES.items()
+        if driver >= OLDEST_DRIVER and oldest[0] == capability[0] and oldest <= capability
+    ]
+    for target in (*targets, PTX):
         program = read(archive, target, kernel, types)
         if program is not None:
             return program
     return compile_cached(kernel, types)
-
-
-def _architecture(capability: tuple[int, int], driver: int) -> str | None:
-    """Return the newest architecture whose machine code the GPU runs, None if there is none."""
-    suitable = [each for each in ARCHITECTURES if each[0] == capability[0] and each <= capability]
-    return architecture_name(suitable[-1]) if suitable and driver >= OLDEST_DRIVER else None
-
-
-def architecture_name(capability: tuple[int, int]) -> str:
-    return "sm_{}{}".format(*capability)
 
 
 def read(
@@ -79,7 +74,7 @@ def read(
 ) -> bytes | None:
     """Return a program of an archive, None if it is not there or the archive is out of date."""
     with suppress(OSError, KeyError), archive.open("rb") as file, ZipFile(file) as content:
-        if is_current(content):
+        if _is_current(content):
             return content.read(entry_name(target, kernel, types))
     return None
 
@@ -99,7 +94,7 @@ def entry_name(target: str, kernel: CudaKernel, types: tuple[str, ...]) -> str:
     return f"{target}/{kernel.name} ({', '.join(types)})"
 
 
-def is_current(content: ZipFile) -> bool:
+def _is_current(content: ZipFile) -> bool:
     """Return whether an archive was built from these sources.
 
     That of a wheel always is; in a checkout, a kernel may have been edited since the build.
