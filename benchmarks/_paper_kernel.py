@@ -1,14 +1,14 @@
-"""The paper's kernel on the GPU: see `_paper_2017`."""
+"""The paper's GPU kernel: see `_paper_2017`. It is compiled when it is first launched."""
 
 from _paper_2017 import finish, term
-from sklearn_fsvc._src.engines.kernels.deferred import deferred
+from sklearn_fsvc._src.engines.kernels.cuda.kernel import cuda_kernel
 
 
-@deferred
+@cuda_kernel
 def kernel(formula, is_integer):
-    """A thread an output; launched with blocks of B x B threads."""
-    global cuda  # where the simulator looks for it
-    from sklearn_fsvc._src.engines.kernels.language import cuda, device
+    """Kernel: one thread per output, launched with blocks of B x B threads."""
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from sklearn_fsvc._src.engines.kernels.cuda.language import cuda, device
 
     add, end = device(term(formula, is_integer)), device(finish(formula))
 

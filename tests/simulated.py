@@ -1,35 +1,38 @@
-"""The engine of the GPU on numba's simulator: its kernels and its launches, without a GPU.
+"""The CUDA engine on numba's simulator: its kernels and its launches, without a GPU.
 
-Arrays are NumPy's and products the host's; everything that is ours runs as it is, a
-thread of Python for each thread of CUDA. Tiles are small, for a simulated thread is slow.
+Arrays are NumPy's, and products are those of the host. Kernels run with a Python thread for each
+CUDA thread, so blocks and tiles are small.
 """
 
-import re
+from typing import ClassVar
 
 import numpy as np
 
 from sklearn_fsvc._src.engines.cuda import CudaEngine, launch
 from sklearn_fsvc._src.engines.kernels.cuda import build
+from sklearn_fsvc._src.engines.kernels.cuda.kernel import BlockSizes
 from sklearn_fsvc._src.engines.kernels.cuda.manhattan import Tile
 from sklearn_fsvc.engines import HostEngine
 
-TILES = {
-    np.dtype(np.float32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
-    np.dtype(np.float64): (Tile(16, 16, 8, 4, 8, 1), Tile(16, 16, 4, 4, 8, 1)),
-    np.dtype(np.uint32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
-}
+
+def without_sizes(kernel):
+    """What distinguishes kernels except block sizes and tiles."""
+    kinds = (argument for argument in kernel.arguments if type(argument) not in (int, Tile))
+    return kernel.module, kernel.factory.__name__, *kinds
 
 
-def _but_tile(kernel):
-    return re.sub(r" [\dx]+x\d+$", "", kernel.name)
-
-
-# What travels with the package: tiles are others here, and all else is the same.
-TRAVEL = {(_but_tile(kernel), types) for kernel, types in build.kernels()}
+BUILT = {(*without_sizes(kernel), types) for kernel, types in build.all_kernels()}
 
 
 class SimulatedCuda(CudaEngine):
     xp = np
+    block_sizes = BlockSizes(threads=8, square=16, lines=8, select_threads=8)
+    tiles: ClassVar = {
+        np.dtype(np.float32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
+        np.dtype(np.float64): (Tile(16, 16, 8, 4, 8, 1), Tile(16, 16, 4, 4, 8, 1)),
+        np.dtype(np.uint32): (Tile(16, 16, 8, 8, 8, 1), Tile(32, 16, 8, 4, 16, 1)),
+    }
+    features_per_sum = 32
     __enter__, __exit__ = HostEngine.__enter__, HostEngine.__exit__
     algebra, upload_if_fits = HostEngine.algebra, HostEngine.upload_if_fits
     memory, to_host = HostEngine.memory, HostEngine.to_host
@@ -49,7 +52,15 @@ class SimulatedCuda(CudaEngine):
         return True
 
     def launch(self, kernel, grid, block, *args):
+        """Run a kernel, which must be one of those that a wheel contains."""
         types = launch.typed(args)[1]
-        if kernel.module.startswith(build.__package__):
-            assert (_but_tile(kernel), types) in TRAVEL, (kernel.name, types)
-        kernel.code[grid, block](*args)
+        assert (*without_sizes(kernel), types) in BUILT, (kernel.name, types)
+        kernel.definition[grid, block](*args)
+
+
+class TunesTilesOnly(SimulatedCuda):
+    """All tiles; the other settings have their defaults, since they change no kernel."""
+
+    def tunables(self, layer):
+        tunables = super().tunables(layer).items()
+        return {name: values if name == "tile" else values[:1] for name, values in tunables}

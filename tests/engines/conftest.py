@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from conftest import usable
 from sklearn_fsvc._src.engines import threads
+from sklearn_fsvc._src.engines.kernels.cuda import build, programs
 
 
 @pytest.fixture
@@ -17,6 +18,15 @@ def cupy(request):
     import cupy
 
     return cupy
+
+
+@pytest.fixture
+def archive():
+    """The archive of compiled CUDA kernels: of a wheel, or built into the checkout."""
+    path = build.default_archive()
+    if programs.read(path, programs.PTX, *build.all_kernels()[0]) is None:
+        pytest.skip(f"the kernels are not built: python -m {build.__name__}")
+    return path
 
 
 @pytest.fixture(scope="session")

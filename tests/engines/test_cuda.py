@@ -1,4 +1,4 @@
-"""What only a GPU can show: the way of arrays and answers. The layers are in test_engines."""
+"""Estimators with arrays on a GPU, transfers, and exact sums. Layers: see test_engines.py."""
 
 import os
 import pickle
@@ -40,8 +40,8 @@ PROJECTORS = [TanhProjector(50, random_state=0), RBFProjector(50, random_state=0
 @each_kind
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (1003, 33), (70_000, 130), (300, 2100)], ids=str)
-def test_products_of_bytes(cupy, steps, shape, dtype):
-    """Of more rows than 32 bits add up, of units in more than one panel."""
+def test_gram_matrices_of_quantised_activations(cupy, steps, shape, dtype):
+    """With more samples than 32-bit sums allow, and units in several panels."""
     H, q = rounded(steps, *shape, dtype)
     gram = PackedSymmetric(shape[1], CudaEngine.algebra)
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_products_of_bytes(cupy, steps, shape, dtype):
 
 
 @each_kind
-def test_the_largest_sums_of_bytes_fit(cupy, steps):
+def test_the_largest_sums_fit_into_32_bits(cupy, steps):
     H = np.full((MOST_ROWS, 3), steps.most / steps.scale, np.float32)
     H[:, 1] *= -1 if steps.is_signed else 1
     gram = PackedSymmetric(3, CudaEngine.algebra)
@@ -61,7 +61,7 @@ def test_the_largest_sums_of_bytes_fit(cupy, steps):
 
 
 @each_kind
-def test_activations_become_the_nearest_steps(cupy, steps):
+def test_activations_are_rounded_to_the_nearest_code(cupy, steps):
     with get_engine("cuda") as engine:
         for dtype in (np.float32, np.float64):
             ends = [0.0, 1.0, -1.0, 2.0, -np.inf, np.inf, np.nan]
@@ -76,8 +76,8 @@ def test_activations_become_the_nearest_steps(cupy, steps):
 
 
 @pytest.mark.parametrize("bits", [8, 15])
-def test_statistics_are_those_of_the_host_to_the_last_bit(cupy, digits, bits):
-    """Distances of bytes are integers: the same activations, and sums of them are exact."""
+def test_statistics_equal_those_of_the_host_bitwise(cupy, digits, bits):
+    """Distances of bytes are integers, so activations are equal, and their sums are exact."""
     X = digits[0].astype(np.uint8)
     y = np.random.default_rng(0).integers(5, size=len(X))
     given = {"alpha": 1.0, "feature_weights": None, "kernel": "triangular", "radius": 300.0}
@@ -95,7 +95,7 @@ def test_statistics_are_those_of_the_host_to_the_last_bit(cupy, digits, bits):
 
 @pytest.mark.parametrize("projector", PROJECTORS, ids=["tanh", "rbf"])
 @pytest.mark.parametrize("fit_on", ["host", "gpu"])
-def test_arrays_stay_where_they_are(cupy, digits, projector, fit_on):
+def test_results_are_on_the_device_of_the_input(cupy, digits, projector, fit_on):
     X, _ = digits
     on_gpu = cupy.asarray(X)
     projector = clone(projector).set_params(device="cuda")
@@ -109,7 +109,7 @@ def test_arrays_stay_where_they_are(cupy, digits, projector, fit_on):
     assert all(not isinstance(v, cupy.ndarray) for v in vars(projector).values())
 
 
-def test_nothing_crosses_the_link(cupy, digits, monkeypatch):
+def test_gpu_arrays_are_not_copied_to_the_host(cupy, digits, monkeypatch):
     X = cupy.asarray(digits[0])
     projector = TanhProjector(50, device="cuda").fit(X)
     monkeypatch.setattr(CudaEngine, "uploads", None)
@@ -118,18 +118,18 @@ def test_nothing_crosses_the_link(cupy, digits, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(3, 2**21), (70_001, 131), (2**23 + 1, 1)], ids=str)
-def test_large_arrays_travel_both_ways_in_blocks(cupy, shape):
+def test_large_arrays_are_copied_in_blocks(cupy, shape):
     X = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     with get_engine("cuda") as engine:
         there = engine.to_device(X)
         for found in (there.get(), engine.to_host(there), engine.algebra.to_host(there)):
             np.testing.assert_array_equal(found, X)
-        # In whatever way they lie.
+        # In any memory layout.
         np.testing.assert_array_equal(engine.to_host(there.T), X.T)
         np.testing.assert_array_equal(engine.to_device(X.T).get(), X.T)
 
 
-def test_what_came_from_the_gpu_is_there_until_the_engine_is_left(cupy):
+def test_downloaded_arrays_are_kept_on_the_gpu_until_the_engine_exits(cupy):
     there = cupy.ones((3, 2))
     with get_engine("cuda") as engine:
         here = engine.to_host(there)
@@ -141,7 +141,7 @@ def test_what_came_from_the_gpu_is_there_until_the_engine_is_left(cupy):
 
 
 @pytest.mark.parametrize("weights", ["gaussian", "class_informed"])
-def test_weights_of_the_gpu_are_not_sent_there(cupy, digits, monkeypatch, weights):
+def test_weights_found_on_the_gpu_are_not_uploaded(cupy, digits, monkeypatch, weights):
     sent, to_device = [], transfer.to_device
     monkeypatch.setattr(
         transfer, "to_device", lambda xp, array: sent.append(array) or to_device(xp, array)
@@ -154,7 +154,7 @@ def test_weights_of_the_gpu_are_not_sent_there(cupy, digits, monkeypatch, weight
     assert any(array is limited.components_ for array in sent)
 
 
-def test_bytes_travel_as_bytes(cupy, digits, monkeypatch):
+def test_uint8_is_uploaded_as_uint8(cupy, digits, monkeypatch):
     sent = []
 
     def uploads(self, blocks):
@@ -167,7 +167,7 @@ def test_bytes_travel_as_bytes(cupy, digits, monkeypatch):
     assert set(sent) == {np.dtype(np.uint8)}
 
 
-def test_torch_tensors_come_in_by_dlpack(cupy, digits):
+def test_torch_tensors_are_accepted_through_dlpack(cupy, digits):
     torch = pytest.importorskip("torch")
     X = torch.tensor(digits[0], device="cuda")
     projector = TanhProjector(20, random_state=0, device="cuda").fit(X)
@@ -176,7 +176,7 @@ def test_torch_tensors_come_in_by_dlpack(cupy, digits):
     np.testing.assert_allclose(H.get(), projector.transform(digits[0]), atol=1e-6)
 
 
-def test_classifiers_take_arrays_of_the_gpu(cupy, digits):
+def test_classifiers_accept_gpu_arrays(cupy, digits):
     X, y = digits
     for clf in (RBFClassifier(100, random_state=0), TanhClassifier(100, random_state=0)):
         there = clone(clf).set_params(device="cuda").fit(cupy.asarray(X), cupy.asarray(y))
@@ -184,7 +184,7 @@ def test_classifiers_take_arrays_of_the_gpu(cupy, digits):
         assert (there.predict(cupy.asarray(X)) == here.predict(X)).mean() > 0.999
 
 
-def test_regressors_take_arrays_of_the_gpu(cupy, digits):
+def test_regressors_accept_gpu_arrays(cupy, digits):
     X, Y = digits[0].astype(np.float32), digits[0][:, 20:23].astype(np.float32)
     for model in (
         RBFRegressor(100, feature_weights=None, alpha=1.0, uncertainty=True, random_state=0),
@@ -200,7 +200,7 @@ def test_regressors_take_arrays_of_the_gpu(cupy, digits):
                     if isinstance(v, cupy.ndarray)]  # fmt: skip
 
 
-def test_an_array_of_the_gpu_is_refused_on_the_host(cupy, digits):
+def test_a_gpu_array_with_an_engine_of_the_host_is_an_error(cupy, digits):
     X, _ = digits
     with pytest.raises(TypeError, match=r"X is on a GPU, and device='jit'.*Use device=\"cuda\""):
         TanhProjector(5, device="jit").fit(cupy.asarray(X))
@@ -216,7 +216,7 @@ def test_an_array_of_the_gpu_is_refused_on_the_host(cupy, digits):
         (lambda X: X.astype("c8"), "real numbers"),
     ],
 )
-def test_bad_arrays_of_the_gpu(cupy, digits, change, message):
+def test_invalid_gpu_arrays_are_errors(cupy, digits, change, message):
     X = cupy.asarray(digits[0])
     with pytest.raises(ValueError, match=message):
         TanhProjector(5, device="cuda").fit(change(X))
@@ -229,7 +229,7 @@ def small_parts(settings):
     return lambda *args: {**settings(*args), "M": 256}
 
 
-def test_the_tile_changes_nothing(cupy, digits, monkeypatch):
+def test_the_tile_size_changes_no_result(cupy, digits, monkeypatch):
     X, y = digits
     rbf = RBFClassifier(200, random_state=0, device="cuda").fit(X, y)
     projector = RBFProjector(200, random_state=0, device="cuda").fit(X)
@@ -239,7 +239,7 @@ def test_the_tile_changes_nothing(cupy, digits, monkeypatch):
     np.testing.assert_allclose(rbf.decision_function(X), scores, atol=1e-5)
 
 
-def test_statistics_in_float32_where_float64_is_slow(cupy, digits, monkeypatch):
+def test_statistics_in_float32_and_float64_agree(cupy, digits, monkeypatch):
     X, y = digits
     clf = TanhClassifier(100, random_state=0, device="cuda")
     coef = clf.fit(X, y).readout_coef_
@@ -249,7 +249,7 @@ def test_statistics_in_float32_where_float64_is_slow(cupy, digits, monkeypatch):
 
 
 def test_ill_conditioned_layers_are_solved(cupy, digits):
-    """Triangles of squared distances that end nowhere near: all of H is linear in x and |x|^2."""
+    """A triangular kernel of a huge radius: all of H is linear in x and |x|^2."""
     X, y = digits[0].astype(np.float64), digits[1]
     clf = RBFClassifier(
         400,
@@ -267,7 +267,7 @@ def test_ill_conditioned_layers_are_solved(cupy, digits):
     assert clf.score(X, y) > 0.8
 
 
-def test_where_the_time_goes(cupy, digits, capsys):
+def test_verbose_prints_the_time_of_each_stage(cupy, digits, capsys):
     X, y = digits
     TanhClassifier(50, device="cuda", verbose=2).fit(X, y)
     TanhProjector(50, device="cuda", verbose=2).fit(X).transform(X)
@@ -279,7 +279,7 @@ def test_where_the_time_goes(cupy, digits, capsys):
 
 
 def test_an_array_api_pipeline_keeps_the_features_on_the_gpu(cupy):
-    """In a process of its own: SciPy reads the variable as it is imported."""
+    """In a subprocess, since SciPy reads the variable when it is imported."""
     code = (
         "import cupy, numpy as np, sklearn\n"
         "from sklearn.datasets import load_digits\n"
@@ -303,8 +303,8 @@ def test_an_array_api_pipeline_keeps_the_features_on_the_gpu(cupy):
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-def test_wide_rows(cupy, rng):
-    """65,536 features: sums in parts, with the digits that float32 has."""
+def test_many_features(cupy, rng):
+    """65,536 features are summed in parts, with the accuracy of float32."""
     X = np.full((3, 65_536), 0.1, np.float32)
     X[1:] += rng.random((2, 65_536), np.float32)
     for dtype in (np.float32, np.float64):
@@ -317,8 +317,8 @@ def test_wide_rows(cupy, rng):
 
 @pytest.mark.parametrize("kernel", ["triangular", "gaussian"])
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
-def test_more_rows_than_a_grid_is_high(cupy, rng, metric, kernel):
-    """65,535 blocks of 128 rows are 8.4 million."""
+def test_more_samples_than_a_grid_axis_has_blocks(cupy, rng, metric, kernel):
+    """65,535 blocks of 128 samples are 8.4 million."""
     X = rng.random((9_000_000, 1), np.float32)
     layer = RBFLayer(X[:1], 0.3, metric, kernel)
     with get_engine("cuda") as engine:

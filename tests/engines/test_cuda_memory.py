@@ -1,4 +1,4 @@
-"""The memory of a GPU: its limit is kept, and none is overwritten while it is on its way."""
+"""The memory of a GPU: limits, and buffers that copies still use are not overwritten."""
 
 import time
 
@@ -17,7 +17,7 @@ MIB = 2**20
 
 @pytest.fixture
 def peak(cupy):
-    """function -> (result, the most bytes held on the GPU at one time during the call)."""
+    """function -> (result, peak bytes that a call allocates on the GPU)."""
 
     class Peak(cupy.cuda.MemoryHook):
         name = "Peak"
@@ -49,13 +49,13 @@ def peak(cupy):
     ],
     ids=repr,
 )
-def test_memory_is_kept_under_the_limit(peak, rng, estimator, monkeypatch):
+def test_memory_stays_under_the_limit(peak, rng, estimator):
     y = rng.integers(0, 4, 20_000)
     X = rng.random((20_000, 40), np.float32) + y[:, None].astype(np.float32) / 4
     limit = 44 * MIB
     estimator = clone(estimator).set_params(device="cuda")
     free = peak(estimator.fit, X, y)[1]
-    if not isinstance(estimator, TanhProjector):  # its fit needs no memory
+    if not isinstance(estimator, TanhProjector):  # its fit allocates next to nothing
         assert free > limit
     fitted, most = peak(estimator.set_params(max_memory=limit).fit, X, y)
     assert most <= limit
@@ -64,19 +64,19 @@ def test_memory_is_kept_under_the_limit(peak, rng, estimator, monkeypatch):
     expected, free = peak(use, X)
     assert free > 8 * MIB
     fitted.set_params(max_memory=8 * MIB)
-    answer, most = peak(use, X)
+    result, most = peak(use, X)
     assert most <= 8 * MIB
-    np.testing.assert_allclose(answer, expected, atol=1e-6)
+    np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
-def test_too_little_memory_for_the_statistics_is_refused(cupy, rng):
+def test_too_little_memory_for_the_statistics_is_an_error(cupy, rng):
     X = rng.random((2000, 10), np.float32)
     clf = TanhClassifier(1000, feature_weights=None, device="cuda", max_memory="7MiB")
     with pytest.raises(ValueError, match="too small: one row at a time needs"):
         clf.fit(X, X[:, 0] > 0.5)
 
 
-def test_workers_take_their_share_of_the_memory(cupy, monkeypatch):
+def test_workers_share_the_memory(cupy, monkeypatch):
     with get_engine("cuda") as engine:
         free, total = engine.memory()
         monkeypatch.setattr("sklearn_fsvc._src.engines.cuda.engine.n_workers", lambda: 4)
@@ -93,7 +93,7 @@ def wide(rng):
 
 @pytest.fixture
 def slow_gpu(monkeypatch):
-    """Every layer is computed again and again, so that the host runs far ahead."""
+    """Every layer is computed many times, so that the host is far ahead of the GPU."""
     hidden = CudaEngine.hidden
 
     def slow(self, prepared, X, out=None, units=None):
@@ -104,26 +104,28 @@ def slow_gpu(monkeypatch):
     monkeypatch.setattr(CudaEngine, "hidden", slow)
 
 
-@pytest.mark.parametrize("late", ["kernels", "copies"])
-def test_tiles_on_their_way_out_are_not_overwritten(cupy, wide, monkeypatch, request, late):
+@pytest.mark.parametrize("slow", ["kernels", "copies"])
+def test_tiles_being_downloaded_are_not_overwritten(cupy, wide, monkeypatch, request, slow):
     X, _ = wide
     projector = TanhProjector(1000, random_state=0, device="cuda").fit(X)
     expected = projector.transform(cupy.asarray(X)).get()
 
-    def late_copy(target, source):
+    def slow_copy(target, source):
         return submit([lambda: (time.sleep(0.1), np.copyto(target, source))])
 
-    if late == "kernels":
+    if slow == "kernels":
         request.getfixturevalue("slow_gpu")
     else:
-        monkeypatch.setattr(transfer, "start_copy", late_copy)
+        monkeypatch.setattr(
+            CudaEngine, "sink", lambda self, out: transfer.PinnedSink(self.xp, out, slow_copy)
+        )
     monkeypatch.setattr(CudaEngine, "tunables", lambda *_: {"M": (4096,), "asymmetry": (1,)})
-    # A BLAS rounds another number of rows in another way.
+    # The rounding of a BLAS depends on the number of rows.
     np.testing.assert_allclose(projector.transform(X), expected, atol=1e-5)
     assert expected.nbytes > 10 * 4 * 2048**2
 
 
-def test_rows_on_their_way_in_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu):
+def test_tiles_being_uploaded_are_not_overwritten(cupy, wide, monkeypatch, slow_gpu):
     X, y = wide
     clf = TanhClassifier(1024, random_state=0, device="cuda")
     expected = clf.fit(X, y).readout_coef_
@@ -132,7 +134,7 @@ def test_rows_on_their_way_in_are_not_overwritten(cupy, wide, monkeypatch, slow_
     np.testing.assert_allclose(clf.fit(X, y).readout_coef_, expected, atol=1e-5)
 
 
-def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
+def test_a_tile_that_runs_out_of_memory_is_halved(cupy, rng):
     X = rng.random((30_000, 16), np.float32)
     projector = TanhProjector(1024, random_state=0, device="cuda").fit(X)
     expected = projector.transform(X)
@@ -145,7 +147,7 @@ def test_out_of_memory_halves_the_tile_and_goes_on(cupy, rng):
     np.testing.assert_allclose(coef, clf.fit(X, X[:, 0] > 0.5).readout_coef_, atol=1e-5)
 
 
-def test_more_units_than_memory_is_refused(cupy, rng):
+def test_too_little_memory_for_the_units_is_an_error(cupy, rng):
     X = rng.random((100, 784), np.float32)
     projector = TanhProjector(100_000, device="cuda").fit(X)
     projector.set_params(max_memory="256MiB")
@@ -157,8 +159,8 @@ def test_more_units_than_memory_is_refused(cupy, rng):
     assert projector.transform(X[:, :64]).shape == (100, 100_000)
 
 
-def test_rows_of_integers_are_converted_on_their_way(cupy, rng):
-    """Tile by tile, and once where the GPU holds them."""
+def test_integer_samples_are_converted_during_the_upload(cupy, rng):
+    """Tile by tile, or all at once if they fit into the memory of the GPU."""
     X = rng.integers(-9, 9, (30_000, 16))
     there = get_engine("cuda").upload_if_fits(InMemory(X), 2**30)
     assert isinstance(there, cupy.ndarray)

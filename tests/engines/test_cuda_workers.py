@@ -1,4 +1,4 @@
-"""Models and workers on GPUs, on several of them, and where there is none."""
+"""Processes and GPUs: workers, forks, several GPUs, and machines without one."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ from sklearn_fsvc import RBFClassifier, TanhClassifier, TanhProjector
 from sklearn_fsvc._src.engines.cuda import CudaEngine
 
 
-def test_models_go_where_there_is_no_gpu(cupy, digits, tmp_path):
+def test_models_are_loaded_without_a_gpu(cupy, digits, tmp_path):
     X, y = digits
     auto = TanhClassifier(100, random_state=0).fit(X, y)
     named = RBFClassifier(100, random_state=0, device="cuda").fit(X, y)
@@ -29,7 +29,7 @@ def test_models_go_where_there_is_no_gpu(cupy, digits, tmp_path):
         "auto.predict(X)\n"
         "try:\n"
         "    named.predict(X)\n"
-        "    raise SystemExit('it fell back in silence')\n"
+        "    raise SystemExit('it fell back silently')\n"
         "except RuntimeError as error:\n"
         "    assert 'no NVIDIA GPU' in str(error), error\n"
         "assert (named.set_params(device='cpu').predict(X) == expected).mean() > 0.999\n"
@@ -60,13 +60,13 @@ def test_a_search_in_processes_and_in_threads(cupy, digits):
         np.testing.assert_allclose(processes, alone, atol=0.01)
 
 
-def test_a_forked_process_is_told_why(cupy, digits):
+def test_a_forked_process_gets_the_reason(cupy, digits):
     import multiprocessing
 
     clf = TanhClassifier(20, random_state=0, device="cuda").fit(*digits)
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        answer = pool.apply_async(_error_of, (clf, digits[0])).get(timeout=60)
-    assert "forked" in answer
+        message = pool.apply_async(_error_of, (clf, digits[0])).get(timeout=60)
+    assert "forked" in message
 
 
 def _error_of(clf, X):
@@ -77,7 +77,7 @@ def _error_of(clf, X):
     return "no error"
 
 
-def test_workers_are_dealt_the_gpus_in_turn(cupy, monkeypatch):
+def test_gpus_are_assigned_to_workers_round_robin(cupy, monkeypatch):
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     for number, expected in [(None, 0), (0, 0), (1, 1), (2, 2), (3, 0)]:
         monkeypatch.setattr(
@@ -108,7 +108,7 @@ def test_the_second_gpu(two_gpus, digits):
         TanhProjector(20, device="cuda").fit(there)
 
 
-def test_gpus_are_dealt_to_workers(two_gpus, digits):
+def test_two_workers_use_two_gpus(two_gpus, digits):
     clf = TanhClassifier(100, random_state=0, device="cuda")
     for backend in ("loky", "threading"):
         with joblib.parallel_config(backend, n_jobs=2):

@@ -1,4 +1,4 @@
-"""The contract of the engines for the kernels of the GPU, on numba's simulator.
+"""The CUDA kernels on numba's simulator fulfil the contract of engines.
 
 Run by itself: ``NUMBA_ENABLE_CUDASIM=1 python -m pytest tests/engines/test_simulator.py``.
 """
@@ -26,20 +26,19 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
     pytest.skip("needs NUMBA_ENABLE_CUDASIM=1", allow_module_level=True)
 
 import simulated  # imports the simulator, which the variable must have chosen before
-from sklearn_fsvc._src.engines.cuda import integers as cuda_integers
-from sklearn_fsvc._src.engines.cuda import layers as cuda_layers
-from sklearn_fsvc._src.engines.kernels.cuda import elementwise, hashes, integers, manhattan, novelty
+from sklearn_fsvc._src.engines.cuda.integers import add_gram
+from sklearn_fsvc._src.engines.kernels.cuda import selection
 
 methods, kernel = benchmark("_paper_methods"), benchmark("_paper_kernel").kernel
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaDeprecationWarning")
-# Kernels of float64 are those of float32 with other numbers.
+# The float64 kernels differ from those of float32 only in their types.
 DOUBLE = pytest.param(np.float64, marks=pytest.mark.exhaustive)
 DTYPES = [np.float32, DOUBLE, np.uint8]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_core(worker_id):
-    """Simulated threads take turns: on one core none waits until another core is awake."""
+    """Pin the process to one core: simulated threads alternate, and waking a core is slow."""
     if worker_id == "master" or not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -50,21 +49,13 @@ def one_core(worker_id):
 
 
 @pytest.fixture
-def engine(monkeypatch):
-    """With few threads a block: each is one of Python, and most would have nothing to do."""
-    monkeypatch.setattr(manhattan, "TILES", simulated.TILES)
-    monkeypatch.setattr(novelty, "SETTLE_THREADS", 8)
-    monkeypatch.setattr(cuda_layers, "PART", 32)
-    for module in (manhattan, cuda_layers):
-        monkeypatch.setattr(module, "SQUARE", 16)
-    for module in (elementwise, cuda_layers):
-        monkeypatch.setattr(module, "THREADS", 8)
+def engine():
     return simulated.SimulatedCuda()
 
 
 @pytest.fixture
 def few_kernels(monkeypatch):
-    """One with all steps, beside the distances alone; `test_values` has all kernels."""
+    """One RBF kernel with all steps; `test_values` has all of them."""
     monkeypatch.setattr(contract, "KERNELS", {"gaussian": contract.KERNELS["gaussian"]})
     monkeypatch.setattr(contract, "METRICS", ("manhattan", "euclidean"))
 
@@ -86,8 +77,8 @@ def test_steps(engine, dtype, few_kernels):
     contract.check_steps(engine, (3, 4, 5), dtype)
 
 
-def bytes_multiplied(A, B, sums, keep):
-    """In the place of cuBLAS."""
+def multiply_bytes(A, B, sums, keep):
+    """Replace cuBLAS."""
     A, B = (words.view(np.int8).astype(np.int64) for words in (A, B))
     sums[:] = keep * sums + B @ A.T
 
@@ -95,15 +86,13 @@ def bytes_multiplied(A, B, sums, keep):
 @pytest.mark.parametrize("dtype", [np.float32, DOUBLE])
 @pytest.mark.parametrize("shape", [(1, 1), (9, 37)], ids=str)
 @pytest.mark.parametrize("steps", [Steps(8, False), Steps(15, True)], ids=str)
-def test_products_of_bytes(engine, steps, shape, dtype, monkeypatch):
+def test_gram_matrices_of_quantised_activations(engine, steps, shape, dtype, monkeypatch):
     monkeypatch.setattr("sklearn_fsvc._src.readouts.packed_symmetric.WIDTH", 32)
-    for module in (integers, cuda_integers):
-        for name, few in (("THREADS", 8), ("SQUARE", 8), ("LINES", 2)):
-            monkeypatch.setattr(module, name, few)
+    sizes = engine.block_sizes._replace(square=8, lines=2)
     H, q = rounded(steps, *shape, dtype)
     gram = PackedSymmetric(shape[1], HOST)
     for _ in range(2):
-        cuda_integers.add_gram(list(gram), H, steps, np, engine.launch, bytes_multiplied)
+        add_gram(list(gram), H, steps, np, engine.launch, multiply_bytes, sizes)
     expected = np.tril(2 * (q.T @ q)) / steps.scale**2
     np.testing.assert_array_equal(np.tril(gram.full()), expected)
 
@@ -145,19 +134,13 @@ def test_activity(engine, dtype, few_kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_settings(engine, dtype, few_kernels, monkeypatch):
-    """Other tiles; the other tunables are none of a kernel's."""
-    tunables = engine.tunables
-    monkeypatch.setattr(
-        engine, "tunables",
-        lambda layer: {k: v if k == "tile" else v[:1] for k, v in tunables(layer).items()},
-    )  # fmt: skip
-    contract.check_settings(engine, dtype, shape=(17, 3, 9))
+def test_tiles(dtype, few_kernels):
+    contract.check_settings(simulated.TunesTilesOnly(), dtype, shape=(17, 3, 9))
 
 
-@pytest.mark.parametrize("n_units", [3, 8])  # a number at a time, and 16 bytes
-def test_what_is_no_number_stays_none(engine, n_units):
-    """So that whoever looks at H can refuse it: a largest of it and a number would be a number."""
+@pytest.mark.parametrize("n_units", [3, 8])  # scalar and vector code
+def test_nan_is_propagated(engine, n_units):
+    """So that it is detected in H: CUDA's maximum of NaN and a number is the number."""
     bias = np.zeros(n_units, np.float32)
     bias[1] = np.nan
     layer, X = TanhLayer(np.ones((n_units, 2), np.float32), bias), np.ones((2, 2), np.float32)
@@ -167,7 +150,7 @@ def test_what_is_no_number_stays_none(engine, n_units):
 
 
 def test_large_uint8_distances_are_exact(engine):
-    """More than 16 bits hold."""
+    """Sums of more than 16 bits."""
     X = np.zeros((3, 260), np.uint8)
     X[1] = 255
     X[2, :7] = 1
@@ -175,7 +158,7 @@ def test_large_uint8_distances_are_exact(engine):
     np.testing.assert_array_equal(H[0], [0, 255 * 260, 7])
 
 
-def test_novelty_is_that_of_the_host(engine, rng):
+def test_novelty_selection_equals_that_of_the_host(engine, rng):
     X = rng.random((60, 3))
     rule = NoveltyRule("manhattan", "triangular", 0.5, 1.7)
     found, _ = novel_rows(OrderedRows(engine, X, np.arange(60)), rule)
@@ -185,7 +168,7 @@ def test_novelty_is_that_of_the_host(engine, rng):
 
 
 @pytest.mark.parametrize("sizes", [[1], [7, 1, 20], [9, 8, 8, 1]])
-def test_groups_are_settled_side_by_side(engine, rng, sizes):
+def test_novelty_selection_of_groups(engine, rng, sizes):
     layers = [RBFLayer(rng.random((n, 3)), 0.4, kernel="triangular") for n in sizes]
     found = engine.novel_in_each(layers, 0.9)
     for layer, kept in zip(layers, found, strict=True):
@@ -196,27 +179,28 @@ def test_groups_are_settled_side_by_side(engine, rng, sizes):
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
-def test_bits_are_summed_over_each_row(rng):
+def test_hashes_of_rows(rng):
     X, factors = rng.standard_normal((9, 33)), rng.integers(0, 2**63, 33, np.uint64)
     X[3, 32] = -0.0
     sums = np.zeros(9, np.uint64)
-    hashes.sum_bits().code[2, (hashes.LANES, hashes.LINES)](X.view(np.uint64), factors, sums)
+    block = selection.LANES, selection.LINES
+    selection.sum_row_bits().definition[2, block](X.view(np.uint64), factors, sums)
     np.testing.assert_array_equal(sums, HOST.sum_bits(X, factors))
 
 
-def test_a_gpu_works_where_a_kernel_gives_what_it_should(engine):
-    assert engine.try_a_kernel() is None
+def test_a_gpu_is_available_if_a_kernel_is_right(engine):
+    assert engine.check_kernel() is None
     engine.to_host = np.zeros_like
-    assert engine.try_a_kernel() == "a kernel gives wrong results on GPU 0"
+    assert engine.check_kernel() == "a kernel gives wrong results on GPU 0"
 
 
 @pytest.mark.parametrize("kind", ["manhattan triangular uint8", "tanh float64"])
-def test_the_kernel_of_the_paper_is_right(kind):
+def test_the_kernel_of_the_paper(kind):
     X, layer = example(kind, 9, 7, 5)
     *arrays, parameter = methods._by_features(kind, 9, 7, 5)
     H = np.full((9, 7), np.nan)
-    made = kernel(kind.split()[0], "int" in kind)
-    made.code[(3, 2), (4, 4)](*arrays, H, parameter)
+    paper_kernel = kernel(kind.split()[0], "int" in kind)
+    paper_kernel.definition[(3, 2), (4, 4)](*arrays, H, parameter)
     np.testing.assert_allclose(H, naive.hidden(layer, X), atol=1e-6)
 
 

@@ -1,7 +1,8 @@
-"""One NVIDIA GPU.
+"""The engine of one NVIDIA GPU.
 
-`engine` is the device, `layers` how each kind of layer is evaluated there, `transfer` the
-way in and out, `algebra` what solves, `availability` whether it works at all.
+`engine` is its class, `layers` the evaluation of each kind of layer, `integers` exact Gram matrices
+of quantised activations, `transfer` copies between host and GPU, `algebra` linear algebra for
+readouts, `launch` the launch of kernels and `availability` the check whether a GPU works.
 """
 
 from .engine import CudaEngine as CudaEngine

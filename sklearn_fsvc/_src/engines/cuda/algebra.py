@@ -1,26 +1,31 @@
-"""The linear algebra of the readouts on a GPU: see `HostAlgebra` for what each does.
+"""Linear algebra of the readouts on a GPU: see `HostAlgebra` for the contract of each method.
 
-cuBLAS and cuSOLVER as CuPy binds them, for its own functions of arrays copy what is a part of
-a matrix.
+It calls cuBLAS and cuSOLVER through CuPy's low-level bindings: CuPy's functions of arrays would
+copy submatrices, and compile kernels of their own at first use.
 """
 
 import ctypes
 import math
+from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..kernels.cuda import hashes
+from ..kernels.cuda import selection
+from ..kernels.cuda.kernel import BlockSizes
 from ..lapack import REALS, layout
 from . import integers, launch, transfer
-from .launch import n_parts
+from .launch import ceil_div
 
-# What cuBLAS calls bytes and integers of 32 bits, for which CuPy has no names, and its own choice.
-_BYTES, _INTEGERS, _ANY = 3, 10, -1
-# Compute capability from which there is TF32, the bits of a float32 that it keeps, and what
-# cuBLAS calls CUBLAS_TF32_TENSOR_OP_MATH, for which CuPy has no name.
-_TF32, _DIGITS, _TF32_MATH = 80, 0xFFFFE000, 3
+# Constants of cuBLAS for which CuPy has no names: CUDA_R_8I, CUDA_R_32I, CUBLAS_GEMM_DEFAULT and
+# CUBLAS_TF32_TENSOR_OP_MATH.
+_INT8, _INT32, _DEFAULT, _TF32_MATH = 3, 10, -1, 3
+# Compute capability of the first GPUs with TF32, and the bits of a float32 that it keeps.
+_TF32, _TF32_BITS = 80, 0xFFFFE000
 
 
 class CuPyAlgebra:
@@ -29,24 +34,25 @@ class CuPyAlgebra:
     n_matrices, n_parts, inverts = 3, 2, True
 
     @property
-    def xp(self):
+    def xp(self) -> ModuleType:
         import cupy
 
         return cupy
 
     @staticmethod
-    def multiply(A, B):
+    def multiply(A: Any, B: Any) -> Any:
         return A @ B
 
     @staticmethod
-    def cross(H, B):
+    def cross(H: Any, B: Any) -> Any:
         return H.T @ B
 
     @staticmethod
-    def symmetric_product(A, B):
+    def symmetric_product(A: Any, B: Any) -> Any:
         import cupy
 
-        # The lower triangle alone, by way of a packed one, with half of the diagonal.
+        # With L the lower triangle of A and half of its diagonal, A B = L B + L' B. Packing the
+        # triangle and unpacking it again copies it without the rest of A.
         n, dtype = len(A), A.dtype
         packed, lower = cupy.empty(n * (n + 1) // 2, dtype), cupy.zeros((n, n), dtype, order="F")
         _blas("trttp", dtype, 0, n, A, layout(A)[1], packed)
@@ -58,7 +64,7 @@ class CuPyAlgebra:
         return product
 
     @staticmethod
-    def gemm(C, A, B, factor=1.0, keep=1.0):
+    def gemm(C: Any, A: Any, B: Any, factor: float = 1.0, keep: float = 1.0) -> None:
         if not A.size or not B.size:
             return
         (of_A, lda), (of_B, ldb), (_, ldc) = map(layout, (A, B, C))
@@ -68,11 +74,11 @@ class CuPyAlgebra:
         )  # fmt: skip
 
     @staticmethod
-    def split(A):
-        """float32 as the sum of two numbers with the 11 binary digits of TF32, where there is it.
+    def split(A: Any) -> tuple[Any, ...]:
+        """Return float32 as two terms with the 11-bit significand of TF32, if the GPU has it.
 
-        Three products of such parts take half the time of one of float32, and round about five
-        times as coarsely.
+        Three products of such terms take half the time of one in float32, with about five times
+        its rounding error (Ootomo and Yokota, 2022).
         """
         import cupy
 
@@ -81,43 +87,45 @@ class CuPyAlgebra:
         return tf32_parts(A)
 
     @staticmethod
-    def gemm_split(C, A, B):
+    def gemm_split(C: Any, A: Sequence[Any], B: Sequence[Any]) -> None:
         if len(A) == 1:
-            return CuPyAlgebra.gemm(C, *A, *B, keep=0.0)
+            return CuPyAlgebra.gemm(C, A[0], B[0], keep=0.0)
         (large_A, small_A), (large_B, small_B) = A, B
-        with _tf32():
+        with _tf32():  # small_A small_B is below the rounding error
             CuPyAlgebra.gemm(C, small_A, large_B, keep=0.0)
             CuPyAlgebra.gemm(C, large_A, small_B)
             CuPyAlgebra.gemm(C, large_A, large_B)
 
     @staticmethod
-    def syrk(C, A, factor=1.0, keep=1.0, has_room=False):
+    def syrk(
+        C: Any, A: Any, factor: float = 1.0, keep: float = 1.0, has_room: bool = False
+    ) -> None:
         (of_A, lda), (_, ldc) = map(layout, (A, C))
         _blas("syrk", C.dtype, 0, int(of_A), len(C), A.shape[1], factor, A, lda, keep, C, ldc)
 
     @staticmethod
-    def add_lower(C, A):
+    def add_lower(C: Any, A: Any) -> None:
         C += A
 
     @staticmethod
-    def fast_bits():
+    def fast_bits() -> tuple[int, ...]:
         return 8, 15
 
     @staticmethod
-    def add_gram_of_bytes(blocks, H, steps):
+    def add_gram_of_bytes(blocks: Any, H: Any, steps: Any) -> bool:
         import cupy
 
         launch_here = partial(launch.launch, cupy.cuda.Device().id)
-        integers.add_gram(blocks, H, steps, cupy, launch_here, _multiply_bytes)
+        integers.add_gram(blocks, H, steps, cupy, launch_here, _multiply_bytes, BlockSizes())
         return True
 
     @staticmethod
-    def syrk_bytes(order, dtype):
+    def syrk_bytes(order: int, dtype: Any) -> int:
         return 0
 
-    # By cuBLAS, for which nothing has to be compiled: CuPy compiles a kernel for each layout.
+    # By cuBLAS, since CuPy would compile a kernel for each memory layout.
     @staticmethod
-    def add(C, A, factor=1.0):
+    def add(C: Any, A: Any, factor: float = 1.0) -> None:
         if C.dtype != A.dtype:
             C += factor * A
         elif C.ndim == 1:
@@ -129,7 +137,7 @@ class CuPyAlgebra:
             _blas("geam", C.dtype, *flags, *shape, float(factor), A, lda, 1.0, C, ldc, C, ldc)
 
     @staticmethod
-    def inner(A, B):
+    def inner(A: Any, B: Any) -> float:
         import cupy
 
         lines, result = cupy.zeros((2, A.size), A.dtype), REALS[A.dtype][1]()
@@ -139,20 +147,20 @@ class CuPyAlgebra:
         return result.value
 
     @staticmethod
-    def add_to_diagonal(A, number):
+    def add_to_diagonal(A: Any, number: float) -> None:
         import cupy
 
         numbers, step = cupy.asarray(np.full(A.shape[1], number, A.dtype)), sum(A.strides)
         _blas("axpy", A.dtype, len(numbers), 1.0, numbers, 1, A, step // A.itemsize)
 
     @staticmethod
-    def less_outer(A, u, v, n):
+    def less_outer(A: Any, u: Any, v: Any, n: float) -> Any:
         result = A.copy()
         CuPyAlgebra.gemm(result.T, v[:, None], u[None], -1.0 / n)
         return result
 
     @staticmethod
-    def factorise(A):
+    def factorise(A: Any) -> bool:
         import cupy
         from cupy.cuda import cusolver, device
 
@@ -166,7 +174,7 @@ class CuPyAlgebra:
         return int(info[0]) == 0
 
     @staticmethod
-    def solve_lower(L, B, transposed=False, unit=False):
+    def solve_lower(L: Any, B: Any, transposed: bool = False, unit: bool = False) -> None:
         (of_B, ldb), (of_L, ldl) = layout(B), layout(L)
         shape = B.T.shape if of_B else B.shape
         is_transposed = transposed ^ of_B ^ of_L
@@ -174,50 +182,49 @@ class CuPyAlgebra:
         _blas("trsm", B.dtype, *map(int, flags), *shape, 1.0, L, ldl, B, ldb)
 
     @staticmethod
-    def eigh(A):
+    def eigh(A: Any) -> tuple[Any, Any]:
         import cupy
 
         return cupy.linalg.eigh(A, UPLO="L")
 
     @staticmethod
-    def median(A):
-        # CuPy's own looks for NaN, with kernels that take it seconds to compile.
+    def median(A: Any) -> Any:
+        # cupy.median checks for NaN, by kernels that take seconds to compile.
         import cupy
 
         A, n = cupy.sort(A, axis=0), len(A)
         return cupy.asarray(0.5 * A[(n - 1) // 2].get() + 0.5 * A[n // 2].get())
 
-    # CuPy compiles its own `any` and `all` for more than a second on a new machine, anew for each
-    # kind of array. Its least and largest number come compiled, and are NaN if one is.
+    # On a new machine CuPy takes more than a second to compile `any` and `all`, for each layout and
+    # dtype. Its minimum and maximum are compiled in advance, and propagate NaN.
     @staticmethod
-    def any(A, axis=None):
+    def any(A: Any, axis: int | None = None) -> Any:
         least, most = A.min(axis=axis).get(), A.max(axis=axis).get()
         return (least != 0) | (most != 0)
 
     @staticmethod
-    def sum_bits(X, factors):
+    def sum_bits(X: Any, factors: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         import cupy
 
         bits = cupy.ascontiguousarray(X, np.float64).view(np.uint64)
         sums = cupy.empty(len(X), np.uint64)
-        grid, block = n_parts(len(X), hashes.LINES), (hashes.LANES, hashes.LINES)
-        launch.launch(
-            cupy.cuda.Device().id, hashes.sum_bits(), grid, block, bits, cupy.asarray(factors), sums
-        )
+        grid, block = ceil_div(len(X), selection.LINES), (selection.LANES, selection.LINES)
+        kernel = selection.sum_row_bits()
+        launch.launch(cupy.cuda.Device().id, kernel, grid, block, bits, cupy.asarray(factors), sums)
         return sums.get()
 
     @staticmethod
-    def is_finite(A):
+    def is_finite(A: Any) -> bool:
         return math.isfinite(float(A.min())) and math.isfinite(float(A.max()))
 
     @staticmethod
-    def to_host(array):
+    def to_host(array: Any) -> npt.NDArray[Any]:
         import cupy
 
         return transfer.to_host(cupy, array)
 
     @staticmethod
-    def here(array):
+    def here(array: Any) -> Any:
         import cupy
 
         if not isinstance(array, cupy.ndarray):
@@ -227,33 +234,33 @@ class CuPyAlgebra:
         is_whole = array.flags.c_contiguous or array.flags.f_contiguous
         array = array if is_whole else _contiguous(array)
         copied = cupy.empty_like(array)
-        # In the default stream, a copy would wait for all that either device is to do.
+        # On the default stream, a copy would wait for all queued work of both devices.
         stream = cupy.cuda.Stream(non_blocking=True)
         stream.wait_event(cupy.cuda.get_current_stream().record())
         copied.data.copy_from_device_async(array.data, array.nbytes, stream)
-        stream.synchronize()  # the other one may be overwritten
+        stream.synchronize()  # so that the caller may overwrite the source
         return copied
 
     @staticmethod
-    def at(array):
+    def at(array: Any) -> Any:
         return array.device
 
     @staticmethod
-    def finish():
+    def finish() -> None:
         import cupy
 
         cupy.cuda.get_current_stream().synchronize()
 
 
-def tf32_parts(A):
-    """What TF32 holds of each float32, and the rest, of which it holds as many digits."""
-    large = (A.view(np.uint32) & np.uint32(_DIGITS)).view(np.float32)
+def tf32_parts(A: Any) -> tuple[Any, Any]:
+    """Return float32 numbers truncated to TF32, and the remainders."""
+    large = (A.view(np.uint32) & np.uint32(_TF32_BITS)).view(np.float32)
     return large, A - large
 
 
 @contextmanager
 def _tf32():
-    """cuBLAS multiplies float32 by its units for TF32, in this thread."""
+    """Let cuBLAS multiply float32 matrices by its TF32 units, in this thread."""
     from cupy.cuda import cublas, device
 
     handle = device.get_cublas_handle()
@@ -266,7 +273,7 @@ def _tf32():
 
 
 def _contiguous(array):
-    """A part of an array that lies on another device, in one piece there."""
+    """Return a contiguous copy of an array on its own device."""
     import cupy
 
     with array.device:
@@ -277,7 +284,7 @@ def _contiguous(array):
 
 @contextmanager
 def _cublas():
-    """Its handle, on the stream of the moment; factors lie on the host."""
+    """Return cuBLAS and its handle, on the current stream, with scalars on the host."""
     import cupy
     from cupy.cuda import cublas, device
 
@@ -292,28 +299,29 @@ def _cublas():
 
 
 def _blas(name, dtype, *args):
-    """Call a routine of cuBLAS."""
+    """Call a routine of cuBLAS with integers, arrays, and floats, which it takes by reference."""
     letter, real = REALS[dtype]
-    factors = [real(arg) for arg in args if isinstance(arg, float)]
-    waiting = iter(factors)
-    args = [_pointer(next(waiting) if isinstance(a, float) else a) for a in args]
+    # The list keeps the scalars alive until the call returns.
+    scalars = [real(arg) for arg in args if isinstance(arg, float)]
+    remaining = iter(scalars)
+    pointers = [_pointer(next(remaining) if isinstance(a, float) else a) for a in args]
     with _cublas() as (cublas, handle):
-        getattr(cublas, letter + name)(handle, *args)
+        getattr(cublas, letter + name)(handle, *pointers)
 
 
 def _multiply_bytes(A, B, sums, keep):
-    """``sums = B A'``, or added to it, of lines of bytes with a sign, four a word."""
+    """Compute ``sums = B A'``, or add it, for lines of signed bytes, four per word."""
     n_bytes, factors = 4 * A.shape[1], [ctypes.c_int32(1), ctypes.c_int32(keep)]
     one, kept = map(ctypes.addressof, factors)
     with _cublas() as (cublas, handle):
         cublas.gemmEx(
             handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, len(A), len(B), n_bytes, one,
-            A.data.ptr, _BYTES, n_bytes, B.data.ptr, _BYTES, n_bytes, kept,
-            sums.data.ptr, _INTEGERS, len(A), cublas.CUBLAS_COMPUTE_32I, _ANY,
+            A.data.ptr, _INT8, n_bytes, B.data.ptr, _INT8, n_bytes, kept,
+            sums.data.ptr, _INT32, len(A), cublas.CUBLAS_COMPUTE_32I, _DEFAULT,
         )  # fmt: skip
 
 
-def _pointer(arg):
+def _pointer(arg: Any) -> Any:
     if isinstance(arg, ctypes._SimpleCData):
         return ctypes.addressof(arg)
     return arg.data.ptr if hasattr(arg, "data") else arg

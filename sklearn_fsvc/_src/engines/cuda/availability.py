@@ -1,89 +1,97 @@
-"""Whether a GPU can be used, and if not, why."""
+"""Whether a GPU can be used, and if not, the reason and the remedy."""
 
 import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from ...utils.availability import install
-from ..kernels.ptx import NoCompiler
+from ..kernels.cuda.compiler import CompilerMissing
 
-_HEADERS = "CUPY_NVRTC_USE_PCH"
-# (process, GPU) on which a kernel has run.
-_WORKING = set()
+_PRECOMPILED_HEADERS = "CUPY_NVRTC_USE_PCH"
+# The default of `why_unavailable`.
+_working: set[tuple[int, int | None]] = set()
 
 
-def _remedy():
+def _remedy() -> str:
     return f"{install('cuda13')}, or for an older driver {install('cuda12')}"
 
 
-def why_unavailable(engine, index):
-    """None if the GPU works, else the sentence the user should read.
+def why_unavailable(
+    engine: Callable[[int], Any], index: int | None, working: set[tuple[int, int | None]] = _working
+) -> str | None:
+    """Return None if the GPU works, else a sentence for the user.
 
     Parameters
     ----------
     engine : class
-        Made with the number of a GPU; it has `try_a_kernel`.
+        Called with the number of a GPU; its `check_kernel` runs a kernel there.
     index : int or None
-        Which GPU was asked for; None is the first.
+        The requested GPU; None is the first one.
+    working : set
+        (process id, GPU) pairs on which a kernel has run; this one is added.
     """
     key = os.getpid(), index
-    if key not in _WORKING:
-        reason = _reason(engine, index)
-        if reason:
-            return reason
-        _WORKING.add(key)
-    return None
-
-
-def _reason(engine, index):
-    """Nothing counts but a kernel that was loaded, launched and gave the right answer."""
-    if any(process != os.getpid() for process, _ in _WORKING):
+    if key in working:
+        return None
+    if any(process != os.getpid() for process, _ in working):
         return (
             "this process was forked from one that has used the GPU, which CUDA does not "
-            "survive. Start workers as joblib does, or by multiprocessing's spawn"
+            "support. Start workers as joblib does, or by multiprocessing's spawn"
         )
+    reason = _reason(engine, index)
+    if reason is None:
+        working.add(key)
+    return reason
+
+
+def _reason(engine: Callable[[int], Any], index: int | None) -> str | None:
+    """Return why a GPU does not work: only a kernel with the right result shows that it does."""
     try:
         cupy = _import_cupy()
     except ImportError as error:
         return f"CuPy cannot be imported ({error}); {_remedy()}"
-    except Exception as error:  # what it needs may be broken, in whatever way
+    except Exception as error:  # a broken dependency may raise anything
         return f"CuPy cannot be imported ({type(error).__name__}: {error}); {_remedy()}"
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return (
-            f"no NVIDIA GPU can be reached ({error}). It needs an NVIDIA GPU, and its driver at "
-            "least as new as the CUDA that CuPy was built for"
+            f"no NVIDIA GPU can be reached ({error}). The engine needs an NVIDIA GPU, and a driver "
+            "at least as new as the CUDA version that CuPy was built for"
         )
     if (index or 0) >= n_devices:
         return f"there {'is 1 GPU' if n_devices == 1 else f'are {n_devices} GPUs'}, numbered from 0"
     try:
-        return engine(index or 0).try_a_kernel()
-    except NoCompiler as error:
+        return engine(index or 0).check_kernel()
+    except CompilerMissing as error:
         return str(error)
-    except Exception as error:  # whatever CuPy or the driver raises is the reason
+    except Exception as error:  # CuPy and the driver raise many types
         if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
             return (
-                f"too little memory is free on GPU {index or 0} ({error}); end what else is there"
+                f"too little memory is free on GPU {index or 0} ({error}); end other processes "
+                "that use it"
             )
         return (
             f"a kernel cannot be loaded and run with NumPy {np.__version__} and CuPy "
             f"{cupy.__version__} ({type(error).__name__}: {error}). Update the driver and "
-            f"these; {_remedy()}"
+            f"these packages; {_remedy()}"
         )
 
 
-def _import_cupy():
-    """CuPy, which is told to keep the headers of its kernels compiled while it compiles them.
+def _import_cupy() -> ModuleType:
+    """Import CuPy, with precompiled headers unless the user has chosen otherwise.
 
-    It looks as it is imported, and what the user has set counts. The kernels are the same, and
-    take half the time.
+    They halve the compilation time of CuPy's own kernels. CuPy reads the variable when it is
+    imported.
     """
-    is_set = _HEADERS in os.environ
-    os.environ.setdefault(_HEADERS, "1")
+    is_set = _PRECOMPILED_HEADERS in os.environ
+    os.environ.setdefault(_PRECOMPILED_HEADERS, "1")
     try:
         import cupy
     finally:
         if not is_set:
-            del os.environ[_HEADERS]
+            del os.environ[_PRECOMPILED_HEADERS]
     return cupy

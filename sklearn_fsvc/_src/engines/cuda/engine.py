@@ -1,32 +1,34 @@
-"""One NVIDIA GPU: our kernels for differences, cuBLAS through CuPy for products.
+"""One NVIDIA GPU: kernels of this package for differences, cuBLAS through CuPy for products.
 
-CuPy holds the arrays, multiplies and solves. It is imported when the first engine is asked
-whether it works, and a context is made on the GPU then, never before.
+CuPy allocates arrays, multiplies and solves. Importing it and creating a context on the GPU is left
+to the first call of `CudaEngine.why_unavailable`.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ...layers import BELOW_MEAN
 from ...version import __version__
-from ..base import SHIFT, Engine
+from ..base import SHIFT, Engine, Sink
 from ..host import DirectSink
-from ..kernels.cuda import manhattan, novelty, patches
+from ..kernels.cuda import manhattan, patches, selection
+from ..kernels.cuda.kernel import BlockSizes, CudaKernel
 from ..threads import n_workers, worker_number
 from . import integers, launch, transfer
 from .algebra import CuPyAlgebra
 from .availability import why_unavailable
-from .launch import n_parts
-from .layers import LAYERS, item_of, outputs, pack_rows, transpose
+from .launch import MAX_BLOCKS, ceil_div
+from .layers import LAYERS, CudaLayer, item_of, outputs, pack_rows, transpose
 
-# Products that are this many times slower in float64, on paper, are made in float32 where H
-# is. Cards for computing are 2 times slower; others 32 or 64.
-_SLOW = 8
-# Blocks of a grid across its third side, at most.
-_DEEPEST = 65_535
+# From this nominal ratio of float32 to float64 throughput on, float32 activations are multiplied in
+# float32. Data centre GPUs have a ratio of 2, others of 32 or 64.
+_SLOW_FLOAT64 = 8
 
 
 class CudaEngine(Engine):
@@ -35,36 +37,48 @@ class CudaEngine(Engine):
     Parameters
     ----------
     index : int or None
-        Which one. None is the first, and in workers of joblib each worker's own: GPUs are
-        sharded in turn.
+        Its number. None is the first one; in the workers of joblib, GPUs are distributed
+        round-robin.
+
+    Attributes
+    ----------
+    block_sizes : BlockSizes
+    tiles : dict
+        dtype of an item -> tiles of the Manhattan kernel, the default first.
+    features_per_sum : int
+        float32 distances over more features are summed in parts, which are then added.
     """
 
     name = "cuda"
     algebra = CuPyAlgebra()
     n_ahead = 2
     block_rows, round_rows, chunk_units, group_bytes = 65_536, 2048, 1024, 2**33
-    # A second or more of two cores; the first use of a GPU in a process costs seconds.
+    # A second or more on two cores; the first use of a GPU in a process takes seconds.
     auto_work = 10**11
-    # A few images at a time would be over before the next are launched.
+    # With fewer images at a time, the GPU would be idle between launches.
     patch_bytes = 2**31
-    # benchmarks/teams.py, fits as made: two gain 1.0 at 2e11, 1.3 to 1.4 at 8e11, more beyond.
+    # benchmarks/teams.py: the speed-up by two GPUs is 1.0 at 2e11, 1.3 to 1.4 at 8e11.
     team_work = 10**12
     is_numbered = True
     dlpack_type = 2
-    # Under the names that their wheels have.
     packages = ("cupy-cuda13x", "cupy-cuda12x")
+    block_sizes = BlockSizes()
+    tiles = manhattan.TILES
+    features_per_sum = 1024
 
-    def __init__(self, index=None):
-        self._index, self._active, self._kept = index, ExitStack(), {}
+    def __init__(self, index: int | None = None) -> None:
+        self._index, self._active = index, ExitStack()
+        # id of a host array -> (the array, its copy on the GPU): see `keep`.
+        self._kept: dict[int, tuple[npt.NDArray[Any], Any]] = {}
 
     @classmethod
-    def count(cls):
+    def count(cls) -> int:
         import cupy
 
         return cupy.cuda.runtime.getDeviceCount()
 
-    def connect(self, members):
-        """Let each GPU read the memory of the others, where they are linked."""
+    def connect(self, members: Sequence[Any]) -> None:
+        """Enable each GPU to read the memory of the others, where they are linked."""
         runtime = self.xp.cuda.runtime
         for here in members:
             with self.xp.cuda.Device(here.index):
@@ -72,34 +86,35 @@ class CudaEngine(Engine):
                     _enable_peer(runtime, here.index, there.index)
 
     @property
-    def index(self):
+    def index(self) -> int:
+        """Number of the GPU."""
         if self._index is not None:
             return self._index
         worker = worker_number()
         return 0 if worker is None else worker % self.count()
 
     @property
-    def xp(self):
+    def xp(self) -> Any:
         import cupy
 
         return cupy
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         index = self.index
         self.name = f"cuda:{index}"
         self._active.enter_context(self.xp.cuda.Device(index))
         return super().__enter__()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._kept.clear()
         self._active.close()
 
     @classmethod
-    def is_installed(cls):
+    def is_installed(cls) -> bool:
         return find_spec("cupy") is not None
 
-    def details(self):
-        """A line for each GPU."""
+    def details(self) -> str:
+        """Return a line for each GPU."""
         runtime = self.xp.cuda.runtime
         driver = runtime.driverGetVersion()
         lines = [f"CUDA {driver // 1000}.{driver % 1000 // 10} by the driver"]
@@ -110,24 +125,24 @@ class CudaEngine(Engine):
             lines.append(f"{engine.name} {device}, {free} free of {total}")
         return "\n".join(lines)
 
-    def why_unavailable(self):
+    def why_unavailable(self) -> str | None:
         return why_unavailable(type(self), self._index)
 
-    def try_a_kernel(self):
-        """Load one and launch it; None if it gives what it should, else a sentence."""
+    def check_kernel(self) -> str | None:
+        """Run a kernel; return None if the result is right, else a sentence."""
         with self:
             one = self.to_device(np.ones((1, 1), np.float32))
-            packed = self.to_host(pack_rows(self, one, one.dtype, 128, 8))
+            packed = self.to_host(pack_rows(self, one, one.dtype, multiple=128, step=8))
         if packed[0, 0] != 1 or packed.sum() != 1:
             return f"a kernel gives wrong results on GPU {self.index}"
         return None
 
-    def memory(self):
+    def memory(self) -> tuple[int, int]:
         free, total = self.xp.cuda.Device().mem_info
         free += self.xp.get_default_memory_pool().free_bytes()
         return free // n_workers(), total
 
-    def identity(self):
+    def identity(self) -> dict[str, str]:
         return {
             "engine": CudaEngine.name,
             "device": _name_of(self.index),
@@ -135,40 +150,38 @@ class CudaEngine(Engine):
             "package": __version__,
         }
 
-    def tunables(self, layer):
-        tunables = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
+    def tunables(self, layer: Any) -> dict[str, tuple[Any, ...]]:
+        tunables: dict[str, tuple[Any, ...]] = {"M": (8192, 4096, 2048), "asymmetry": (1, 2, 4)}
         if layer.accumulation == "manhattan":
-            tunables["tile"] = manhattan.TILES[item_of(layer)]
+            tunables["tile"] = self.tiles[item_of(layer)]
         if layer.hidden_dtype == np.float32:
             precisions = "float64", "float32"
             tunables["statistics"] = precisions if self._is_float64_fast() else precisions[::-1]
         return tunables
 
-    def statistics_dtype(self, layer):
+    def statistics_dtype(self, layer: Any) -> np.dtype:
         return np.dtype(self.settings(layer).get("statistics", np.float64))
 
-    def _is_float64_fast(self):
+    def _is_float64_fast(self) -> bool:
         ratio = self.xp.cuda.Device().attributes["SingleToDoublePrecisionPerfRatio"]
-        return ratio < _SLOW
+        return ratio < _SLOW_FLOAT64
 
-    def is_tile_exact(self, layer):
-        # Only our own kernel of distances takes pair by pair; a product is cut by its shape.
+    def is_tile_exact(self, layer: Any) -> bool:
+        # cuBLAS chooses the order of its sums by the shape of a product.
         return layer.accumulation == "manhattan"
 
-    @staticmethod
-    def _kind(layer):
-        return LAYERS[layer.accumulation]
+    def prepared_bytes(self, layer: Any) -> int:
+        return LAYERS[layer.accumulation].prepared_bytes(self, layer)
 
-    def prepared_bytes(self, layer):
-        return self._kind(layer).prepared_bytes(self, layer)
+    def row_bytes(self, layer: Any) -> int:
+        return LAYERS[layer.accumulation].row_bytes(self, layer)
 
-    def row_bytes(self, layer):
-        return self._kind(layer).row_bytes(self, layer)
+    def prepare(self, layer: Any) -> CudaLayer:
+        return LAYERS[layer.accumulation](self, layer)
 
-    def prepare(self, layer):
-        return self._kind(layer)(self, layer)
-
-    def hidden(self, prepared, X, out=None, units=None):
+    def hidden(
+        self, prepared: CudaLayer, X: Any, out: Any = None, units: slice | None = None
+    ) -> Any:
         layer = prepared.layer
         if out is None:
             out = self.xp.empty((len(X), layer.n_units), layer.hidden_dtype)
@@ -178,56 +191,59 @@ class CudaEngine(Engine):
             integers.round_columns(self, out, units, layer.steps)
         return out
 
-    def outputs(self, layer, D, out):
+    def outputs(self, layer: Any, D: Any, out: Any) -> Any:
         return outputs(self, layer, D, out)
 
-    def sparse_evaluator(self):
-        return CudaSparsePlace(self)
+    def sparse_evaluator(self) -> Any:
+        return CudaSparseEvaluator(self)
 
-    def to_device(self, array):
+    def to_device(self, array: npt.NDArray[Any]) -> Any:
         _, there = self._kept.get(id(array), (array, None))
         return transfer.to_device(self.xp, array) if there is None else there
 
-    def keep(self, array, there):
+    def keep(self, array: npt.NDArray[Any], there: Any) -> None:
         self._kept[id(array)] = array, there
 
     @staticmethod
-    def sparse_to_device(X):
-        """A ``csr_array`` of SciPy as CuPy's; cuSPARSE has numbers of 32 bits for places."""
+    def sparse_to_device(X: Any) -> Any:
+        """Return a ``csr_array`` of SciPy as one of CuPy, with the 32-bit indices of cuSPARSE."""
         from cupy import asarray
         from cupyx.scipy.sparse import csr_matrix
 
         indices, indptr = (asarray(a.astype(np.int32, copy=False)) for a in (X.indices, X.indptr))
         return csr_matrix((asarray(X.data), indices, indptr), shape=X.shape)
 
-    def to_host(self, array):
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
         return transfer.to_host(self.xp, array)
 
-    def upload_if_fits(self, X, limit):
+    def upload_if_fits(self, X: Any, limit: int) -> Any:
         is_sliced = hasattr(X, "__getitem__") and not isinstance(X, self.xp.ndarray)
         if not is_sliced or getattr(X, "nbytes", np.inf) > limit:
             return X
         return transfer.upload(self.xp, X)
 
-    def uploads(self, blocks):
+    def uploads(self, blocks: Iterable[npt.NDArray[Any]]) -> Iterator[Any]:
         return transfer.uploads(self.xp, blocks)
 
-    def sink(self, out):
+    def sink(self, out: Any) -> Sink:
         is_host = isinstance(out, np.ndarray)
         return transfer.PinnedSink(self.xp, out) if is_host else DirectSink(out)
 
-    def stopwatch(self):
+    def stopwatch(self) -> transfer.EventStopwatch:
         return transfer.EventStopwatch(self.xp)
 
-    def novel(self, layer, X, activity, threshold):
-        return self._settle([layer], X, activity, threshold)[0]
+    def novel(self, layer: Any, X: Any, activity: Any, threshold: float) -> npt.NDArray[np.int32]:
+        return self._select_novel([layer], X, activity, threshold)[0]
 
-    def novel_in_each(self, layers, threshold):
+    def novel_in_each(self, layers: Sequence[Any], threshold: float) -> list[npt.NDArray[np.int32]]:
         n_rows = sum(layer.n_units for layer in layers)
-        return self._settle(layers, None, self.xp.zeros(n_rows), threshold)
+        return self._select_novel(layers, None, self.xp.zeros(n_rows), threshold)
 
-    def _settle(self, layers, X, activity, threshold):
-        """The rows that are kept of groups, each the units of a layer, by one launch."""
+    def _select_novel(self, layers, X, activity, threshold):
+        """Return the selected samples of each group, the units of a layer, by one launch.
+
+        X is the samples if there is one group; None if they are the units of each layer.
+        """
         sizes = [layer.n_units for layer in layers]
         K, end = self.xp.empty((sum(sizes), max(sizes)), layers[0].hidden_dtype), 0
         for layer, n in zip(layers, sizes, strict=True):
@@ -235,84 +251,88 @@ class CudaEngine(Engine):
             transpose(self, H, K[end : end + n])
             end += n
         starts = np.cumsum([0, *sizes], dtype=np.int32)
-        found = self.xp.empty(len(activity) + len(sizes), np.int32)
-        numbers = (
-            K,
-            activity,
-            np.float64(threshold),
-            np.float64(SHIFT),
-            self.to_device(starts),
-            found,
-        )
-        self.launch(novelty.settle(K.dtype), len(sizes), novelty.SETTLE_THREADS, *numbers)
-        places, found = starts[:-1] + np.arange(len(sizes)), self.to_host(found)
-        return [found[place + 1 : place + 1 + found[place]] for place in places]
+        selected = self.xp.empty(len(activity) + len(sizes), np.int32)
+        threads = self.block_sizes.select_threads
+        self.launch(
+            selection.select_novel(K.dtype, threads), len(sizes), threads, K, activity,
+            np.float64(threshold), np.float64(SHIFT), self.to_device(starts), selected,
+        )  # fmt: skip
+        # Each group has written a count, then the indices: see the kernel.
+        selected, counts_at = self.to_host(selected), starts[:-1] + np.arange(len(sizes))
+        return [selected[at + 1 : at + 1 + selected[at]] for at in counts_at]
 
-    def unfold(self, layer, X):
-        xp, grid, dtype = self.xp, layer.grid, X.dtype
+    def unfold(self, layer: Any, X: Any) -> Any:
+        xp, grid, dtype, threads = self.xp, layer.grid, X.dtype, self.block_sizes.threads
         images = X.reshape(len(X), grid.image[0], -1)
         line, is_normalised = grid.size[1] * grid.image[2], layer.floor is not None
-        places = *grid.places, grid.stride, grid.stride * grid.image[2]
+        positions = *grid.places, grid.stride, grid.stride * grid.image[2]
         P = xp.empty((len(X) * grid.n_places, grid.n_inputs), dtype)
         means, factors = xp.empty((2, len(P) if is_normalised else 1), dtype)
         if is_normalised:
             self.launch(
-                patches.moments(dtype.str), n_parts(len(P), patches.THREADS), patches.THREADS,
-                images, *places, grid.size[0], line, dtype.type(layer.floor), means, factors,
+                patches.patch_moments(dtype.str, threads), ceil_div(len(P), threads), threads,
+                images, *positions, grid.size[0], line, dtype.type(layer.floor), means, factors,
             )  # fmt: skip
         self.launch(
-            patches.unfold(dtype.str, is_normalised), n_parts(P.size, patches.THREADS),
-            patches.THREADS, images, *places, line, means, factors, P,
+            patches.unfold(dtype.str, is_normalised, threads), ceil_div(P.size, threads), threads,
+            images, *positions, line, means, factors, P,
         )  # fmt: skip
         return P
 
-    def average(self, layer, A, H):
-        grid, dtype = layer.grid, A.dtype
+    def average(self, layer: Any, A: Any, H: Any) -> None:
+        grid, dtype, threads = layer.grid, A.dtype, self.block_sizes.threads
         means = A.mean(axis=1) if layer.response == BELOW_MEAN else self.xp.empty(1, dtype)
-        blocks = n_parts(A.shape[1], patches.THREADS), grid.n_cells, min(len(H), _DEEPEST)
+        blocks = ceil_div(A.shape[1], threads), grid.n_cells, min(len(H), MAX_BLOCKS)
         self.launch(
-            patches.average(dtype.str, layer.response), blocks, patches.THREADS, A, means,
+            patches.average_cells(dtype.str, layer.response, threads), blocks, threads, A, means,
             *grid.places, *grid.pool, dtype.type(layer.threshold), H,
         )  # fmt: skip
 
-    def launch(self, kernel, grid, block, *args):
-        """Launch a `Kernel` on the stream of the moment: see `programs.launch`."""
+    def launch(
+        self,
+        kernel: CudaKernel,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *args: Any,
+    ) -> None:
+        """Launch a kernel on the current stream: see `launch.launch`."""
         launch.launch(self.index, kernel, grid, block, *args)
 
 
-class CudaSparsePlace:
-    """The part of an engine that sparse rows need (`engines.sparse.SparsePlace`), by cuSPARSE.
+class CudaSparseEvaluator:
+    """Evaluation of sparse samples by cuSPARSE: see `engines.sparse`.
 
-    The layer lies on the GPU as for dense rows.
+    The layer is prepared as for dense samples.
     """
 
-    def __init__(self, engine):
+    def __init__(self, engine: CudaEngine) -> None:
         self._engine = engine
 
-    def prepare(self, layer):
+    def prepare(self, layer: Any) -> CudaLayer:
         return self._engine.prepare(layer)
 
-    def prepared_bytes(self, layer):
+    def prepared_bytes(self, layer: Any) -> int:
         return self._engine.prepared_bytes(layer)
 
-    def row_bytes(self, layer):
-        # cuSPARSE gives columns; they are beside H until they are its rows.
+    def row_bytes(self, layer: Any) -> int:
+        # cuSPARSE writes in column-major order: a second array, until it is copied to H.
         return layer.n_units * layer.units.itemsize
 
-    def hidden(self, prepared, X, out, units=None):
+    def hidden(self, prepared: CudaLayer, X: Any, out: Any, units: slice | None = None) -> Any:
+        """Return H of a ``csr_array`` X, in `out`, in all columns."""
         return self._engine.hidden(prepared, self._engine.sparse_to_device(X), out)
 
 
 @cache
-def _name_of(index):
-    """The name of a GPU; CUDA takes a millisecond to look up all its properties."""
+def _name_of(index: int) -> str:
+    """Return the name of a GPU; cached, since the CUDA call takes a millisecond."""
     import cupy
 
     return cupy.cuda.runtime.getDeviceProperties(index)["name"].decode()
 
 
-def _enable_peer(runtime, here, there):
-    """Copies between two GPUs go over their link, once this is said in a process."""
+def _enable_peer(runtime: Any, here: int, there: int) -> None:
+    """Let copies between two GPUs use their link, in this process."""
     if here == there or not runtime.deviceCanAccessPeer(here, there):
         return
     try:

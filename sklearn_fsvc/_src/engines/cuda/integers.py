@@ -1,138 +1,158 @@
-"""Exact sums of products of rounded activations: of bytes, which a GPU adds up in 32 bits.
+"""Exact Gram matrices of quantised activations, from 8-bit integer products of cuBLAS.
 
-An activation is an integer times a power of two. Without its middle, so that 0 is in the middle
-of what bytes hold, it is one byte, or ``128 a + b`` of two. The products of bytes are those of
-cuBLAS, which wants them unit by unit.
+A quantised activation is an integer, its code, times a power of two. Unsigned codes are shifted by
+half of their range, so that they fit into signed bytes; a code of up to 15 bits is split into two
+bytes, ``128 a + b``. cuBLAS multiplies bytes and sums the products in 32-bit integers, exactly.
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..integers import MOST_ROWS
-from ..kernels.cuda.integers import (
-    LINES,
-    SQUARE,
-    THREADS,
-    add_products,
-    look_up,
-    pack_bytes,
-    round_rows,
-)
-from .launch import n_parts, over_rows, round_up
+from ..kernels.cuda.elementwise import add_products, look_up_activations, quantise
+from ..kernels.cuda.kernel import BlockSizes
+from ..kernels.cuda.packing import pack_codes
+from .launch import ceil_div, grid_over_rows, round_up
 
-# Units and words of four rows are padded to multiples: cuBLAS asks for 16 bytes.
+# Units, and words of four samples, are padded to multiples: cuBLAS requires lines of 16 bytes.
 _UNITS, _WORDS = 32, 4
-# Columns of sums at a time, at least.
-_LEAST_STRIP = 64
-# For each number of bytes: which are multiplied with which, and what a product stands for.
+# Units whose products are computed at a time, at least.
+_MIN_STRIP = 64
+# By the number of bytes of a code: which bytes are multiplied, and the weight of the products in
+# (128 a + b) (128 c + d) = 128^2 a c + 128 (a d + b c) + b d.
 _PRODUCTS = {
     1: ((((0, 0),), 1),),
     2: ((((0, 0),), 128 * 128), (((0, 1), (1, 0)), 128), (((1, 1),), 1)),
 }
 
 
-def round_columns(engine, H, units, steps):
-    """H in steps, in place, in a slice of its columns."""
-    item = H.dtype.type
+def round_columns(engine: Any, H: Any, units: slice, steps: Any) -> None:
+    """Quantise a slice of the columns of H, in place."""
+    item, threads = H.dtype.type, engine.block_sizes.threads
     engine.launch(
-        round_rows(H.dtype), _grid(H, units), THREADS,
+        quantise(H.dtype, threads), column_grid(engine, H, units), threads,
         H, units.start, units.stop, item(steps.scale), item(steps.most),
     )  # fmt: skip
 
 
-def look_up_columns(engine, H, units, table, steps):
-    """Outputs of the distances in H, in place, in a slice of its columns: see `RBFLayer.table`."""
+def look_up_columns(engine: Any, H: Any, units: slice, table: Any, steps: Any) -> None:
+    """Replace the distances in a slice of the columns of H by activations: see `RBFLayer.table`."""
+    threads = engine.block_sizes.threads
     engine.launch(
-        look_up(table.dtype), _grid(H, units), THREADS,
+        look_up_activations(table.dtype, threads), column_grid(engine, H, units), threads,
         H, table, units.start, units.stop, H.dtype.type(1 / steps.scale),
     )  # fmt: skip
 
 
-def _grid(H, units):
-    return over_rows(units.stop - units.start, len(H), THREADS)
+def column_grid(engine: Any, H: Any, units: slice, width: int = 1) -> tuple[int, int]:
+    """Return the grid of an elementwise kernel on a slice of the columns of H."""
+    return grid_over_rows(units.stop - units.start, len(H), width * engine.block_sizes.threads)
 
 
-def add_gram(blocks, H, steps, xp, launch, multiply):
+def add_gram(
+    blocks: Sequence[tuple[int, Any]],
+    H: Any,
+    steps: Any,
+    xp: Any,
+    launch: Callable[..., None],
+    multiply: Callable[[Any, Any, Any, bool], None],
+    sizes: BlockSizes,
+) -> None:
     """Add H'H to the lower triangle of a matrix, as `..integers.add_gram` does on a host.
 
     Parameters
     ----------
     blocks, H, steps
-        As there, of any number of rows.
+        See `..integers.add_gram`; any number of rows.
     xp : module
     launch : callable
-        As of the engine.
+        See `CudaEngine.launch`.
     multiply : callable
-        ``multiply(A, B, sums, keep)`` puts B A' into `sums`, or adds it: for lines of words.
+        ``multiply(A, B, sums, keep)`` writes the products B A' of lines of bytes to `sums`, or adds
+        them if `keep`.
+    sizes : BlockSizes
     """
     for start in range(0, len(H), MOST_ROWS):
         rows = H[start : start + MOST_ROWS]
-        Bytes(rows, steps, xp, launch, multiply).add_to(blocks)
+        _PackedCodes(rows, steps, xp, launch, multiply, sizes).add_gram_to(blocks)
 
 
-class Bytes:
-    """Rows of H as bytes, unit by unit.
+class _PackedCodes:
+    """The codes of H as bytes, one line per unit: see `add_gram`; at most `MOST_ROWS` rows.
 
-    Parameters
+    Attributes
     ----------
-    H, steps, xp, launch, multiply
-        As of `add_gram`; of `MOST_ROWS` rows at most.
+    planes : list
+        One array (padded units, words), or two for codes of two bytes, the higher one first.
+    unit : float
+        Value of a product of two codes of 1.
     """
 
-    def __init__(self, H, steps, xp, launch, multiply):
-        self.steps, self.xp, self.launch, self.multiply = steps, xp, launch, multiply
+    def __init__(self, H, steps, xp, launch, multiply, sizes):
+        self.steps, self.xp, self.multiply = steps, xp, multiply
+        self._launch, self._threads = launch, sizes.threads
         (self.n_rows, n_units), n = H.shape, 2 if steps.bits > 8 else 1
-        # What is taken from an activation in steps.
+        # Subtracted from unsigned codes.
         self.shift = 0 if steps.is_signed else 2 ** (steps.bits - 1)
-        padded, words = round_up(n_units, _UNITS), round_up(n_parts(self.n_rows, 4), _WORDS)
+        padded, words = round_up(n_units, _UNITS), round_up(ceil_div(self.n_rows, 4), _WORDS)
         packed = xp.empty((n * padded, words), "u4")
-        grid = n_parts(words, SQUARE), n_parts(padded, SQUARE)
-        self.launch(
-            pack_bytes(H.dtype, n == 2), grid, (SQUARE, LINES),
+        side, lines = sizes.square, sizes.lines
+        launch(
+            pack_codes(H.dtype, n == 2, side, lines),
+            (ceil_div(words, side), ceil_div(padded, side)), (side, lines),
             H, packed, H.dtype.type(steps.scale), self.shift,
         )  # fmt: skip
         self.planes = [packed[i * padded : (i + 1) * padded] for i in range(n)]
         self.unit = 1 / steps.scale**2
 
-    def add_to(self, blocks):
+    def add_gram_to(self, blocks):
         """Add the products to panels of a lower triangle."""
-        nothing, lift = self.xp.zeros(len(self.planes[0])), self._lift()
-        strip = min(max(_LEAST_STRIP, self.n_rows // 64 * 64), len(self.planes[0]))
+        zeros, shifts = self.xp.zeros(len(self.planes[0])), self._shift_terms()
+        strip = min(max(_MIN_STRIP, self.n_rows // 64 * 64), len(self.planes[0]))
         for first, block in blocks:
             for start in range(0, block.shape[1], strip):
                 columns = block.T[start : start + strip]
                 for i, (pairs, factor) in enumerate(_PRODUCTS[len(self.planes)]):
-                    sums = self._sums(pairs, first, first + start, len(columns))
-                    self._add(columns, sums, nothing if i else lift, first, start, factor)
+                    products = self._products(pairs, first, first + start, len(columns))
+                    # The shift is undone once, together with the first product.
+                    self._add(columns, products, zeros if i else shifts, first, start, factor)
 
-    def _sums(self, pairs, first, begin, n):
-        """Of products of the units from `first` on with those from `begin` on, and `n` or more."""
+    def _products(self, pairs, first, begin, n):
+        """Return products of the units from `first` on and at least `n` units from `begin` on.
+
+        Summed over pairs of planes; an int32 array (units from `begin` on, units from `first` on).
+        """
         end = begin + round_up(n, _UNITS)
         sums = self.xp.empty((end - begin, len(self.planes[0]) - first), "i4")
         for i, (a, b) in enumerate(pairs):
             self.multiply(self.planes[a][first:], self.planes[b][begin:end], sums, i > 0)
         return sums
 
-    def _lift(self):
-        """What the shift of each unit adds to its products, half of what both shifts add.
+    def _shift_terms(self):
+        """Return a term per unit; those of two units, added to their product, undo the shift.
 
-        ``(r + s)(t + s)`` is ``r t + s r + s t + s s``, summed over the rows.
+        For codes r, t after subtraction of s, ``(r + s)(t + s) = r t + s r + s t + s s``, summed
+        over the samples. The last term is split in halves between the two units.
         """
-        # Made on the host, where nothing has to be compiled for it.
-        of_both = self.shift**2 / 2 * self.n_rows * self.unit
-        lift = self.xp.asarray(np.full(len(self.planes[0]), of_both))
+        # On the host, since CuPy would have to compile a kernel for it.
+        half_of_squares = self.shift**2 / 2 * self.n_rows * self.unit
+        terms = self.xp.asarray(np.full(len(self.planes[0]), half_of_squares))
         if self.shift:
-            nothing, n = self.xp.zeros(len(lift)), len(self.planes)
+            zeros, n = self.xp.zeros(len(terms)), len(self.planes)
+            # Sums of codes are products with bytes of 1.
             ones = self.xp.asarray(np.full((_UNITS, self.planes[0].shape[1]), 0x01010101, "u4"))
             for i, plane in enumerate(self.planes):
-                sums = self.xp.empty((_UNITS, len(lift)), "i4")
+                sums = self.xp.empty((_UNITS, len(terms)), "i4")
                 self.multiply(plane, ones, sums, False)
                 factor = self.shift * 128 ** (n - 1 - i)
-                self._add(lift[None], sums, nothing, 0, 0, factor)
-        return lift
+                self._add(terms[None], sums, zeros, 0, 0, factor)
+        return terms
 
-    def _add(self, A, sums, lift, first, start, factor):
-        grid = over_rows(A.shape[1], len(A), THREADS, each=1)
-        self.launch(
-            add_products(), grid, THREADS,
-            A, sums, lift, first, first + start, np.float64(factor * self.unit),
+    def _add(self, A, products, shifts, first, start, factor):
+        grid = grid_over_rows(A.shape[1], len(A), self._threads, rows_per_block=1)
+        self._launch(
+            add_products(self._threads), grid, self._threads,
+            A, products, shifts, first, first + start, np.float64(factor * self.unit),
         )  # fmt: skip

@@ -1,33 +1,42 @@
-"""Compiled GPU kernels and the grids they are launched with."""
+"""Launching compiled CUDA kernels through CuPy, and the sizes of their grids."""
 
-from importlib.metadata import PackageNotFoundError
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
-from ...utils.availability import install
-from ..kernels import cubins, ptx
+from ..kernels.cuda import programs
+from ..kernels.cuda.compiler import ENTRY_POINT
+from ..kernels.cuda.kernel import CudaKernel
 
-# Kernels that are launched: their machine code or PTX is found, and loaded by CuPy.
-#
-# The kernels of the package travel with it. One that was changed, or is somebody's own, is
-# compiled by each process that launches it, which takes seconds.
+# Rows that a block of an elementwise kernel processes, and the limit of CUDA for the second and
+# third axes of a grid.
+_ROWS_PER_BLOCK, MAX_BLOCKS = 4, 65_535
+# Loaded functions of CuPy by (GPU, kernel, types of the arguments).
+_loaded: dict[tuple[int, CudaKernel, tuple[str, ...]], Any] = {}
+_lock = Lock()
 
-_loaded, _lock = {}, Lock()
 
-
-def launch(index, kernel, grid, block, *args):
-    """Launch a `Kernel` on CuPy's stream of the moment.
+def launch(
+    index: int,
+    kernel: CudaKernel,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    *args: Any,
+) -> None:
+    """Launch a kernel on CuPy's current stream.
 
     Parameters
     ----------
     index : int
-        Of the GPU of the moment.
+        Number of the current GPU.
+    kernel : CudaKernel
     grid, block : int or tuple of int
-    args : CuPy arrays, numbers of NumPy, int or bool
-        An int is taken in 64 bits, a bool in 32.
+        Blocks of the grid, threads of a block.
+    args : CuPy arrays, NumPy scalars, int or bool
+        An int is passed in 64 bits, a bool in 32.
     """
-    args, types = typed(args)
+    arguments, types = typed(args)
     key = index, kernel, types
     function = _loaded.get(key)
     if function is None:
@@ -36,33 +45,36 @@ def launch(index, kernel, grid, block, *args):
                 _loaded[key] = _load(kernel, types)
             function = _loaded[key]
     grid, block = (n if isinstance(n, tuple) else (n,) for n in (grid, block))
-    function(grid, block, [word for arg in args for word in _words(arg)])
+    function(grid, block, [word for arg in arguments for word in _words(arg)])
 
 
-def typed(args):
-    """(arguments as they are handed over, their types): see `launch`."""
-    args = [_plain(arg) for arg in args]
-    return args, tuple(_type_of(arg) for arg in args)
+def typed(args: tuple[Any, ...]) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the arguments as arrays and NumPy scalars, and their types as text.
+
+    The types are those of `compiler.compile_ptx`, such as "<f4" and "<f4[2C]".
+    """
+    converted = [_to_scalar(arg) for arg in args]
+    return converted, tuple(_type_of(arg) for arg in converted)
 
 
-def _plain(arg):
+def _to_scalar(arg: Any) -> Any:
     if isinstance(arg, (bool, np.bool_)):
         return np.int32(arg)
     return np.int64(arg) if isinstance(arg, int) else arg
 
 
-def _type_of(arg):
-    # The name of a dtype would be plainer, and takes longer than all else here.
+def _type_of(arg: Any) -> str:
+    # `dtype.name` would be more readable, but takes longer than everything else here.
     if isinstance(arg, np.generic):
         return arg.dtype.str
     return f"{arg.dtype.str}[{arg.ndim}{'C' if arg.flags.c_contiguous else 'A'}]"
 
 
-def _words(arg):
-    """What a kernel is handed for an argument, one after the other.
+def _words(arg: Any) -> tuple[Any, ...]:
+    """Return the kernel parameters that one argument consists of.
 
-    An array is a memory reference of MLIR: where it was allocated, where it begins, an
-    offset, its shape and its strides in elements.
+    An array is a memref descriptor of MLIR: allocated pointer, aligned pointer, offset, shape, and
+    strides in elements.
     """
     if isinstance(arg, np.generic):
         return (arg,)
@@ -71,56 +83,31 @@ def _words(arg):
     return (begin, begin, *map(np.int64, (0, *arg.shape, *strides)))
 
 
-def _load(kernel, types):
-    """The function of CuPy, on the GPU of the moment, whose driver assembles and keeps PTX."""
+def _load(kernel: CudaKernel, types: tuple[str, ...]) -> Any:
+    """Load a kernel on the current GPU; the driver translates PTX, and caches the result."""
     from cupy.cuda import Device, function, runtime
 
-    program, module, device = program_of(kernel, types), function.Module(), Device()
-    capability = tuple(divmod(int(device.compute_capability), 10))
-    code = cubins.carried(program, capability, runtime.driverGetVersion())
-    module.load(code or program.encode())
-    return module.get_function(ptx.ENTRY)
+    capability = divmod(int(Device().compute_capability), 10)
+    module = function.Module()
+    module.load(programs.load(kernel, types, capability, runtime.driverGetVersion()))
+    return module.get_function(ENTRY_POINT)
 
 
-def program_of(kernel, types):
-    """The PTX of a kernel: what came with the package, else compiled.
+def grid_over_rows(
+    n_columns: int, n_rows: int, columns_per_block: int, rows_per_block: int = _ROWS_PER_BLOCK
+) -> tuple[int, int]:
+    """Return the grid of an elementwise kernel (see `kernels.cuda.elementwise`).
 
-    Raises
-    ------
-    NoCompiler
-        If it did not come with the package, and cannot be compiled.
+    If the rows need more blocks than a grid may have, each block processes more rows.
     """
-    program = ptx.carried(kernel, types)
-    if program is not None:
-        return program
-    try:
-        ptx.compiler()
-    except PackageNotFoundError as error:
-        raise ptx.NoCompiler(
-            f"the kernel {kernel.name!r} for {' '.join(types)} did not come compiled with the "
-            f"package, or its source was changed since, and {ptx.COMPILER}, which compiles it, is "
-            f"not installed: {install('cuda-kernels')}"
-        ) from error
-    return ptx.compile_kernel(kernel, types)
+    n_blocks = min(ceil_div(n_rows, rows_per_block), MAX_BLOCKS)
+    return ceil_div(n_columns, columns_per_block), n_blocks
 
 
-# How many blocks of threads there are.
-
-# Rows that one block of an elementwise kernel visits, and the highest grid there is.
-_ROWS, _HIGHEST = 4, 65_535
-
-
-def over_rows(n_columns, n_rows, step, each=_ROWS):
-    """Return the grid of a kernel whose blocks take `step` columns, and `each` so many rows.
-
-    Of more rows than the highest grid has, blocks go round again.
-    """
-    return n_parts(n_columns, step), min(n_parts(n_rows, each), _HIGHEST)
-
-
-def n_parts(n, size):
+def ceil_div(n: int, size: int) -> int:
     return -(-n // size)
 
 
-def round_up(n, multiple):
-    return n_parts(n, multiple) * multiple
+def round_up(n: int, multiple: int) -> int:
+    """Return the smallest multiple that is at least n."""
+    return ceil_div(n, multiple) * multiple

@@ -1,53 +1,61 @@
-"""Between host and GPU: pinned buffers in turn, so that copies overlap with kernels.
+"""Copies between host and GPU through pinned buffers, which overlap with kernels.
 
-A copy from ordinary memory, or to it, is done in steps by the driver, at a fraction of what the
-link can do. So rows are first copied into pinned memory by the cores of the host, and travel
-from there on a stream of their own; and on their way back the same.
+The driver copies pageable memory in small steps, at a fraction of the bandwidth of the link. So the
+cores of the host copy rows into pinned (page-locked) memory first, from where they are copied to
+the GPU on a stream of their own; and results in the opposite direction.
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from itertools import cycle, pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base import Sink, Stopwatch
 from ..threads import n_threads, share, submit
 
-# Threads copy parts of this size that end where the target's huge pages do: two threads
-# that touch the same new page for the first time would both wait for it to be cleared.
+HostArray = npt.NDArray[Any]
+
+# Threads copy parts of this size, which end at boundaries of huge pages of the target: if two
+# threads touched the same new page first, both would wait until the kernel has cleared it.
 _PART, _PAGE = 2**23, 2**21
-# Bytes from which an array is worth buffers of its own, and those of a block on its way in and out.
+# Smallest array in bytes that is copied through pinned buffers, and sizes of a buffer for uploads
+# and for downloads.
 _LARGE, _IN, _OUT = 2**22, 2**26, 2**24
-# Parts of what is copied into pinned memory, whose pages are there.
+# Size of the parts of a copy into pinned memory, whose pages are already mapped.
 _STAGED = 2**21
 
 
-def start_copy(target, source):
-    """Begin ``target[:] = source`` on all cores; the futures to wait for."""
+def start_copy(target: HostArray, source: HostArray) -> list[Future[None]]:
+    """Begin ``target[:] = source`` on all cores; return futures of its parts."""
     return submit([partial(np.copyto, *part) for part in _cut(target, source, _PART)])
 
 
-def _copy(target, source):
-    """``target[:] = source`` on all cores; the thread that calls is one of them."""
+def _copy(target: HostArray, source: HostArray) -> None:
+    """Compute ``target[:] = source`` on all cores, including the calling thread."""
     share(lambda part: np.copyto(*part), _cut(target, source, _STAGED), n_threads())
 
 
-def _cut(target, source, size):
-    """Parts of the bytes of both, the first of which ends where a page of the target does."""
+def _cut(target: HostArray, source: HostArray, size: int) -> list[tuple[HostArray, HostArray]]:
+    """Return both as pairs of byte ranges; the first ends at a page boundary of the target."""
     target, source = (a.reshape(-1).view(np.uint8) for a in (target, source))
     first = -target.ctypes.data % _PAGE or size
     edges = [0, *range(first, len(target), size), len(target)]
     return [(target[i:j], source[i:j]) for i, j in pairwise(edges)]
 
 
-class _Pinned:
-    """Pinned host memory that is made once and used again."""
+class PinnedBuffer:
+    """Pinned host memory, which is slow to allocate and so is reused."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
-    def array(self, shape, dtype):
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> HostArray:
+        """Return an array in this memory, which grows as needed; earlier ones become invalid."""
         import cupyx
 
         size = int(np.prod(shape)) * dtype.itemsize
@@ -56,158 +64,182 @@ class _Pinned:
         return self._bytes[:size].view(dtype).reshape(shape)
 
 
-def to_device(xp, array):
-    """An array of `xp` for one of the host."""
-    return upload(xp, array) if _is_large(array, np.ndarray) else xp.asarray(array)
+def to_device(xp: Any, array: HostArray) -> Any:
+    """Return a host array as an array of `xp`."""
+    return upload(xp, array) if _is_large_matrix(array, np.ndarray) else xp.asarray(array)
 
 
-def to_host(xp, array):
-    """A new array of the host for one of `xp`."""
-    return _download(xp, array) if _is_large(array, xp.ndarray) else xp.asnumpy(array)
+def to_host(xp: Any, array: Any) -> HostArray:
+    """Return an array of `xp` as a new host array."""
+    return _download(xp, array) if _is_large_matrix(array, xp.ndarray) else xp.asnumpy(array)
 
 
-def _is_large(array, kind):
+def _is_large_matrix(array: Any, kind: Any) -> bool:
     is_matrix = isinstance(array, kind) and array.ndim == 2 and array.flags.c_contiguous
     return is_matrix and array.nbytes >= _LARGE
 
 
-def upload(xp, rows):
-    """An array of `xp` for rows of the host, of whatever gives slices of them."""
-    there, way = xp.empty(rows.shape, rows.dtype), _WayIn(xp)
+def upload(xp: Any, rows: Any) -> Any:
+    """Return rows of the host, of any type that can be sliced, as an array of `xp`."""
+    result, uploader = xp.empty(rows.shape, rows.dtype), _Uploader(xp)
     try:
         for part in _parts(rows, _IN):
-            way.send(np.ascontiguousarray(rows[part]), there[part])
+            uploader.start(np.ascontiguousarray(rows[part]), result[part])
     finally:
-        way.finish()
-    return there
+        uploader.finish()
+    return result
 
 
-def _download(xp, array):
-    """All cores touch the pages of the new array, which takes one of them several times as long."""
+def _download(xp: Any, array: Any) -> HostArray:
+    """Return a host array; all cores touch its new pages, which is slow for a single core."""
     out = np.empty(array.shape, array.dtype)
     sink = PinnedSink(xp, out)
     for part in _parts(array, _OUT):
-        sink.take(part, array[part])
+        sink.put_array(part, array[part])
     sink.close()
     return out
 
 
-def _parts(rows, n_bytes):
+def _parts(rows: Any, n_bytes: int) -> list[slice]:
     step = max(1, n_bytes // max(1, rows.nbytes // len(rows)))
     return [slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]
 
 
-class _WayIn:
-    """Pinned buffers, and the stream on which what is in them travels."""
+class _Uploader:
+    """Two pinned buffers, used alternately, and the stream that copies them to the GPU."""
 
-    def __init__(self, xp):
+    def __init__(self, xp: Any) -> None:
         self._xp, self._copying = xp, xp.cuda.Stream(non_blocking=True)
-        self._slots = cycle([(_Pinned(), xp.cuda.Event()) for _ in range(2)])
+        self._slots = cycle([(PinnedBuffer(), xp.cuda.Event()) for _ in range(2)])
 
-    def send(self, block, array):
-        """Begin to copy a block of the host to an array; the event of its arrival."""
+    def start(self, block: HostArray, array: Any) -> Any:
+        """Begin to copy a host block to an array of the GPU; return the event of its arrival."""
         pinned, copied = next(self._slots)
         copied.synchronize()
         staged = pinned.array(block.shape, block.dtype)
         _copy(staged, block)
-        # Its memory may have been another array's, which queued kernels still read.
+        # The memory of `array` may have been freed by an array that queued kernels still read.
         self._copying.wait_event(self._xp.cuda.get_current_stream().record())
         array.set(staged, stream=self._copying)
         copied.record(self._copying)
         return copied
 
-    def finish(self):
+    def finish(self) -> None:
         self._copying.synchronize()
 
 
-def uploads(xp, blocks):
-    """Arrays of `xp` for host arrays; the next is on its way while one is worked on."""
-    way, before = _WayIn(xp), None
+def uploads(xp: Any, blocks: Iterable[HostArray]) -> Iterator[Any]:
+    """Yield host blocks as arrays of `xp`; while one is in use, the next is being copied."""
+    uploader, previous = _Uploader(xp), None
     try:
         for block in blocks:
             array = xp.empty(block.shape, block.dtype)
-            started = array, way.send(block, array)
-            if before is not None:
-                yield _arrived(xp, *before)
-            before = started
-        if before is not None:
-            yield _arrived(xp, *before)
+            started = array, uploader.start(block, array)
+            if previous is not None:
+                yield _arrived(xp, *previous)
+            previous = started
+        if previous is not None:
+            yield _arrived(xp, *previous)
     finally:
-        way.finish()
+        uploader.finish()
 
 
-def _arrived(xp, array, copied):
+def _arrived(xp: Any, array: Any, copied: Any) -> Any:
+    """Return the array after making the current stream wait for its copy."""
     xp.cuda.get_current_stream().wait_event(copied)
     return array
 
 
 class PinnedSink(Sink):
-    """Tiles of H to a host array: one is computed, one travels, two are stored."""
+    """Copies tiles of H to a host array, in a pipeline of four slots.
+
+    One tile is computed, one is copied to pinned memory, and two are copied to `out`.
+
+    Parameters
+    ----------
+    xp : module
+    out : array of the host
+    copy : callable
+        Begins a copy on the host: see `start_copy`.
+    make_buffer : callable
+        Returns a `PinnedBuffer`.
+    """
 
     n_buffers = 4
 
-    def __init__(self, xp, out):
+    def __init__(
+        self,
+        xp: Any,
+        out: HostArray,
+        copy: Callable[[HostArray, HostArray], list[Future[Any]]] = start_copy,
+        make_buffer: Callable[[], Any] = PinnedBuffer,
+    ) -> None:
         self._copying = xp.cuda.Stream(non_blocking=True)
-        self._slots = deque(_Slot(xp, out) for _ in range(self.n_buffers))
+        self._slots = deque(_Slot(xp, out, copy, make_buffer()) for _ in range(self.n_buffers))
 
-    def buffer(self, part):
+    def buffer(self, part: slice) -> Any:
         return self._slots[0].buffer(part)
 
-    def take(self, part, H):
-        """Take a tile that lies somewhere else, and stays there until the end."""
+    def put_array(self, part: slice, H: Any) -> None:
+        """Copy a tile that is not in a buffer of the sink, and does not change until `close`."""
         self._slots[0].clear()
         self._slots[0].H = H
         self.put(part)
 
-    def put(self, part):
+    def put(self, part: slice) -> None:
         self._slots[0].send(part, self._copying)
-        self._slots[-1].store()  # the tile before this one
+        self._slots[-1].store()  # the previous tile
         self._slots.rotate(-1)
 
-    def free(self):
+    def free(self) -> None:
         self.close()
         for slot in self._slots:
             slot.memory = slot.H = None
 
-    def close(self):
+    def close(self) -> None:
         for slot in self._slots:
             slot.clear()
 
 
 class _Slot:
-    """The way of one tile: computed in `H`, sent to pinned memory, stored in `out`."""
+    """One tile on its way: computed in `H`, sent to pinned memory, stored in `out`."""
 
-    def __init__(self, xp, out):
-        self.xp, self.out, self.memory, self.H = xp, out, None, None
-        self._pinned, self._arrived = _Pinned(), xp.cuda.Event()
-        self._part, self._copies = None, []
+    def __init__(self, xp: Any, out: HostArray, copy: Callable[..., Any], pinned: Any) -> None:
+        self.xp, self.out = xp, out
+        self.memory: Any = None  # of the GPU, at least as large as H
+        self.H: Any = None
+        self._copy, self._pinned, self._arrived = copy, pinned, xp.cuda.Event()
+        self._part: slice | None = None  # rows that were sent and are not stored
+        self._copies: list[Future[Any]] = []
 
-    def buffer(self, part):
+    def buffer(self, part: slice) -> Any:
+        """Return an array of the GPU for the rows `part` of H."""
         self.clear()
         shape = part.stop - part.start, self.out.shape[1]
         size = shape[0] * shape[1]
         if self.memory is None or self.memory.size < size:
-            self.memory = self.H = None
+            self.memory = self.H = None  # freed before the new array is allocated
             self.memory = self.xp.empty(size, self.out.dtype)
         self.H = self.memory[:size].reshape(shape)
         return self.H
 
-    def send(self, part, copying):
+    def send(self, part: slice, copying: Any) -> None:
+        """Queue the copy to pinned memory, after the kernels that compute the tile."""
         copying.wait_event(self.xp.cuda.get_current_stream().record())
         self._staged = self._pinned.array(self.H.shape, self.H.dtype)
         self.H.get(stream=copying, out=self._staged, blocking=False)
         self._arrived.record(copying)
         self._part = part
 
-    def store(self):
-        """Wait for the tile to arrive and begin to store it, if one is on its way."""
+    def store(self) -> None:
+        """If a tile has been sent, wait until it is in pinned memory and begin to store it."""
         if self._part is not None:
             self._arrived.synchronize()
-            self._copies = start_copy(self.out[self._part], self._staged)
+            self._copies = self._copy(self.out[self._part], self._staged)
             self._part = None
 
-    def clear(self):
-        """Wait until the tile is stored."""
+    def clear(self) -> None:
+        """Wait until the tile is stored; an error of its copies is raised."""
         self.store()
         for copy in self._copies:
             copy.result()
@@ -215,21 +247,21 @@ class _Slot:
 
 
 class EventStopwatch(Stopwatch):
-    """Times stages on the GPU's own clock, without waiting for it before the end."""
+    """Measures stages with CUDA events, without synchronising before the end."""
 
-    def __init__(self, xp):
+    def __init__(self, xp: Any) -> None:
         self.xp = xp
-        self._laps = [(None, self._now())]
+        self._laps: list[tuple[str, Any]] = [("", self._now())]
 
-    def _now(self):
+    def _now(self) -> Any:
         return self.xp.cuda.get_current_stream().record()
 
-    def lap(self, stage):
+    def lap(self, stage: str) -> None:
         self._laps.append((stage, self._now()))
 
-    def totals(self):
+    def totals(self) -> dict[str, float]:
         self._laps[-1][1].synchronize()
-        totals = {}
+        totals: dict[str, float] = {}
         for (_, start), (stage, end) in pairwise(self._laps):
             seconds = self.xp.cuda.get_elapsed_time(start, end) / 1000
             totals[stage] = totals.get(stage, 0.0) + seconds

@@ -1,2 +1,1 @@
-# The module of the language of CUDA kernels: to import it is to import their compiler.
-language_name = f"{__name__}.language"
+"""Kernels of the engines: compiled loops for CPUs here, CUDA kernels in `cuda`."""

@@ -1,124 +1,125 @@
-"""Compile the kernels that travel with the package; it takes a minute or two, and no GPU.
+"""Build the archive of all compiled CUDA kernels. It needs the compiler, and no GPU.
 
-``python -m sklearn_fsvc._src.engines.kernels.cuda.build`` writes those again whose sources have
-changed, as PTX and as machine code, and deletes those that are no more; with ``--all``, all.
+``python -m sklearn_fsvc._src.engines.kernels.cuda.build`` writes it into the package, where git
+ignores it. The build of a wheel does the same (``hatch_build.py``).
 """
 
-import importlib.util
-import sys
-from itertools import product
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from ....layers import RESPONSES
-from .. import cubins, ptx
-from . import elementwise, hashes, integers, manhattan, novelty, patches
+from . import elementwise, manhattan, packing, patches, selection
+from .compiler import assemble, compile_ptx
+from .kernel import BlockSizes, CudaKernel
+from .programs import ARCHIVE, PTX, TARGETS, entry_name, write
 
-FLOATS = tuple(map(np.dtype, (np.float32, np.float64)))
+FLOATS: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.float64))
 INT, FLAG = "<i8", "<i4"
+SIZES = BlockSizes()
+# Each process of the compiler takes some hundred megabytes.
+_MAX_PROCESSES = 8
+
+KernelAndTypes = tuple[CudaKernel, tuple[str, ...]]
 
 
-def kernels():
-    """(kernel, types of its arguments) of all that layers launch."""
-    for make in (_distances, _elementwise, _integers, _patches, _rows):
-        yield from make()
+def default_archive() -> Path:
+    """Return the path of the package's archive."""
+    return Path(__file__).parent / ARCHIVE
 
 
-def _rows():
-    lines = _array("<i4", 1), _array("<i4", 1)
-    for dtype in FLOATS:
-        yield novelty.settle(dtype), (_array(dtype.str), _array("<f8", 1), "<f8", "<f8", *lines)
-    yield hashes.sum_bits(), (_array("<u8"), _array("<u8", 1), _array("<u8", 1))
+def main() -> None:
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, _MAX_PROCESSES)) as pool:
+        compiled = list(pool.map(compile_one, range(len(all_kernels()))))
+    programs = {name: code for each in compiled for name, code in each.items()}
+    write(default_archive(), programs)
 
 
-def _distances():
+def compile_one(number: int) -> dict[str, bytes]:
+    """Return the programs of a kernel for all targets, by their names in the archive."""
+    kernel, types = all_kernels()[number]  # a kernel cannot be sent to another process
+    ptx = compile_ptx(kernel, types)
+    return {
+        entry_name(target, kernel, types): (
+            ptx.encode() if target == PTX else assemble(ptx, target)[0]
+        )
+        for target in TARGETS
+    }
+
+
+def all_kernels() -> list[KernelAndTypes]:
+    """Return all kernels that the engine launches, with the types of their arguments."""
+    groups = _manhattan(), _elementwise(), _quantised(), _patches(), _selection()
+    return [each for group in groups for each in group]
+
+
+def _manhattan() -> Iterator[KernelAndTypes]:
     for item, tiles in manhattan.TILES.items():
         is_bytes = item == np.uint32
         hidden = "<f4" if is_bytes else item.str
         arrays = _array(item.str), _array(item.str), _array(hidden)
         for tile in tiles:
             yield manhattan.manhattan(item, tile), (*arrays, *[INT] * 3, *[hidden] * 4)
-        yield manhattan.pack(item), (_array("|u1" if is_bytes else item.str), arrays[1])
+        samples = _array("|u1" if is_bytes else item.str)
+        yield packing.pack_features(item, SIZES.square, SIZES.lines), (samples, _array(item.str))
 
 
-def _elementwise():
-    names = [function.name for function in elementwise.FUNCTIONS]
+def _elementwise() -> Iterator[KernelAndTypes]:
     for dtype in FLOATS:
-        H, line, number = _array(dtype.str), _array(dtype.str, 1), dtype.str
-        for name, is_squared, width in product(names, (False, True), (1, 16 // dtype.itemsize)):
-            kernel = elementwise.map_rows(name, is_squared, dtype, width)
-            yield kernel, (H, H, INT, INT, number, number)
-        types = H, H, H, line, line, INT, INT, *[number] * 4, FLAG, number
-        yield elementwise.expand(dtype), types
+        H, norms, number = _array(dtype.str), _array(dtype.str, 1), dtype.str
+        for function in elementwise.FUNCTIONS:
+            for is_squared in (False, True):
+                for width in (1, 16 // dtype.itemsize):
+                    kernel = elementwise.apply_function(
+                        function.name, is_squared, dtype, width, SIZES.threads
+                    )
+                    yield kernel, (H, H, INT, INT, number, number)
+        types = H, H, H, norms, norms, INT, INT, *[number] * 4, FLAG, number
+        yield elementwise.expand_distances(dtype, SIZES.threads), types
 
 
-def _integers():
+def _quantised() -> Iterator[KernelAndTypes]:
     for dtype in FLOATS:
         H, number = _array(dtype.str), dtype.str
-        yield integers.round_rows(dtype), (H, INT, INT, number, number)
+        yield elementwise.quantise(dtype, SIZES.threads), (H, INT, INT, number, number)
         for is_split in (False, True):
-            yield integers.pack_bytes(dtype, is_split), (H, _array("<u4"), number, INT)
+            kernel = packing.pack_codes(dtype, is_split, SIZES.square, SIZES.lines)
+            yield kernel, (H, _array("<u4"), number, INT)
     for table in ("|u1", "<u2"):
-        H = _array("<f4")
-        yield integers.look_up(np.dtype(table)), (H, _array(table, 1), INT, INT, "<f4")
-    A, sums, line = _array("<f8"), _array("<i4"), _array("<f8", 1)
-    yield integers.add_products(), (A, sums, line, INT, INT, "<f8")
+        types = _array("<f4"), _array(table, 1), INT, INT, "<f4"
+        yield elementwise.look_up_activations(np.dtype(table), SIZES.threads), types
+    A, products, shifts = _array("<f8"), _array("<i4"), _array("<f8", 1)
+    yield elementwise.add_products(SIZES.threads), (A, products, shifts, INT, INT, "<f8")
 
 
-def _patches():
+def _patches() -> Iterator[KernelAndTypes]:
     for dtype in FLOATS:
         number, line, H = dtype.str, _array(dtype.str, 1), _array(dtype.str)
-        images, places = _array(number, 3), (INT,) * 4
-        yield patches.moments(number), (images, *places, INT, INT, number, line, line)
+        images, sizes = _array(number, 3), (INT,) * 4
+        kernel = patches.patch_moments(number, SIZES.threads)
+        yield kernel, (images, *sizes, INT, INT, number, line, line)
         for is_normalised in (False, True):
-            kernel = patches.unfold(number, is_normalised)
-            yield kernel, (images, *places, INT, line, line, H)
+            kernel = patches.unfold(number, is_normalised, SIZES.threads)
+            yield kernel, (images, *sizes, INT, line, line, H)
         for response in RESPONSES:
-            kernel = patches.average(number, response)
-            yield kernel, (H, line, *places, number, _array(number, 4))
+            kernel = patches.average_cells(number, response, SIZES.threads)
+            yield kernel, (H, line, *sizes, number, _array(number, 4))
 
 
-def _array(dtype, n_axes=2):
+def _selection() -> Iterator[KernelAndTypes]:
+    indices = _array("<i4", 1), _array("<i4", 1)
+    for dtype in FLOATS:
+        types = _array(dtype.str), _array("<f8", 1), "<f8", "<f8", *indices
+        yield selection.select_novel(dtype, SIZES.select_threads), types
+    yield selection.sum_row_bits(), (_array("<u8"), _array("<u8", 1), _array("<u8", 1))
+
+
+def _array(dtype: str, n_axes: int = 2) -> str:
     return f"{dtype}[{n_axes}C]"
 
 
-def assembler():
-    """NVIDIA's ``ptxas``, which comes with the compiler; None where it is not installed."""
-    spec = importlib.util.find_spec("nvidia")
-    folders = spec.submodule_search_locations if spec else ()
-    return next((path for folder in folders for path in Path(folder).glob("cu13/bin/ptxas")), None)
-
-
-def main(is_all):
-    folder, compiler, names = ptx.folder(), ptx.compiler(), set()
-    folder.mkdir(exist_ok=True)
-    for kernel, types in kernels():
-        name = ptx.file_name(kernel)
-        names.add(name)
-        if is_all or ptx.carried(kernel, types) is None:
-            print(name, flush=True)
-            head = {**ptx.identity(kernel, types), "compiler": compiler}
-            text = ptx.render(head, ptx.compile_kernel(kernel, types))
-            (folder / name).write_text(text, newline="\n")
-    for path in folder.iterdir():
-        if path.name not in names:
-            print(f"{path.name}: deleted")
-            path.unlink()
-    _assemble(is_all)
-
-
-def _assemble(is_all):
-    found, folder = assembler(), cubins.folder()
-    if found is None:
-        raise SystemExit("there is no ptxas: pip install nvidia-cuda-nvcc, and run this again")
-    folder.mkdir(exist_ok=True)
-    programs = [ptx.carried(*each) for each in kernels()]
-    for chip in cubins.CHIPS:
-        if is_all:
-            (folder / cubins.archive_name(chip)).unlink(missing_ok=True)
-        cubins.write(programs, chip, found)
-
-
 if __name__ == "__main__":
-    main(is_all="--all" in sys.argv)
+    main()

@@ -1,40 +1,42 @@
-"""What is left to do on sums and products, in place: one pass over H."""
+"""Kernels that transform each element of a matrix on its own, in place.
+
+They are launched with `threads` threads per block, ``grid = (columns / (threads * width), rows)``
+rounded up, where a thread processes `width` adjacent columns (1 unless stated otherwise). A grid
+may have fewer rows than the matrix: a block then continues `gridDim.y` rows further down.
+"""
 
 import math
 
 import numpy as np
 
 from ....formulas import EXP, IDENTITY, TANH
-from ..deferred import deferred
+from .kernel import cuda_kernel
 
-# Threads of a block.
-THREADS = 256
-# Functions that `map_rows` applies; engines apply others by themselves.
+# Functions that `apply_function` computes; the engine applies all others.
 FUNCTIONS = (IDENTITY, EXP, TANH)
 
 
-@deferred
-def map_rows(name, is_squared, dtype, width):
-    """Kernel: ``H = function(max(floor, scale * h + b[j]))`` in place, `width` columns a thread.
+@cuda_kernel
+def apply_function(name, is_squared, dtype, width, threads):
+    """Kernel: ``H = function(max(floor, scale * h + b[j]))``, where h is H or its square.
 
-    h is H, or its square.
-
-    In the columns from `first` to `last`, multiples of `width`. Launched with THREADS
-    threads a block, ``grid = (columns / (THREADS * width), rows)`` rounded up; fewer rows of
-    blocks go round again.
+    In the columns from `first` to `last`, which are multiples of `width`.
 
     Parameters
     ----------
     name : str
-        Of one of FUNCTIONS.
+        Name of one of FUNCTIONS.
+    is_squared : bool
+    dtype : dtype
     width : int
-        1, or the numbers in 16 bytes where that divides the columns.
+        1, or the number of elements in 16 bytes if that divides the number of columns.
+    threads : int
     """
-    global cuda  # where the simulator looks for it
-    from ..language import cuda, device, jit, vector, vector_of
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, device, jit, vector, vector_of
 
     is_wide, is_vector = width == 4, width > 1
-    W, STEP = width, THREADS * width
+    W, STEP = width, threads * width
     dtype = np.dtype(dtype).type
     make = vector_of(dtype)
     is_tanh, is_exp = name == TANH.name, name == EXP.name
@@ -46,7 +48,7 @@ def map_rows(name, is_squared, dtype, width):
     @device
     def function(h, b, scale, floor):
         a = scale * power(h) + b
-        if a < floor:  # `max` would make it of a NaN, too, and nobody would see that there was one
+        if a < floor:  # CUDA's max(a, floor) would hide a NaN, which the caller checks for
             a = floor
         if is_tanh:
             return dtype(math.tanh(a))
@@ -54,7 +56,7 @@ def map_rows(name, is_squared, dtype, width):
             return dtype(math.exp(a))
         return a
 
-    @jit(THREADS)
+    @jit(threads)
     def kernel(H, B, first, last, scale, floor):
         # H (rows, units) IN OUT, B (1, units) IN
         column = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x * W
@@ -81,31 +83,32 @@ def map_rows(name, is_squared, dtype, width):
     return kernel
 
 
-@deferred
-def expand(dtype):
-    """Kernel: products x.c to squared distances |x - c|^2, in place.
+@cuda_kernel
+def expand_distances(dtype, threads):
+    """Kernel: activations from dot products x.c, by ``|x - c|^2 = |x|^2 + |c|^2 - 2 x.c``.
 
-    |x|^2 + |c|^2 - 2 x.c, and where that cancels, the sum of the squared differences.
-    Launched as `map_rows` with a width of 1.
+    Where the result is less than `limit` times ``|x|^2 + |c|^2``, too many digits have cancelled,
+    and the squared differences are summed instead. `is_root` takes the square root first; then
+    follow the affine step and the exponential of `language.exponential_of`.
     """
-    global cuda  # where the simulator looks for it
-    from ..language import cuda, exponential_of, jit
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, exponential_of, jit
 
     dtype = np.dtype(dtype).type
-    STEP = THREADS
     exponential = exponential_of(dtype)
 
-    @jit(THREADS)
+    @jit(threads)
     def kernel(
         H, X, C, x_norms, c_norms, first, last, limit, scale, offset, floor, is_root, exponent
     ):
-        # H (rows, units) IN OUT, X (rows, n) IN, C (units, n) IN, norms (rows,), (units,) IN
-        unit = first + cuda.blockIdx.x * STEP + cuda.threadIdx.x
+        # H (rows, units) IN OUT, X (rows, features) IN, C (units, features) IN,
+        # squared norms (rows,), (units,) IN
+        unit = first + cuda.blockIdx.x * threads + cuda.threadIdx.x
         row = cuda.blockIdx.y
         while row < H.shape[0] and unit < last:
             both = x_norms[row] + c_norms[unit]
             squared = both - dtype(2) * H[row, unit]
-            # Written so that NaN, from infinite norms, counts as cancelled.
+            # `not >=` is also true for NaN, which infinite norms give.
             if not squared >= limit * both:
                 squared = dtype(0)
                 for k in range(X.shape[1]):
@@ -116,5 +119,83 @@ def expand(dtype):
             h = max(floor, scale * squared + offset)
             H[row, unit] = exponential(h, exponent)
             row += cuda.gridDim.y
+
+    return kernel
+
+
+@cuda_kernel
+def quantise(dtype, threads):
+    """Kernel: round H to the nearest multiple of ``1 / scale``, halves to even multiples.
+
+    Results are clipped to ``+-max_code / scale``. In the columns from `first` to `last`.
+    """
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
+
+    dtype = np.dtype(dtype).type
+    # Adjacent numbers of the dtype near 1.5 * 2^nmant are 1 apart, so adding this and subtracting
+    # it again rounds to an integer.
+    LARGE = dtype(1.5 * 2.0 ** np.finfo(dtype).nmant)
+
+    @jit(threads)
+    def kernel(H, first, last, scale, max_code):
+        # H (rows, units) IN OUT
+        unit = first + cuda.blockIdx.x * threads + cuda.threadIdx.x
+        row = cuda.blockIdx.y
+        while row < H.shape[0] and unit < last:
+            h = (scale * H[row, unit] + LARGE) - LARGE
+            # Comparisons, not min and max, which would replace a NaN.
+            if h > max_code:
+                h = max_code
+            if h < -max_code:
+                h = -max_code
+            H[row, unit] = h / scale
+            row += cuda.gridDim.y
+
+    return kernel
+
+
+@cuda_kernel
+def look_up_activations(dtype, threads):
+    """Kernel: ``H = unit * table[H]``; beyond the end of the table, its last entry.
+
+    H contains non-negative integers, the Manhattan distances of bytes; the table, of `dtype`, the
+    quantised activation at each distance. In the columns from `first` to `last`.
+    """
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
+
+    @jit(threads)
+    def kernel(H, table, first, last, unit):
+        # H (rows, units) IN OUT, table IN
+        column = first + cuda.blockIdx.x * threads + cuda.threadIdx.x
+        row = cuda.blockIdx.y
+        while row < H.shape[0] and column < last:
+            entry = min(np.int32(H[row, column]), np.int32(table.shape[0] - 1))
+            H[row, column] = unit * np.float32(table[entry])
+            row += cuda.gridDim.y
+
+    return kernel
+
+
+@cuda_kernel
+def add_products(threads):
+    """Kernel: ``A[j, i] += factor * products[j, i] + shifts[first + i] + shifts[begin + j]``.
+
+    It adds integer dot products of shifted codes to a Gram matrix; `shifts` undoes the shift (see
+    `engines.cuda.integers`).
+    """
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
+
+    @jit(threads)
+    def kernel(A, products, shifts, first, begin, factor):
+        # A (n, m) IN OUT, products (at least n, at least m) IN, shifts IN: those of the columns
+        # of A from `first` on, those of its rows from `begin` on
+        i = cuda.blockIdx.x * threads + cuda.threadIdx.x
+        j = cuda.blockIdx.y
+        while j < A.shape[0] and i < A.shape[1]:
+            A[j, i] += factor * products[j, i] + shifts[first + i] + shifts[begin + j]
+            j += cuda.gridDim.y
 
     return kernel

@@ -1,12 +1,13 @@
-"""Distances summed feature by feature: Manhattan layers.
+"""Manhattan distances: sums of |x - c| over the features.
 
-The kernel works on tiles of `Tile.rows` x `Tile.units` outputs a block. Both
-operands lie feature by feature, padded with zeros to whole tiles, as `pack` lays them
-out: every load is one of 16 bytes, and the loop over the features asks for no limits. It
-is register-blocked, each thread holds an 8 x 8 block of outputs, and double-buffered, the
-next features travel to shared memory while these are summed.
+A matrix-product kernel with other arithmetic, by the classic scheme of tiled SGEMM (Volkov and
+Demmel, 2008): a block of threads computes a tile of `Tile.rows` x `Tile.units` outputs, and each
+thread a block of it in registers, so that a value read from shared memory is used 8 times. Shared
+memory is double-buffered: while one half is summed, the next features travel to the other half.
 
-Every output is the sum of its features in their order, whatever the tile.
+`packing.pack_features` transposes and pads both operands in advance. So every load is one of 16
+bytes, and the loop over the features needs no bounds checks. Every output is the sum of its
+features in ascending order, whatever the tile.
 """
 
 import math
@@ -14,153 +15,93 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..deferred import deferred
-
-# Side of a packed square.
-SQUARE = 32
+from .kernel import cuda_kernel
 
 
 class Tile(NamedTuple):
-    """Outputs of a block, outputs of a thread, and items (features) a step."""
+    """Outputs per block and per thread, and items (features, or four bytes) per step."""
 
     rows: int
     units: int
     thread_rows: int
     thread_units: int
     step: int
-    blocks: int  # that share a multiprocessor, which bounds their registers
+    blocks: int  # resident on a multiprocessor at the same time, which limits their registers
 
     @property
-    def threads(self):
+    def threads(self) -> int:
         return self.rows * self.units // (self.thread_rows * self.thread_units)
 
 
-# The tiles to choose from, the best one on an H200 first. An item is a number, or four bytes.
-_WORDS = (
+# Choices for tuning, the fastest on an H200 first. An item is a number, or four bytes.
+_TILES_32_BITS = (
     Tile(128, 128, 8, 8, 8, 2),
     Tile(128, 128, 8, 8, 16, 2),
     Tile(128, 64, 8, 8, 8, 3),
     Tile(64, 64, 8, 8, 8, 6),
     Tile(64, 64, 4, 4, 16, 4),
 )
-TILES = {
-    np.dtype(np.float32): (*_WORDS, Tile(256, 128, 8, 8, 16, 1)),
+TILES: dict[np.dtype, tuple[Tile, ...]] = {
+    np.dtype(np.float32): (*_TILES_32_BITS, Tile(256, 128, 8, 8, 16, 1)),
     np.dtype(np.float64): (
         Tile(128, 64, 8, 4, 8, 2),
         Tile(128, 64, 8, 4, 16, 2),
         Tile(64, 64, 8, 4, 8, 4),
         Tile(64, 64, 4, 4, 8, 2),
     ),
-    np.dtype(np.uint32): _WORDS,
+    np.dtype(np.uint32): _TILES_32_BITS,
 }
 
 
-@deferred
+@cuda_kernel
 def manhattan(item, tile):
-    """Kernel: H of sum |x - c| for packed rows and units.
+    """Kernel: ``H = exponential(max(floor, scale * distance + offset))`` of packed operands.
 
-    Launched with a block for each tile, ``grid = (rows / tile.rows, units / tile.units)``
-    rounded up; there may be more rows than the second axis of a grid holds. The first of
-    the units is `first_tile` tiles away from that of H.
+    Launched with one block per tile, ``grid = (rows / tile.rows, units / tile.units)`` rounded up;
+    rows are the first axis because only that one may have more than 65,535 blocks. The grid
+    begins `first_tile` tiles to the right of the first unit.
+
+    Parameters
+    ----------
+    item : dtype
+        float32 or float64, or uint32 for four uint8 features.
+    tile : Tile
     """
-    global cuda  # where the simulator looks for it
-    from ..language import (
-        add_absdiff4,
-        consteval,
-        cuda,
-        device,
-        exponential_of,
-        jit,
-        vector,
-        vector_of,
-    )
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import consteval, cuda, jit, vector
 
     item = np.dtype(item).type
-    W = 16 // np.dtype(item).itemsize
-    bytes_, is_wide = item is np.uint32, W == 4
-    hidden = np.float32 if bytes_ else item
+    is_bytes = item is np.uint32
+    hidden = np.float32 if is_bytes else item
+    W = 16 // np.dtype(item).itemsize  # elements of a vector of 16 bytes
     STEP, STEPS = tile.step, 2 * tile.step
-    # Bytes come 32 a step, so half a step may be padding; it is worth a branch not to sum it.
-    PART = STEP // 2 if bytes_ else STEP
     ROWS, UNITS, TM, TN = tile.rows, tile.units, tile.thread_rows, tile.thread_units
     THREADS_X = UNITS // TN
-    N_THREADS = tile.threads
-    # A line holds the vectors of one item, for the rows or the units of a tile. In one
-    # round all threads load as many lines as they fill.
-    LINE_X, LINE_C = ROWS // W, UNITS // W
-    PER_ROUND_X, PER_ROUND_C = N_THREADS // LINE_X, N_THREADS // LINE_C
-    ROUNDS_X, ROUNDS_C = STEP // PER_ROUND_X, STEP // PER_ROUND_C
-    STAGED_X, STAGED_C = ROUNDS_X * W, ROUNDS_C * W
-    # A thread's outputs are groups of W, a stride apart, so that neighbours read neighbours.
+    # A thread's outputs are groups of W adjacent ones. The groups are a stride apart, so that
+    # adjacent threads read adjacent vectors.
     STRIDE_X, STRIDE_C = W * ROWS // TM, W * UNITS // TN
     GROUPS_X, GROUPS_C = TM // W, TN // W
-    vector_in, vector_out = vector_of(item), vector_of(hidden)
+    # A step of bytes has 4 * STEP features, often more than are left. The second half of a step is
+    # skipped if it is only padding; for wider items the branch would cost more than it saves.
+    PART = STEP // 2 if is_bytes else STEP
+    LINE_X, PER_ROUND_X, ROUNDS_X, fetch_x = _copy_plan(item, ROWS, tile)
+    LINE_C, PER_ROUND_C, ROUNDS_C, fetch_c = _copy_plan(item, UNITS, tile)
+    STAGED_X, STAGED_C = ROUNDS_X * W, ROUNDS_C * W
+    spread, gather = _vector_conversions(item)
+    _, gather_hidden = _vector_conversions(hidden)
+    accumulate, exponential = _accumulate(item, tile), _exponential(hidden)
 
-    @device
-    def spread(v, numbers, at):
-        numbers[at] = v.x
-        numbers[at + 1] = v.y
-        if is_wide:
-            numbers[at + 2] = v.z
-            numbers[at + 3] = v.w
-
-    @device
-    def gather_in(numbers, at):
-        if is_wide:
-            return vector_in(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3])
-        return vector_in(numbers[at], numbers[at + 1])
-
-    @device
-    def gather_out(numbers):
-        if is_wide:
-            return vector_out(numbers[0], numbers[1], numbers[2], numbers[3])
-        return vector_out(numbers[0], numbers[1])
-
-    @device
-    def fetch_x(X, k, i, staged):
-        for r in range(ROUNDS_X):
-            at = k + np.uint32(r * PER_ROUND_X), i
-            spread(vector.load(X, at, W, alignment=16), staged, r * W)
-
-    @device
-    def fetch_c(C, k, i, staged):
-        for r in range(ROUNDS_C):
-            at = k + np.uint32(r * PER_ROUND_C), i
-            spread(vector.load(C, at, W, alignment=16), staged, r * W)
-
-    if bytes_:
-        add = add_absdiff4
-    else:
-
-        @device
-        def add(x, c, total):
-            return total + abs(x - c)
-
-    @device
-    def accumulate(x, c, sums):
-        for i in range(TM):
-            for j in range(TN):
-                sums[i, j] = add(x[i], c[j], sums[i, j])
-
-    if item == np.float64:
-        # Other exponents than 1 would spill registers: the layer has them applied afterwards.
-        @device
-        def exponential(h, exponent):
-            return h if exponent == 0 else math.exp(h)
-
-    else:
-        exponential = exponential_of(hidden)
-
-    @jit(N_THREADS, tile.blocks)
+    @jit(tile.threads, tile.blocks)
     def kernel(X, C, H, first_tile, begin, end, scale, offset, floor, exponent):
         # X (items, padded rows) IN, C (items, padded units) IN, H (rows, units) OUT.
-        # Items begin..end are summed; with begin > 0 on top of what H holds.
+        # Items begin..end are summed; if begin > 0, they are added to the distances in H.
         shared_x = cuda.shared.array((STEPS, ROWS), item)
         shared_c = cuda.shared.array((STEPS, UNITS), item)
         thread = np.uint32(cuda.threadIdx.x)
         across, down = thread % THREADS_X, thread // THREADS_X
         row0 = np.uint32(cuda.blockIdx.x) * np.uint32(ROWS)
         unit0 = (np.uint32(first_tile) + np.uint32(cuda.blockIdx.y)) * np.uint32(UNITS)
+        # Which vector of a step this thread copies: item k, element i.
         kx, ix = thread // LINE_X, thread % LINE_X * W
         kc, ic = thread // LINE_C, thread % LINE_C * W
         staged_x = cuda.local.array(STAGED_X, item)
@@ -172,28 +113,31 @@ def manhattan(item, tile):
             for j in range(TN):
                 sums[i, j] = item(0)
 
+        # 1. The first items: from global memory to registers ("staged"), then to shared memory.
         k0, stop = np.uint32(begin), np.uint32(end)
         last = k0 + (stop - k0 - np.uint32(1)) // np.uint32(STEP) * np.uint32(STEP)
         half = np.uint32(0)
         fetch_x(X, k0 + kx, row0 + ix, staged_x)
         fetch_c(C, k0 + kc, unit0 + ic, staged_c)
+        # These loops are not in a function, like `fetch_x`: numba-cuda-mlir 0.6 would address a
+        # shared array that is passed to a function as global memory.
         for r in range(ROUNDS_X):
             at = kx + np.uint32(r * PER_ROUND_X), ix
-            vector.store(shared_x, at, gather_in(staged_x, r * W), alignment=16)
+            vector.store(shared_x, at, gather(staged_x, r * W), alignment=16)
         for r in range(ROUNDS_C):
             at = kc + np.uint32(r * PER_ROUND_C), ic
-            vector.store(shared_c, at, gather_in(staged_c, r * W), alignment=16)
+            vector.store(shared_c, at, gather(staged_c, r * W), alignment=16)
         cuda.syncthreads()
         while k0 <= last:
-            # The next items travel while those in one half of shared memory are summed,
-            # and are put into the other half. The last step fetches its own once more,
-            # which costs less than to ask each time.
+            # 2. Start loading the next items. The last step loads its own items again, which is
+            # cheaper than a branch in every step.
             k0 += np.uint32(STEP)
             ahead = min(k0, last)
             fetch_x(X, ahead + kx, row0 + ix, staged_x)
             fetch_c(C, ahead + kc, unit0 + ic, staged_c)
+            # 3. Meanwhile sum the items in the current half of shared memory.
             for first in consteval(range(0, STEP, PART)):
-                if not bytes_ or k0 - np.uint32(STEP - first) < stop:
+                if not is_bytes or k0 - np.uint32(STEP - first) < stop:
                     for k in consteval(range(first, first + PART)):
                         for g in range(GROUPS_X):
                             at = half + k, g * STRIDE_X + down * W
@@ -202,15 +146,18 @@ def manhattan(item, tile):
                             at = half + k, g * STRIDE_C + across * W
                             spread(vector.load(shared_c, at, W, alignment=16), c, g * W)
                         accumulate(x, c, sums)
+            # 4. Store the next items in the other half. One barrier per step is enough: that half
+            # was last read before the previous one.
             half = np.uint32(STEP) - half
             for r in range(ROUNDS_X):
                 at = half + kx + np.uint32(r * PER_ROUND_X), ix
-                vector.store(shared_x, at, gather_in(staged_x, r * W), alignment=16)
+                vector.store(shared_x, at, gather(staged_x, r * W), alignment=16)
             for r in range(ROUNDS_C):
                 at = half + kc + np.uint32(r * PER_ROUND_C), ic
-                vector.store(shared_c, at, gather_in(staged_c, r * W), alignment=16)
+                vector.store(shared_c, at, gather(staged_c, r * W), alignment=16)
             cuda.syncthreads()
 
+        # 5. Activations, in vectors where the rows of H are aligned to 16 bytes.
         rows, units = np.uint32(H.shape[0]), np.uint32(H.shape[1])
         line = cuda.local.array(W, hidden)
         for i in consteval(range(TM)):
@@ -229,56 +176,99 @@ def manhattan(item, tile):
                             if unit + np.uint32(j) < units:
                                 H[row, unit + np.uint32(j)] = line[j]
                     elif unit < units:
-                        vector.store(H, (row, unit), gather_out(line), alignment=16)
+                        vector.store(H, (row, unit), gather_hidden(line, 0), alignment=16)
 
     return kernel
 
 
-@deferred
-def pack(item):
-    """Kernel: rows to items feature by feature, padded with zeros.
+def _copy_plan(item, size, tile):
+    """Return how the threads of a block copy a step of an operand with `size` rows or units.
 
-    Launched with a block of SQUARE x 8 threads for each square of SQUARE x SQUARE items,
-    ``grid = (padded rows / SQUARE, items / SQUARE)`` rounded up.
+    Returns
+    -------
+    line : int
+        Vectors of one item.
+    per_round : int
+        Items that all threads together copy in a round, a vector each.
+    rounds : int
+        Rounds per step.
+    fetch : device function
+        Loads the vectors of a thread from global memory to registers.
     """
-    global cuda  # where the simulator looks for it
-    from ..language import cuda, device, jit
+    from .language import device, vector
 
-    item = np.dtype(item).type
-    bytes_ = item is np.uint32
-    SIDE, LINES = SQUARE, 8
-    PITCH = SQUARE + 1  # an odd pitch spreads a column over all banks
-
-    @device
-    def read(X, row, k):
-        if bytes_:
-            word = np.uint32(0)
-            for i in range(4):
-                if 4 * k + i < X.shape[1]:
-                    word |= np.uint32(X[row, 4 * k + i]) << np.uint32(8 * i)
-            return word
-        return item(X[row, k])
+    W = 16 // np.dtype(item).itemsize
+    line = size // W
+    PER_ROUND = tile.threads // line
+    ROUNDS = tile.step // PER_ROUND
+    spread, _ = _vector_conversions(item)
 
     @device
-    def n_items(X):
-        return (X.shape[1] + 3) // 4 if bytes_ else X.shape[1]
+    def fetch(operand, k, i, staged):
+        for r in range(ROUNDS):
+            at = k + np.uint32(r * PER_ROUND), i
+            spread(vector.load(operand, at, W, alignment=16), staged, r * W)
 
-    @jit(SIDE * LINES)
-    def kernel(X, packed):
-        # X (rows, n) IN, packed (items, padded rows) OUT
-        square = cuda.shared.array((SIDE, PITCH), item)
-        x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        row0, k0 = cuda.blockIdx.x * SIDE, cuda.blockIdx.y * SIDE
-        for j in range(SIDE // LINES):
-            i = y + j * LINES
-            value = item(0)
-            if row0 + i < X.shape[0] and k0 + x < n_items(X):
-                value = read(X, row0 + i, k0 + x)
-            square[i, x] = value
-        cuda.syncthreads()
-        for j in range(SIDE // LINES):
-            i = y + j * LINES
-            if k0 + i < packed.shape[0] and row0 + x < packed.shape[1]:
-                packed[k0 + i, row0 + x] = square[x, i]
+    return line, PER_ROUND, ROUNDS, fetch
 
-    return kernel
+
+def _vector_conversions(dtype):
+    """Return device functions between vectors of 16 bytes and elements `at` of an array."""
+    from .language import device, vector_of
+
+    is_wide, make = np.dtype(dtype).itemsize == 4, vector_of(dtype)
+
+    @device
+    def spread(v, numbers, at):
+        numbers[at] = v.x
+        numbers[at + 1] = v.y
+        if is_wide:
+            numbers[at + 2] = v.z
+            numbers[at + 3] = v.w
+
+    @device
+    def gather(numbers, at):
+        if is_wide:
+            return make(numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3])
+        return make(numbers[at], numbers[at + 1])
+
+    return spread, gather
+
+
+def _accumulate(item, tile):
+    """Return the device function that adds one item of each row and unit of a thread."""
+    from .language import add_absdiff4, device
+
+    TM, TN = tile.thread_rows, tile.thread_units
+    if item is np.uint32:
+        add = add_absdiff4
+    else:
+
+        @device
+        def add(x, c, total):
+            return total + abs(x - c)
+
+    @device
+    def accumulate(x, c, sums):
+        for i in range(TM):
+            for j in range(TN):
+                sums[i, j] = add(x[i], c[j], sums[i, j])
+
+    return accumulate
+
+
+def _exponential(dtype):
+    """Return `language.exponential_of`; in float64, only for the exponents 0 and 1.
+
+    Powers in float64 would spill registers to memory: the engine applies them afterwards.
+    """
+    from .language import device, exponential_of
+
+    if dtype != np.float64:
+        return exponential_of(dtype)
+
+    @device
+    def exponential(h, exponent):
+        return h if exponent == 0 else math.exp(h)
+
+    return exponential

@@ -1,32 +1,31 @@
-"""What comes before and after units that are patches: see `engines.patches`."""
+"""Kernels before and after the hidden layer of image patches: see `engines.patches`.
+
+They are launched with `threads` threads per block.
+"""
 
 import math
 
 import numpy as np
 
 from ....layers import BELOW_MEAN, TWO_SIDED
-from ..deferred import deferred
-
-# Threads of a block.
-THREADS = 256
+from .kernel import cuda_kernel
 
 
-@deferred
-def moments(dtype):
-    """Kernel: the mean of each patch, and one over the root of its variance and a floor.
+@cuda_kernel
+def patch_moments(dtype, threads):
+    """Kernel: the mean of each patch, and ``1 / sqrt(variance + floor)`` (1 if that root is 0).
 
-    A thread for each patch; those of a block are neighbours, and so are the pixels they read.
+    One thread per patch. The threads of a block process adjacent patches, which share pixels.
     """
-    global cuda  # where the simulator looks for it
-    from ..language import cuda, jit
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
 
     dtype = np.dtype(dtype).type
-    THREADS_ = THREADS
 
-    @jit(THREADS_)
+    @jit(threads)
     def kernel(X, down, across, step_down, step_across, height, line, floor, means, factors):
         # X (images, rows, numbers in a row) IN, means, factors (patches,) OUT
-        patch = np.int64(cuda.blockIdx.x) * THREADS_ + cuda.threadIdx.x
+        patch = np.int64(cuda.blockIdx.x) * threads + cuda.threadIdx.x
         if patch < means.shape[0]:
             image, place = patch // (down * across), patch % (down * across)
             top, left = place // across * step_down, place % across * step_across
@@ -35,6 +34,7 @@ def moments(dtype):
                 for x in range(left, left + line):
                     total += X[image, y, x]
             mean = total / n
+            # A second pass: sum(x^2) - n mean^2 would cancel.
             for y in range(top, top + height):
                 for x in range(left, left + line):
                     difference = X[image, y, x] - mean
@@ -46,19 +46,17 @@ def moments(dtype):
     return kernel
 
 
-@deferred
-def unfold(dtype, is_normalised):
-    """Kernel: the patches of images one below the other. A thread for each number of them."""
-    global cuda  # where the simulator looks for it
-    from ..language import cuda, jit
+@cuda_kernel
+def unfold(dtype, is_normalised, threads):
+    """Kernel: the patches of all images as the rows of a matrix. One thread per element of it."""
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
 
-    THREADS_ = THREADS
-
-    @jit(THREADS_)
+    @jit(threads)
     def kernel(X, down, across, step_down, step_across, line, means, factors, P):
         # X (images, rows, numbers in a row) IN, means, factors (patches,) IN, P (patches, inputs)
         # OUT
-        number = np.int64(cuda.blockIdx.x) * THREADS_ + cuda.threadIdx.x
+        number = np.int64(cuda.blockIdx.x) * threads + cuda.threadIdx.x
         patch, k = number // P.shape[1], number % P.shape[1]
         if patch < P.shape[0]:
             image, place = patch // (down * across), patch % (down * across)
@@ -72,26 +70,26 @@ def unfold(dtype, is_normalised):
     return kernel
 
 
-@deferred
-def average(dtype, response):
-    """Kernel: the means over a cell of what becomes of the outputs of a unit, a thread for each.
+@cuda_kernel
+def average_cells(dtype, response, threads):
+    """Kernel: average pooling of the responses of a unit over the cells of an image.
 
-    Launched with ``grid = (units / THREADS rounded up, cells, images)``; fewer images of blocks
-    go round again. The cells of an image come one after the other, so that what they write
-    side by side meets in the cache.
+    One thread per unit, cell and image, launched with ``grid = (units / threads rounded up, cells,
+    images)``; if there are fewer blocks than images, a block continues `gridDim.z` images further.
+    The cells of an image are adjacent in the grid, so that adjacent results are written at about
+    the same time and share cache lines.
     """
-    global cuda  # where the simulator looks for it
-    from ..language import cuda, jit
+    global cuda  # the simulator replaces this name in the kernel's globals
+    from .language import cuda, jit
 
     dtype = np.dtype(dtype).type
     is_two_sided, is_below_mean = response == TWO_SIDED, response == BELOW_MEAN
-    THREADS_ = THREADS
 
-    @jit(THREADS_)
+    @jit(threads)
     def kernel(A, means, down, across, cells_down, cells_across, threshold, H):
-        # A (images * places, units) IN, means (images * places,) IN: over the units,
+        # A (images * patches, units) IN, means (images * patches,) IN: over the units,
         # H (images, units, sides, cells) OUT
-        unit = np.int64(cuda.blockIdx.x) * THREADS_ + cuda.threadIdx.x
+        unit = np.int64(cuda.blockIdx.x) * threads + cuda.threadIdx.x
         cell = np.int64(cuda.blockIdx.y)
         image = np.int64(cuda.blockIdx.z)
         row, column = cell // cells_across, cell % cells_across

@@ -1,28 +1,29 @@
-"""What the CUDA kernels are written in: numba's CUDA language, real or simulated.
+"""The language of the CUDA kernels: numba's CUDA dialect of Python, compiled or simulated.
 
-numba-cuda-mlir compiles it. With ``NUMBA_ENABLE_CUDASIM=1`` numba's own simulator runs it
-on the host, a thread of Python for each thread of CUDA; it knows neither vector loads nor
-PTX, so these have a scalar meaning here. Kernels see no difference.
+Importing this module imports the compiler, numba-cuda-mlir. With ``NUMBA_ENABLE_CUDASIM=1`` it
+imports numba's simulator instead, which runs kernels on the host, with a Python thread for each
+CUDA thread. The simulator has neither vector loads nor inline PTX; scalar equivalents are below, so
+that kernels need not distinguish the two.
 
 Names
 -----
 cuda
-    The module of the language.
+    The CUDA module: indices, shared and local memory, barriers.
 vector
-    ``load(array, index, width, alignment=16)`` and ``store(array, index, v, alignment=16)``
-    move 16 bytes; the parts of a vector are ``x, y, z, w``.
+    ``load(array, index, width, alignment=16)`` and ``store(array, index, v, alignment=16)`` move
+    16 bytes. The elements of a vector are ``x, y, z, w``.
 vector_of
-    ``vector_of(dtype)(x, y, ...)`` is a vector of 16 bytes.
+    ``vector_of(dtype)(x, y, ...)`` constructs a vector of 16 bytes.
 consteval
-    ``for i in consteval(range(n))`` is written out n times as the kernel is compiled.
+    ``for i in consteval(range(n))`` is unrolled during compilation.
 jit, device
-    Decorators of kernels, ``jit(threads, blocks)`` with the threads of a block and the
-    blocks that a multiprocessor holds, and of functions that kernels call.
+    Decorators of kernels, ``jit(threads, blocks)`` with the threads per block and the resident
+    blocks per multiprocessor, and of functions that kernels call, which are inlined.
 exponential_of
-    ``exponential_of(dtype)(h, exponent)`` is h for an exponent of 0, exp(h) for 1, and
+    ``exponential_of(dtype)(h, exponent)`` returns h for an exponent of 0, exp(h) for 1, and
     exp(-(-h)^exponent) for others.
 add_absdiff4
-    ``add_absdiff4(a, b, total)``: total + the absolute differences of four bytes.
+    ``add_absdiff4(a, b, total)`` returns total + the absolute differences of four bytes.
 """
 
 import math
@@ -72,14 +73,14 @@ if SIMULATED:
 
 else:
     with warnings.catch_warnings():
-        # What it says of NumPy's future is for its authors.
+        # Deprecations of NumPy that the compiler has yet to follow.
         warnings.simplefilter("ignore", DeprecationWarning)
         from numba_cuda_mlir import cuda
         from numba_cuda_mlir.cuda import experimental, vector  # noqa: F401
         from numba_cuda_mlir.cuda.experimental import consteval  # noqa: F401
         from numba_cuda_mlir.numba_cuda.core import config
 
-    # A small job is a small grid; nobody can do anything about a warning of it.
+    # Small inputs need small grids: a warning about low occupancy has no remedy.
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
     device = cuda.jit(device=True, inline="always")
