@@ -113,7 +113,7 @@ def test_a_penalty_is_not_found_by_one_row_of_each_class(network, weight):
         network.set_params(n_hidden=2)
     X, y = np.random.default_rng(0).random((2, 9)), [0, 1]
     with pytest.raises(
-        ValueError, match=r'^alpha="auto" .* n_samples=2 rows the others are of one class'
+        ValueError, match=r'^alpha="auto" .* n_samples=2 the others are of one class'
     ):
         clone(network).set_params(alpha="auto").fit(X, y, weight)
     assert network.fit(X, y, weight).score(X, y) >= 0.5

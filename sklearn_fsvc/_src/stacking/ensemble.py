@@ -254,7 +254,7 @@ class StackedParts:
             sample = draw(job, samples, n_rows=len(numbers))
         # Rows are equal if they were before, and are now in another order.
         judged, first = np.unique(at, return_index=True)
-        there, places = sample.find(exact_hashes(X[first]))
+        there, places = sample.match(exact_hashes(X[first]))
         folds = np.empty(len(places), int)
         folds[places] = rows.folds[judged[there]]
         left_out = TrainingSet(samples, rows.y[numbers], sample, folds).fit(final, fit_task, {})
