@@ -43,7 +43,7 @@ class Moments:
     y: Any  # (n_outputs,)
     yy: Any  # (n_outputs,)
     hy: Any  # (n_units, n_outputs)
-    gram: PackedSymmetric | None  # None after a solution has overwritten it
+    gram: Any  # PackedSymmetric; None after a solution has overwritten it
     n: float = 0.0  # sum of the weights
     rounding: float = float(np.finfo(np.float64).eps)  # largest machine epsilon among the tiles
     are_whole: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats

@@ -54,7 +54,7 @@ class WhitenedCoordinates:
             penalty *= 10
         self.penalty = penalty
         # On some devices, products with the inverse are faster than triangular solves.
-        self._factor = factor.inverse_factor() if self.algebra.inverts else factor
+        self._factor: Any = factor.inverse_factor() if self.algebra.inverts else factor
 
     def point(self, z: Any) -> Any:
         """Return the readout (n_units + 1, n_scores) with coordinates z; intercepts are last."""

@@ -221,11 +221,13 @@ class SoftmaxTraining:
             self.n_passes += 1
         self.statistics, self.algebra = statistics, job.engine.algebra
         self._reserve(job.named(f"{job.what}, softmax"))
-        self._coordinates: WhitenedCoordinates | None = None
+        self._coordinates: Any = None  # WhitenedCoordinates
+        self._cached: Any = None  # CachedRows
         self._random = np.random.default_rng(0)
         # Whether coordinates are by the uncertain rows. With a good start, they are worth it.
         self._uses_uncertain = start is not None
-        self._prior, self._start = None, start
+        self._prior: Any = None
+        self._start = start
         if ridge_alpha is not None:
             self._prior = calibrated_ridge(
                 self.job, layer, samples, self.statistics, ridge_alpha, self.log_loss
