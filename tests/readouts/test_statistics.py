@@ -1,3 +1,5 @@
+"""Ridge solutions from statistics, against least squares on H in memory."""
+
 import pickle
 
 import numpy as np
@@ -237,7 +239,7 @@ def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
         assert np.array_equal(basis, np.triu(basis)) == (len(alphas) < 4)
 
 
-def test_whitening_says_which_penalties_are_too_small(engine, data):
+def test_whitening_reports_too_small_penalties(engine, data):
     H, Y, _ = data
     H = np.hstack([H, H[:, :5]])
     s = statistics(H, Y, engine=engine)
@@ -364,7 +366,7 @@ def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narr
         assert (each != expected).any()
 
 
-def test_they_travel_as_host_arrays(engine, data):
+def test_pickle_has_host_arrays(engine, data):
     H, Y, weight = data
     s = statistics(H, Y, weight, engine=engine)
     there = pickle.loads(pickle.dumps(s))
@@ -403,7 +405,7 @@ def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_no_room_for_eigenvectors_says_what_to_do(engine, data, is_last):
+def test_no_room_for_eigenvectors_raises(engine, data, is_last):
     H, Y, _ = data
     s = statistics(np.hstack([H, H[:, :5]]), Y, engine=engine)
     s.room = 100
