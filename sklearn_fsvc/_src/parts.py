@@ -315,7 +315,7 @@ class TargetSpec(Part, ABC):
         raise NotImplementedError
 
     def calibrated(self, left_out: Any, sample: Any) -> dict[str, Any]:
-        """Return fitted attributes made of the `LeftOut` scores of a `Sample`."""
+        """Return fitted attributes made of the `LOOScores` of a `Sample`."""
         return {}
 
     def uncalibrated(self) -> dict[str, Any]:

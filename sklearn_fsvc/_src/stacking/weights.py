@@ -53,7 +53,7 @@ class EnsembleWeighting(Part, ABC):
         return min(most, max(1, _SCORES // (n_members * n_outputs)))
 
     def weigh(self, task, left_out, sample):
-        """Return the `WeightedEnsemble`, by the `LeftOut` scores of each network for a sample."""
+        """Return the `WeightedEnsemble`, by the `LOOScores` of each network for a sample."""
         Y, weight, each = sample.targets, sample.rows.weight, np.stack([e.scores for e in left_out])
         weights = self.weights(task, each, Y, weight)
         errors, of_folds = squared_errors(each, Y, weight), None
