@@ -164,7 +164,7 @@ def test_what_is_forgotten_leaves_no_trace():
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 0)
+    monkeypatch.setattr(readouts, "MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: True)
 
 
@@ -251,7 +251,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr("sklearn_fsvc._src.engines.algebra.has_bytes", lambda: False)
     elif case == "small":
-        monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 2**36)
+        monkeypatch.setattr(readouts, "MIN_QUANTISED_WORK", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None

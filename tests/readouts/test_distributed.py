@@ -86,7 +86,7 @@ def test_model_is_that_of_one_device(rng, monkeypatch, model, dtype, alpha):
         return statistics
 
     monkeypatch.setattr(ridge, "gather_sharded", noted)
-    monkeypatch.setattr(ridge, "_MAX_PART_OF_DEVICE", 0.0)
+    monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
     found = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
     assert [len(sizes) for sizes in calls][:1] == [6]
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
@@ -102,7 +102,7 @@ def test_each_device_holds_its_own_panels(team, rng, monkeypatch):
         return matrix
 
     monkeypatch.setattr(PackedSymmetric, "every_nth", classmethod(noted))
-    monkeypatch.setattr(ridge, "_MAX_PART_OF_DEVICE", 0.0)
+    monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
     X = rng.random((60, 5))
     TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)
     assert sorted(held) == [(0, [0, 2, 4]), (1, [1, 3, 5])]

@@ -263,7 +263,7 @@ def test_too_little_memory_raises(network):
 
 @pytest.mark.parametrize("alpha", [1.0, "loo"])
 def test_the_budget_is_kept(alpha):
-    """As in test_memory.py, with so few units that what is kept for each row shows."""
+    """As in test_memory.py, with few units, so that arrays of the length of the rows matter."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 20_000)
     X = (rng.random((20_000, 10)) + y[:, None] / 4).astype(np.float32)

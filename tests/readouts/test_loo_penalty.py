@@ -187,7 +187,7 @@ def test_other_readouts_have_no_penalty(readout):
 
 
 def test_a_given_penalty_skips_leave_one_out(network, monkeypatch):
-    """Leave-one-out costs those who ask for it alone."""
+    """It does not pay for leave-one-out."""
     monkeypatch.setattr(module, "press", None)
     network.fit(*rows_of(3))
     with pytest.raises(TypeError):
@@ -280,5 +280,5 @@ def test_stacked_members_use_the_leave_one_out_penalty(monkeypatch):
     assert member.alpha_ == pytest.approx(best)
     alone = clone(single).fit(X, y).alpha_
     assert alone != pytest.approx(best)
-    monkeypatch.setattr(readouts, "_MAX_LOO_ROWS", 299)
+    monkeypatch.setattr(readouts, "MAX_LOO_ROWS", 299)
     assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)

@@ -1,4 +1,4 @@
-"""Samples of rows: what is in them, and their scores by readouts that are trained without them."""
+"""Samples of rows: their content, and leave-one-out scores of their rows."""
 
 import pickle
 from dataclasses import replace
@@ -29,7 +29,7 @@ FEW = 20
 
 @pytest.fixture
 def rows(rng):
-    """Rows, each of which comes twice, their classes and weights."""
+    """Two copies of each row, with classes and weights."""
     X = np.repeat(rng.normal(size=(60, 4)), 2, axis=0)
     return X, rng.integers(0, 3, 120), rng.uniform(0.2, 3, 120)
 
@@ -82,7 +82,7 @@ def test_removed_rows(rows):
 
 @pytest.fixture
 def after_removal(rng):
-    """2000 rows, of which all but the last 400 were forgotten, and 300 that may come later."""
+    """A sample of 2000 rows after all but the last 400 were removed, and 300 further rows."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
     whole = Sample(FEW).learn(samples_of(X, y, part=slice(2000)))
     return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
@@ -151,7 +151,7 @@ def test_decay_alone_leaves_no_rows_missing(rng):
 
 
 def test_removed_copies_that_were_not_sampled(after_removal):
-    """A row comes again as another class, is drawn, and its first copy goes."""
+    """A copy of another class is sampled, and the first copy, which was not, is removed."""
     X, y, _, left = after_removal
     again = np.flatnonzero(~np.isin(exact_hashes(X[1600:2000]), left.rows.hashes))[:5] + 1600
     other = (y + 1) % 3

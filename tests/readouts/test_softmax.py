@@ -84,7 +84,7 @@ def samples_of(X, y, weight=None):
 
 
 def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
-    """The objective is what is said, and that of scikit-learn."""
+    """Compare the objective with its definition, and with the optimum of scikit-learn."""
     W, b, problem = found.solution
     assert problem == ""
     own = objective(H, y, np.asarray(W), np.asarray(b), alpha, weight)
@@ -235,7 +235,7 @@ def test_each_step_reduces_the_objective(monkeypatch):
 
 
 def test_several_newton_steps_save_passes():
-    """Of classes that hardly overlap, the curvature goes as they are told apart."""
+    """If classes hardly overlap, the curvature vanishes as they are separated."""
     X, _ = table(4, n_rows=3000)
     y = (X @ np.random.default_rng(3).normal(size=(D, 4))).argmax(axis=1)
     layer, found = tanh_layer(n_units=100), {}
@@ -316,7 +316,7 @@ def test_confidently_misclassified_rows_converge(seed):
 
 
 def test_memory_limit():
-    """With less memory fewer rows are kept, and the answer is the same."""
+    """With less memory fewer rows are cached, and the optimum is the same."""
     limit, layer = 5 * 2**20 + n_threads() * 2**18, tanh_layer(n_units=60)
     X, y = table(3, n_rows=12_000)
     samples = samples_of(X, y)
@@ -338,7 +338,7 @@ def test_duplicate_units_converge():
 
 
 def test_rows_are_sampled_by_their_uncertainty(rng):
-    """Each as often as it is said: sums over the drawn are right on average."""
+    """With the returned probabilities, so that weighted sums are unbiased."""
     spread = rng.exponential(size=500).astype(np.float32)
     spread[:5] = 1000
     total = np.zeros(500)

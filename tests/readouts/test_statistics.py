@@ -285,7 +285,7 @@ def narrow():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
-    """All of them: what is lost in the means is lost in the directions of least variance."""
+    """The means too: their rounding errors affect the directions of least variance."""
     H, Y, weight = narrow
     weight = weight if weighted else None
     s = statistics(H, Y, weight, step=250, engine=engine, dtype=float)
@@ -324,7 +324,7 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
 
 
 def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
-    """Of sums in float32; where there is no room for both, there is one in float64."""
+    """For float32 sums. Without room for both, the factor is in float64."""
     H, Y, weight = narrow
     s = statistics(H, Y, weight, engine=engine)
     coarse = solved(s, 0.1, engine)
@@ -335,16 +335,17 @@ def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
 
 
 @pytest.mark.parametrize(
-    ("times", "beside", "off"), [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)]
+    ("times", "needs_root", "off"),
+    [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)],
 )
 def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
-    engine, narrow, times, beside, off
+    engine, narrow, times, needs_root, off
 ):
-    """Penalties are so many times the rounding; what is beside takes the factor as it is."""
+    """`times` is the penalty in units of the rounding error of the sums."""
     H, Y, _ = narrow
     s = statistics(H, Y, engine=engine)
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
-    equations = s.factorise(alpha, needs_root=beside)
+    equations = s.factorise(alpha, needs_root=needs_root)
     found = engine.to_host(equations.solve().W)
     s.room = 0
     expected = engine.to_host(s.solve(alpha).W)

@@ -35,9 +35,9 @@ _NOISE_FACTOR = 10
 # Samples up to which leave-one-out errors choose a better penalty than held-out samples, which are
 # few then. For 12,000 samples of eight datasets they were no better, and took a fifth of the time
 # of an ensemble.
-_MAX_LOO_ROWS = 6000
+MAX_LOO_ROWS = 6000
 # Multiplications of H'H from which 8-bit products save more time than it takes to try them.
-_MIN_QUANTISED_WORK = 2**36
+MIN_QUANTISED_WORK = 2**36
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -201,7 +201,7 @@ class Ridge(Linear):
         job, layer, samples = training.job, training.layer, training.samples
         random = generator(self.random_state)
         found, statistics = train_held_out(job, layer, samples, random, training.history)
-        if self.sample and len(samples.present) <= _MAX_LOO_ROWS:
+        if self.sample and len(samples.present) <= MAX_LOO_ROWS:
             alpha = search_loo_penalty(job, layer, self.sample, statistics, found.alpha)
             return alpha, statistics
         return found.alpha, statistics
@@ -394,7 +394,7 @@ def _faster_precisions(training):
     layer, job, n_rows = training.layer, training.job, len(training.samples)
     is_worthwhile = (
         training.units.pretrained is None  # a pretrained layer is not changed
-        and n_rows * layer.n_units**2 >= _MIN_QUANTISED_WORK
+        and n_rows * layer.n_units**2 >= MIN_QUANTISED_WORK
         and training.samples.weight is None
     )
     return job.engine.algebra.fast_bits() if is_worthwhile else ()

@@ -126,7 +126,7 @@ class LocalModel:
         That of a row that is not cached; 0 if all are.
     cg_stop : CGStop, optional
     max_newton_steps, gradient_tolerance
-        Newton's steps on the model stop after so many, or as of `_GRADIENT_TOLERANCE`.
+        Stopping rule of Newton's steps on the model: see `_GRADIENT_TOLERANCE`.
 
     Attributes
     ----------

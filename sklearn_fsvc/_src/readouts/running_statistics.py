@@ -17,7 +17,7 @@ from .cross_validation import ROUNDING, CVStatistics, n_parts
 from .sample import Sample
 from .statistics import RidgeStatistics
 
-# ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with so many
+# ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with `n_parts`
 # held-out parts.
 Evaluate = Callable[[Samples, int], CVStatistics]
 

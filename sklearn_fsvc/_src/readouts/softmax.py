@@ -30,7 +30,7 @@ from .statistics import RidgeStatistics
 class SoftmaxSettings(NamedTuple):
     """Settings of the solver, which change its speed and not the optimum."""
 
-    # Cached rows: so many per unit, or as many as have so many elements, if these are more.
+    # Cached rows: the larger one of two limits, per unit and by the elements of their H.
     cached_per_unit: int = 4
     cached_elements: int = 2**24
     # Rows that scale the first readout.
