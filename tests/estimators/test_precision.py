@@ -169,7 +169,7 @@ def test_forget_restores_the_sums_bitwise():
 
 @pytest.fixture
 def any_size(monkeypatch):
-    monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 0)
+    monkeypatch.setattr(readouts, "MIN_QUANTISED_WORK", 0)
     monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: (8,)))
 
 
@@ -256,7 +256,7 @@ def test_auto_keeps_floats(case, any_size, monkeypatch):
     elif case == "no bytes":
         monkeypatch.setattr(HostAlgebra, "fast_bits", staticmethod(lambda: ()))
     elif case == "small":
-        monkeypatch.setattr(readouts, "_MIN_QUANTISED_WORK", 2**36)
+        monkeypatch.setattr(readouts, "MIN_QUANTISED_WORK", 2**36)
     else:
         model.set_params(precision="float")
     assert model.fit(rows, Y[TRAIN], sample_weight=weight).precision_ is None

@@ -2,7 +2,7 @@ import pytest
 from sklearn.base import clone
 
 from conftest import usable
-from readouts.left_out import NETWORKS
+from readouts.brute_force import NETWORKS
 
 
 @pytest.fixture(params=["jit", "cuda"])

@@ -1,5 +1,9 @@
 """Probabilities: calibration on leave-one-out decision values, and what it must not change."""
 
+import gc
+import weakref
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -11,11 +15,11 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 
 import naive
 from composed import composed
-from readouts.left_out import some_weights, without_each_row
+from readouts.brute_force import some_weights, without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.parts import parts_of
-from sklearn_fsvc._src.readouts.calibration import fit_temperature, probabilities
+from sklearn_fsvc._src.readouts.calibration import find_root, fit_temperature, probabilities
 from sklearn_fsvc._src.targets.validation import ClassTargets
 
 # Wide units, that no row is outside of.
@@ -104,7 +108,7 @@ def test_the_same_as_scikit_learn_with_as_many_fits_as_rows(network, n_classes, 
         np.testing.assert_allclose(clf.predict_proba(rows), expected, rtol=0, atol=1e-5)
 
 
-def test_weights_of_classes_weigh_in_the_calibration(network):
+def test_class_weights_are_used_in_calibration(network):
     X, y = make_classification(120, 8, n_informative=6, weights=[0.8], random_state=0)
     clf = network
     weight = (60 / np.bincount(y))[y]
@@ -119,7 +123,7 @@ def test_weights_of_classes_weigh_in_the_calibration(network):
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_temperature_changes_no_answer(network, n_classes, alpha, dtype):
+def test_temperature_changes_no_prediction(network, n_classes, alpha, dtype):
     X, y = rows_of(n_classes, 300)
     clf = network.set_params(alpha=alpha)
     clf.fit(X[:100].astype(dtype), y[:100])
@@ -130,7 +134,7 @@ def test_temperature_changes_no_answer(network, n_classes, alpha, dtype):
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_rows_that_are_all_right_leave_a_doubt(n_classes):
+def test_label_smoothing_if_all_are_correct(n_classes):
     """Of n such rows, as if a quarter of one more was of any class."""
     codes = np.arange(40) % n_classes
     scores = np.eye(n_classes)[codes]
@@ -246,3 +250,21 @@ def test_some_of_many_rows_are_enough_of_leave_one_out(network):
     expected, of_all = (fit_temperature(scores[r], y[r], weight[r]) for r in (rows, slice(None)))
     assert clf.temperature_ == pytest.approx(expected, rel=1e-4)
     assert abs(of_all / expected - 1) > 1e-3
+
+
+def test_root_finding_releases_the_function():
+    """As what `scipy.optimize.brentq` is given does."""
+    function = partial(np.polyval, np.array([1.0, 0.0, -2.0]))
+    gone = weakref.ref(function.args[0])
+    gc.disable()
+    try:
+        assert find_root(function, 0.0, 2.0, 1e-12) == pytest.approx(2**0.5)
+        del function
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_root_finding_propagates_errors():
+    with pytest.raises(ZeroDivisionError):
+        find_root(lambda x: 1 / 0, 0.0, 1.0, 1e-3)

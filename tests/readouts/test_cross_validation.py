@@ -65,7 +65,7 @@ def test_error_is_that_of_the_rows(engine, monkeypatch, rng, width, is_weighted)
     assert found == pytest.approx(np.average(squared, weights=w))
 
 
-def test_held_out_rows_are_a_sixth_and_no_others():
+def test_hold_out_a_sixth():
     rows = np.arange(100, 160)
     kept, held = hold_out(rows, np.random.default_rng(0))
     assert len(held) == 10
@@ -76,7 +76,7 @@ def test_held_out_rows_are_a_sixth_and_no_others():
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(2, [1, 1]), (5, [1] * 5), (60, [10] * 6), (1002, [167])])
-def test_of_few_rows_all_parts_are_held_out(n, sizes):
+def test_few_rows_hold_out_all_parts(n, sizes):
     rows = np.arange(100, 100 + n)
     parts = parts_to_hold_out(rows, np.random.default_rng(0))
     assert [len(part) for part in parts] == sizes
@@ -87,7 +87,7 @@ def test_of_few_rows_all_parts_are_held_out(n, sizes):
     assert len(folds_for(parts, 1001)) == 1
 
 
-def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
+def test_held_out_rows_are_bounded():
     kept, held = hold_out(np.arange(60_000), np.random.default_rng(0))
     assert (len(kept), len(held)) == (55_000, 5000)
 
@@ -95,7 +95,7 @@ def test_of_many_rows_no_more_than_a_few_thousand_are_held_out():
 @pytest.mark.parametrize(
     ("few", "precisions"), [(1000, [None, None]), (10, ["float32", "float32"])]
 )
-def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
+def test_many_units_are_multiplied_in_float32(data, monkeypatch, few, precisions):
     X, y, layer, _ = data
     seen = []
 
@@ -118,7 +118,7 @@ def test_many_units_want_no_float64(data, monkeypatch, few, precisions):
 
 
 @pytest.fixture(params=["f4", "f8"])
-def alike(request, data):
+def ill_conditioned(request, data):
     """Many rows that are all but equal, and so are the units: eigenvalues far apart."""
     X, y, layer, _ = data
     X, y = np.repeat(X[:20], 30, axis=0), np.repeat(y[:20], 30)
@@ -127,8 +127,8 @@ def alike(request, data):
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
-    X, y, layer = alike
+def test_float64_fallback_of_ill_conditioned_sums(ill_conditioned, is_last):
+    X, y, layer = ill_conditioned
     samples = samples_of(X, y)
     with get_engine("jit") as engine:
         (statistics,) = gather(Job(engine), [layer], samples, dtype=np.float32)
@@ -143,8 +143,8 @@ def test_what_float32_is_too_coarse_for_is_gathered_in_float64(alike, is_last):
     np.testing.assert_allclose(scores, expected, atol=1e-5 if X.dtype == "f8" else 1e-2)
 
 
-def test_a_penalty_that_rounding_keeps_from_falling_is_searched_in_float64(alike, monkeypatch):
-    X, y, layer = alike
+def test_cut_search_is_repeated_in_float64(ill_conditioned, monkeypatch):
+    X, y, layer = ill_conditioned
     penalties = {}
     with get_engine("jit") as engine:
         for is_cut in (PenaltySearchResult.is_cut, False):
@@ -160,7 +160,7 @@ def test_a_penalty_that_rounding_keeps_from_falling_is_searched_in_float64(alike
 
 
 @pytest.mark.parametrize("far", [0, 1e7])
-def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
+def test_large_layers_are_evaluated_in_float32_if_safe(data, monkeypatch, far):
     X, y, layer, _ = data
     X, layer, seen = X + far, replace(layer, units=layer.units + far), []
 
@@ -179,7 +179,7 @@ def test_many_outputs_are_made_in_float32_where_rows_do(data, monkeypatch, far):
     assert error < 1e-6  # in float32, 1e7 would move all outputs
 
 
-def test_folds_are_averaged_by_their_rows(data):
+def test_fold_errors_are_weighted_by_their_rows(data):
     X, y, layer, weight = data
     samples, rows = samples_of(X, y, weight), [np.arange(0, 20), np.arange(20, 140)]
     with get_engine("jit") as engine:
@@ -199,9 +199,7 @@ def test_folds_are_averaged_by_their_rows(data):
 
 
 @pytest.mark.parametrize(("alpha", "is_far"), [(1.0, True), (1e-4, False)])
-def test_what_is_compared_is_solved_in_float32_where_that_makes_no_difference(
-    engine, data, alpha, is_far
-):
+def test_compared_solutions_use_a_float32_factor_if_safe(engine, data, alpha, is_far):
     X, y, layer, _ = data
     (coarse,) = gather(Job(engine), [layer], samples_of(X, y), dtype=np.float32)
     (fine,) = gather(Job(engine), [layer], samples_of(X, y), dtype=float)
@@ -234,7 +232,7 @@ def test_search_ends_where_neighbours_are_worse(engine, data, start):
     assert 0.1 < found.alpha < 100  # the noise asks for it
 
 
-def test_what_is_hopeless_is_tried_once(data):
+def test_search_stops_above_the_limit(data):
     X, y, layer, _ = data
     kept, held = hold_out(np.arange(240), np.random.default_rng(0))
     with get_engine("jit") as engine:
@@ -245,7 +243,7 @@ def test_what_is_hopeless_is_tried_once(data):
     assert len(search_penalty([(of_kept, of_held)], 0.1, skip_above=0.99 * first).tried) == 1
 
 
-def test_a_whole_layer_begins_no_lower():
+def test_first_penalty_of_a_layer():
     history, layer = SearchHistory(0.1), TanhLayer(np.zeros((1, 1)), np.zeros(1))
     assert history.first_alpha(layer) == 0.1
     for error, alpha, begun in ((0.9, 0.01, 0.1), (0.8, 3.0, 3.0)):
@@ -253,7 +251,7 @@ def test_a_whole_layer_begins_no_lower():
         assert (history.best_alpha(layer), history.first_alpha(layer)) == (alpha, begun)
 
 
-def test_a_layer_begins_with_the_penalty_of_networks_like_it():
+def test_best_penalty_is_of_similar_networks():
     """Of another kernel or width they want another one, even where they are better."""
     history, layer = SearchHistory(0.1), RBFLayer(np.zeros((1, 1)), 2.0, kernel="triangular")
     for kernel, radius, error, alpha in (
@@ -268,7 +266,7 @@ def test_a_layer_begins_with_the_penalty_of_networks_like_it():
 
 
 @pytest.mark.parametrize(("n_units", "judged"), [(50, 25), (51, 26), (1, 1)])
-def test_half_of_the_units_judge(data, n_units, judged):
+def test_half_of_the_units_validate(data, n_units, judged):
     X, y, layer, _ = data
     samples, history, layer = samples_of(X[:240], y), SearchHistory(0.1), layer.part(slice(n_units))
     with get_engine("jit") as engine:
@@ -280,7 +278,7 @@ def test_half_of_the_units_judge(data, n_units, judged):
     assert len(statistics.h) == n_units
 
 
-def test_penalties_that_rounding_would_rival_are_not_tried(data):
+def test_penalties_below_rounding_are_not_evaluated(data):
     class NeverWorse:
         n, h = 10**6, np.zeros(3)
 
@@ -292,7 +290,7 @@ def test_penalties_that_rounding_would_rival_are_not_tried(data):
     assert min(tried) >= 10**6 * np.finfo(np.float32).eps
 
 
-def test_ill_conditioned_penalties_are_passed_over(engine, data):
+def test_ill_conditioned_penalties_are_skipped(engine, data):
     """Equal units: no penalty that is small lets Cholesky through."""
     X, y, _, _ = data
     same = RBFLayer(np.repeat(X[:1], 30, axis=0), 1e5, "manhattan", "laplacian")
@@ -302,7 +300,7 @@ def test_ill_conditioned_penalties_are_passed_over(engine, data):
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_all_rows_are_in_the_statistics_in_the_end(engine, data, is_weighted):
+def test_statistics_are_of_all_rows(engine, data, is_weighted):
     X, y, layer, weight = data
     weight = weight if is_weighted else None
     history = SearchHistory(0.1)
@@ -317,7 +315,7 @@ def test_all_rows_are_in_the_statistics_in_the_end(engine, data, is_weighted):
     assert history.best_alpha(layer) == found.alpha
 
 
-def test_rows_of_weight_zero_are_neither_kept_nor_held(engine, data):
+def test_samples_of_weight_zero_are_ignored(engine, data):
     X, y, layer, weight = data
     wrong = np.where(weight == 0, 0, y)  # labels that nobody may look at
     found = [

@@ -32,7 +32,7 @@ def panels_of(A, team=None):
 
 
 @pytest.mark.parametrize("order", [1, 15, 16, 17, 33, 100])
-def test_the_factor(team, rng, order):
+def test_distributed_factor(team, rng, order):
     B = rng.standard_normal((order, order + 5))
     A = B @ B.T + np.eye(order)
     matrix = panels_of(A, team)
@@ -54,7 +54,7 @@ def test_a_matrix_without_a_factor(team, rng, bad):
     assert not panels_of(A, team).factorise()
 
 
-def test_an_error_in_one_thread_ends_all(team, rng, monkeypatch):
+def test_an_error_in_one_thread_stops_all(team, rng, monkeypatch):
     factorise = HOST.factorise
 
     def failing(A):
@@ -72,7 +72,7 @@ def test_an_error_in_one_thread_ends_all(team, rng, monkeypatch):
 @pytest.mark.parametrize("model", [TanhClassifier, TanhRegressor])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("alpha", [1.0, "auto"])
-def test_the_model_is_that_of_one(rng, monkeypatch, model, dtype, alpha):
+def test_model_is_that_of_one_device(rng, monkeypatch, model, dtype, alpha):
     X, y = rng.random((300, 5)).astype(dtype), rng.integers(0, 3, 300)
     model = model(90, alpha=alpha, random_state=0)
     weight = rng.integers(0, 3, 300).astype(float)
@@ -86,13 +86,13 @@ def test_the_model_is_that_of_one(rng, monkeypatch, model, dtype, alpha):
         return statistics
 
     monkeypatch.setattr(ridge, "gather_sharded", noted)
-    monkeypatch.setattr(ridge, "_MAX_PART_OF_DEVICE", 0.0)
+    monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
     found = model.set_params(device="half:all").fit(X, y, weight).readout_coef_
     assert [len(sizes) for sizes in calls][:1] == [6]
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_each_holds_its_own(team, rng, monkeypatch):
+def test_each_device_holds_its_own_panels(team, rng, monkeypatch):
     held = []
     some = PackedSymmetric.every_nth.__func__
 
@@ -102,7 +102,7 @@ def test_each_holds_its_own(team, rng, monkeypatch):
         return matrix
 
     monkeypatch.setattr(PackedSymmetric, "every_nth", classmethod(noted))
-    monkeypatch.setattr(ridge, "_MAX_PART_OF_DEVICE", 0.0)
+    monkeypatch.setattr(ridge, "MAX_PART_OF_DEVICE", 0.0)
     X = rng.random((60, 5))
     TanhClassifier(90, feature_weights=None, alpha=1.0, device="half:all").fit(X, X[:, 0] > 0.5)
     assert sorted(held) == [(0, [0, 2, 4]), (1, [1, 3, 5])]

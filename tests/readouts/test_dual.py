@@ -1,3 +1,5 @@
+"""The dual equations of few rows, against the statistics of the same rows."""
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def layer(rng):
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
-def test_the_dual_has_the_solution_of_the_statistics(samples, layer, alpha):
+def test_dual_solution_is_that_of_the_primal(samples, layer, alpha):
     job = Job(JIT)
     (statistics,) = gather(job, [layer], samples)
     sample = draw(job, samples)
@@ -45,7 +47,7 @@ def test_the_dual_has_the_solution_of_the_statistics(samples, layer, alpha):
     np.testing.assert_allclose(scores, expected_scores.scores, rtol=1e-6, atol=1e-6)
 
 
-def test_the_penalty_is_that_of_the_statistics(samples, layer):
+def test_dual_penalty_is_that_of_the_primal(samples, layer):
     job, history = Job(JIT), SearchHistory(0.1)
     expected, _ = train_held_out(job, layer, samples, np.random.default_rng(0), history)
     found = search_few(gather_rows(job, layer, samples), np.random.default_rng(0), 0.1)
@@ -54,7 +56,7 @@ def test_the_penalty_is_that_of_the_statistics(samples, layer):
 
 
 @pytest.mark.parametrize("estimator", [TanhClassifier, TanhRegressor])
-def test_no_factor_is_larger_than_the_rows(monkeypatch, rng, estimator):
+def test_factor_has_the_order_of_the_rows(monkeypatch, rng, estimator):
     X, orders, factorise = rng.normal(size=(40, 3)), [], algebra.HOST.factorise
 
     def watched(A):
@@ -66,14 +68,14 @@ def test_no_factor_is_larger_than_the_rows(monkeypatch, rng, estimator):
     assert max(orders) == 40
 
 
-def test_equations_that_rounding_rivals_are_left_to_the_statistics(rng):
+def test_ill_conditioned_dual_is_refused(rng):
     H, Y = rng.normal(size=(20, 60)), rng.normal(size=(20, 2))
     few = FewRows(H, np.zeros(60), Y, np.ones(20), np.zeros(20, bool))
     assert few.try_solve(1e-14) == (None, None)
     assert few.error(1e-14, [np.arange(5)]) == np.inf
 
 
-def test_it_is_for_few_rows_in_floats_that_have_room(samples, layer):
+def test_dual_suits_few_rows(samples, layer):
     job = Job(JIT)
     assert suits(job, layer, samples)
     assert not suits(Job(JIT, max_memory=100_000), layer, samples)

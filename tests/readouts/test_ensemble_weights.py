@@ -13,7 +13,7 @@ def three(rng):
     return scores, np.tensordot([0.6, 0.4, 0.01], scores, 1), rng.uniform(0.5, 2, 200)
 
 
-def test_a_small_weight_is_none(three):
+def test_small_weights_are_dropped(three):
     """And the others are those of the others alone."""
     scores, Y, weight = three
     found = weigh_by_squared_error(scores, Y, weight)
@@ -30,7 +30,7 @@ def test_equal_members(three):
     np.testing.assert_allclose([found[:2].sum(), found[2]], expected, rtol=1e-6)
 
 
-def test_where_no_sum_helps_the_best_is_alone(three):
+def test_best_member_if_no_combination_helps(three):
     _, Y, weight = three
     opposite = np.stack([-Y, -0.5 * Y])
     np.testing.assert_array_equal(weigh_by_squared_error(opposite, Y, weight), [0, 1])
@@ -41,7 +41,7 @@ def test_where_no_sum_helps_the_best_is_alone(three):
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200])
-def test_scores_of_nothing_give_the_first_all(rng, size):
+def test_zero_scores_select_the_first_member(rng, size):
     """As of a constant y, whose mean is taken off, or of numbers whose squares are 0."""
     weights = weigh_by_squared_error(
         np.full((2, 30, 1), size), np.full((30, 1), size), rng.uniform(size=30)

@@ -1,80 +1,289 @@
-"""Leave-one-out scores in closed form, where rounding bites, and the penalty that a sample chooses.
-
-Where the others say next to nothing of a row, its score without itself is known or said not to be.
-"""
+"""Leave-one-out scores against brute force: the readout is trained again without each row."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 import naive
-from readouts.left_out import error_of, hidden_of, rows_of, some_weights, without_each_row
+from allocated import MIB, PER_ROW, peak
+from readouts.brute_force import (
+    ALPHAS,
+    error_of,
+    hidden_of,
+    press_of,
+    rows_of,
+    some_weights,
+    without_each_row,
+)
 from sklearn_fsvc import (
     RBFClassifier,
     RBFRegressor,
-    StackedClassifier,
     TanhClassifier,
     TanhRegressor,
 )
 from sklearn_fsvc._src.data.job import Job
-from sklearn_fsvc._src.data.samples import Samples
-from sklearn_fsvc._src.engines import get_engine
-from sklearn_fsvc._src.estimators import readouts as module
+from sklearn_fsvc._src.data.samples import Samples, exact_hashes
 from sklearn_fsvc._src.layers import RBFLayer
 from sklearn_fsvc._src.parts import layer_of
-from sklearn_fsvc._src.readouts.cross_validation import STEP
+from sklearn_fsvc._src.readouts import leave_one_out
 from sklearn_fsvc._src.readouts.dual import gather_rows
-from sklearn_fsvc._src.readouts.leave_one_out import LOOScores, SampledLOO
-from sklearn_fsvc._src.readouts.loo_penalty import search_loo_penalty
+from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, LOOScores, SampledLOO, press
+from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty
 from sklearn_fsvc._src.readouts.ridge import gather
 from sklearn_fsvc._src.readouts.sample import draw, rows_in
+from sklearn_fsvc._src.targets import labels
 from sklearn_fsvc._src.targets.validation import ClassTargets
+from sklearn_fsvc.engines import get_engine
+from sourced import InTiles
 
-PENALTIES = [STEP**power for power in range(-6, 9)]
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-8), (np.float32, 1e-4)])
+@pytest.mark.parametrize("alphas", [[1e-5], [1.0], ALPHAS], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_each_row_is_scored_without_itself(
+    network, n_classes, weighted, alphas, dtype, tolerance
+):  # fmt: skip
+    X, y = rows_of(n_classes, dtype)
+    weight = some_weights() if weighted else None
+    clf = network.fit(X, y, sample_weight=weight)
+    found = press_of(clf, X, y, alphas, weight)
+    assert found.scores.shape == (len(alphas), 60, n_classes)
+    assert found.scores.dtype == dtype
+    assert not len(found.uncovered)
+    H, Y = hidden_of(clf, X), np.eye(n_classes)[y]
+    for k, alpha in enumerate(alphas):
+        expected = without_each_row(H, Y, alpha, weight)
+        np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=tolerance)
+        error = error_of(expected, Y, weight)
+        np.testing.assert_allclose(found.errors[k], error, rtol=tolerance)
+        W, b, problem = found.solutions[k]
+        expected_W, expected_b = naive.ridge(H, Y, alpha, weight)
+        assert problem == ""
+        np.testing.assert_allclose(H @ W.T + b, H @ expected_W.T + expected_b, atol=tolerance)
 
 
-def best_by_brute_force(H, y, weight=None):
-    """The penalty with the least error of readouts that are trained again without each row."""
-    Y = np.eye(y.max() + 1)[y]
-    errors = [error_of(without_each_row(H, Y, a, weight), Y, weight) for a in PENALTIES]
-    return PENALTIES[int(np.argmin(errors))]
+def without_duplicates(H, Y, groups, alpha, weight):
+    """Scores of each row by a readout trained on all rows that are not equal to it."""
+    scores = np.empty(Y.shape)
+    for group in np.unique(groups):
+        rows = groups == group
+        W, b = naive.ridge(H[~rows], Y[~rows], alpha, None if weight is None else weight[~rows])
+        scores[rows] = H[rows] @ W.T + b
+    return scores
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("start", [0.01, 100.0])
-def test_it_is_the_one_of_brute_force(weighted, start):
-    X, y = rows_of(3)
+@pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
+def test_duplicates_are_left_out_together(network, weighted, alphas, rng):
+    X, _ = rows_of(3)
+    groups = rng.permutation(np.arange(60) % 25)  # twice or three times
+    X, y = X[groups], rng.permutation(np.arange(60) % 3)  # and not always of the same class
+    X[X < -2] = 0.0
+    X[::2][X[::2] == 0] = -0.0
     weight = some_weights() if weighted else None
-    clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
-    job, samples = Job(get_engine("jit")), Samples(X, ClassTargets(y, 3), weight)
-    sample = draw(job, samples)
-    (statistics,) = gather(job, [layer_of(clf)], samples)
-    found = search_loo_penalty(job, layer_of(clf), sample, statistics, start)
-    assert found == pytest.approx(best_by_brute_force(hidden_of(clf, X), y, weight))
-    statistics.room = 0
-    assert search_loo_penalty(job, layer_of(clf), sample, statistics, start) == start
+    clf = network.fit(X, y, sample_weight=weight)
+    found = press_of(clf, X, y, alphas, weight)
+    H, Y = hidden_of(clf, X), np.eye(3)[y]
+    for k, alpha in enumerate(alphas):
+        expected = without_duplicates(H, Y, groups, alpha, weight)
+        np.testing.assert_allclose(found.scores[k], expected, rtol=0, atol=1e-7)
+        alone = without_each_row(H, Y, alpha, weight)
+        np.testing.assert_allclose(found.errors[k], error_of(alone, Y, weight), rtol=1e-7)
 
 
-def test_an_ensemble_takes_it_for_its_members(monkeypatch):
-    """Where held-out rows, of half of the units, say something else; not where rows are many."""
-    X, y = make_classification(300, 8, n_informative=6, flip_y=0.2, random_state=7)
-    single = TanhClassifier(60, feature_weights=None, random_state=0)
-    ensemble = StackedClassifier([("tanh", single)], final_estimator=None, random_state=0).fit(X, y)
-    member = ensemble.estimators_[0]
-    best = best_by_brute_force(hidden_of(member, X), y)
-    assert member.alpha_ == pytest.approx(best)
-    alone = clone(single).fit(X, y).alpha_
-    assert alone != pytest.approx(best)
-    monkeypatch.setattr(module, "_MAX_LOO_ROWS", 299)
-    assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)
+@pytest.mark.parametrize("radius", [10.0, 0.5])
+@pytest.mark.parametrize("alphas", [[1.0], ALPHAS], ids=str)
+def test_scores_of_a_subset_of_rows(alphas, radius, rng):
+    """Also those with equal ones, here and among the others, and those outside of all units."""
+    X, _ = rows_of(3)
+    X, y = X[rng.permutation(np.arange(60) % 35)], np.arange(60) % 3
+    weight, rows = some_weights(), np.sort(rng.permutation(60)[:40])
+    clf = RBFClassifier(
+        5, selection_radius=2.0, radius=radius, kernel="triangular", feature_weights=None,
+        alpha=1.0, random_state=0, device="jit",
+    ).fit(X, y)  # fmt: skip
+    of_all, of_some = (press_of(clf, X, y, alphas, weight, rows=r) for r in (None, rows))
+    np.testing.assert_allclose(of_some.scores, of_all.scores[:, rows], rtol=0, atol=1e-12)
+    assert (radius == 10) == (not len(of_all.uncovered))
+    np.testing.assert_array_equal(of_some.uncovered, np.intersect1d(of_all.uncovered, rows))
+
+
+class NumericTarget:
+    """Targets that are no classes: several numbers for each row."""
+
+    are_whole = False
+
+    def __init__(self, Y):
+        self.Y, self.n_outputs = Y, Y.shape[1]
+
+    def matrix(self, rows, xp):
+        return xp.asarray(self.Y[rows])
+
+
+def test_real_valued_targets(network, rng):
+    X, y = rows_of(3)
+    Y, weight = rng.normal(size=(60, 2)), some_weights()
+    layer = layer_of(network.fit(X, y))
+    with get_engine("jit") as engine:
+        chosen = choose_penalty(
+            Job(engine), layer, Samples(X, NumericTarget(Y), weight), ALPHAS, True
+        )
+    H = naive.hidden(layer, X)
+    expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
+    errors = [error_of(scores, Y, weight) for scores in expected]
+    np.testing.assert_allclose(chosen.errors, errors, rtol=1e-8)
+    best = int(np.argmin(errors))
+    assert chosen.alpha == ALPHAS[best]
+    np.testing.assert_allclose(chosen.scores, expected[best], rtol=0, atol=1e-8)
+    W, b = naive.ridge(H, Y, ALPHAS[best], weight)
+    np.testing.assert_allclose(chosen.solution.W, W, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(chosen.solution.b, b, rtol=0, atol=1e-6)
+
+
+def test_on_every_device(device, network):
+    X, y = rows_of(3)
+    weight = some_weights()
+    clf = network.set_params(device=device, alpha=ALPHAS).fit(X, y, sample_weight=weight)
+    H, Y = hidden_of(clf, X), np.eye(3)[y]
+    expected = [without_each_row(H, Y, alpha, weight) for alpha in ALPHAS]
+    errors = [error_of(scores, Y, weight) for scores in expected]
+    np.testing.assert_allclose(clf.loo_errors_, errors, rtol=1e-8)
+    assert isinstance(clf.loo_errors_, np.ndarray)
+    found = press_of(clf, X, y, ALPHAS, weight, device)
+    np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-8)
+    here = clone(clf).set_params(device="jit").fit(X, y, sample_weight=weight)
+    assert clf.alpha_ == here.alpha_
+    np.testing.assert_allclose(clf.readout_coef_, here.readout_coef_, atol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_results_do_not_depend_on_tiles(network, rows):
+    X, y = rows_of(3)
+    weight = some_weights()
+    clf = network.fit(X, y)
+    whole = press_of(clf, X, y, ALPHAS, weight)
+    tiled = press_of(clf, InTiles(X, rows), y, ALPHAS, weight)
+    np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
+
+
+def test_results_do_not_depend_on_memory(network, monkeypatch):
+    X, y = rows_of(3)
+    clf = network.fit(X, y)
+    whole, sizes = press_of(clf, X, y, ALPHAS), []
+
+    class Counting(LOOScorer):
+        def scores(self, H, *args):
+            sizes.append(len(H))
+            return super().scores(H, *args)
+
+    monkeypatch.setattr(leave_one_out, "LOOScorer", Counting)
+    tiled = press_of(clf, X, y, ALPHAS, max_memory=62_000)
+    assert len(sizes) > 1
+    assert sum(sizes) == 60
+    np.testing.assert_allclose(tiled.scores, whole.scores, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(tiled.errors, whole.errors, rtol=1e-9)
+
+
+def test_the_scorer_is_not_pickled_on_one_machine(monkeypatch, rng):
+    """What scores them travels to other processes as host arrays, and nowhere else."""
+    monkeypatch.setattr(LOOScorer, "__getstate__", None)
+    X = rng.random((60, 4))
+    assert TanhClassifier(10, alpha="loo", device="jit").fit(X, X[:, 0] > 0.5).alpha_ > 0
+
+
+def test_a_sample_with_nearly_all_the_weight():
+    X, y = rows_of(3)
+    weight = np.ones(60)
+    weight[7] = 1e7
+    clf = TanhClassifier(20, feature_weights=None, random_state=0).fit(X, y)
+    found = press_of(clf, X, y, [1.0], weight)
+    expected = without_each_row(hidden_of(clf, X), np.eye(3)[y], 1.0, weight)
+    np.testing.assert_allclose(found.scores[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.fixture(params=[2, 3])
+def narrow(request):
+    """A network of narrow units, and rows most of which are outside all of them."""
+    X, y = rows_of(request.param)
+    radius = 0.1 * np.median(naive.distances(X, X, "manhattan"))
+    clf = RBFClassifier(
+        20,
+        selection="random",
+        radius=radius,
+        kernel="triangular",
+        feature_weights=None,
+        random_state=0,
+    )
+    return clf.fit(X, y), X, y
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_uncovered_rows_are_found(narrow, rows):
+    clf, X, y = narrow
+    outside = np.flatnonzero(~hidden_of(clf, X).any(axis=1))
+    assert 10 < len(outside) < 50
+    np.testing.assert_array_equal(press_of(clf, InTiles(X, rows), y, ALPHAS).uncovered, outside)
+
+
+@pytest.mark.parametrize("alpha", [1.0, "loo"])
+def test_uncovered_rows_are_calibrated_as_they_are_predicted(narrow, alpha, monkeypatch):
+    clf, X, y = narrow
+    given = []
+
+    def fit_temperature(scores, *args, fit=labels.fit_temperature):
+        given.append(np.array(scores))
+        return fit(scores, *args)
+
+    monkeypatch.setattr(labels, "fit_temperature", fit_temperature)
+    clf.set_params(alpha=alpha).fit(X, y)
+    if alpha == 1.0:  # by a sample, which is in the order of its hashes
+        order = np.argsort(exact_hashes(X))
+        given[0] = given[0][np.argsort(order)]
+    H, Y = hidden_of(clf, X), np.eye(len(clf.classes_))[y]
+    outside = ~H.any(axis=1)
+    answered = clf.decision_function(X).reshape(len(X), -1)
+    np.testing.assert_allclose(given[0][outside], answered[outside], rtol=0, atol=1e-12)
+    inside = without_each_row(H, Y, clf.alpha_)
+    inside = np.diff(inside, axis=1) if len(clf.classes_) == 2 else inside
+    np.testing.assert_allclose(given[0][~outside], inside[~outside], rtol=0, atol=1e-8)
+
+
+def test_too_little_memory_raises(network):
+    X, y = rows_of(3)
+    clf = network.fit(X, y)
+    with get_engine("jit") as engine:
+        samples, layer = Samples(X, ClassTargets(y, 3)), layer_of(clf)
+        (statistics,) = gather(Job(engine), [layer], samples, dtype=float)
+        with pytest.raises(ValueError, match=r"leave-one-out needs \d{5} .*Raise max_memory"):
+            press(Job(engine, 5_000), layer, samples, statistics, [1.0], False)
+
+
+@pytest.mark.parametrize("alpha", [1.0, "loo"])
+def test_the_budget_is_kept(alpha):
+    """As in test_memory.py, with few units, so that arrays of the length of the rows matter."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 20_000)
+    X = (rng.random((20_000, 10)) + y[:, None] / 4).astype(np.float32)
+    clf = TanhClassifier(
+        200,
+        feature_weights=None,
+        alpha=alpha,
+        random_state=0,
+        device="jit",
+    )
+    clf.set_params(max_memory=4 * MIB)
+    clf.fit(X, y)  # compiled and imported before it is measured
+    _, fit = peak(clf.fit, X, y)
+    assert fit <= 4 * MIB + 20_000 * PER_ROW
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", [RBFRegressor, TanhRegressor])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_errors_of_fewer_rows_than_units(kind, dtype, seed):
+def test_errors_with_fewer_rows_than_units(kind, dtype, seed):
     """They are those of brute force, or infinite: never the less the less is known."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 2)).astype(dtype)
@@ -95,7 +304,7 @@ def test_errors_of_fewer_rows_than_units(kind, dtype, seed):
 
 @pytest.mark.parametrize("alpha", [1e-10, 1e-6, 1e-2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_probabilities_of_interpolating_readouts(alpha, dtype):
+def test_interpolating_readouts_are_not_overconfident(alpha, dtype):
     """Noise: whatever fits it has a log-loss of log 3."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2040, 30)).astype(dtype), rng.integers(3, size=2040)
@@ -134,7 +343,7 @@ def test_scores_without_a_fold(is_dual, alpha, rng):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
-def test_few_known_scores_are_no_certainty():
+def test_few_known_scores_are_shrunk_to_the_prior():
     """Of 60 rows three are known, and right; the others say nothing, whatever stands for them."""
     X, y = rows_of(3)
     clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)

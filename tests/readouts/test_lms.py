@@ -1,3 +1,5 @@
+"""The LMS rule in blocks, against the rule row by row."""
+
 import numpy as np
 import pytest
 

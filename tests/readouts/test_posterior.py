@@ -10,7 +10,7 @@ from sklearn.linear_model import BayesianRidge
 
 import naive
 from allocated import MIB, PER_ROW, peak
-from readouts.left_out import without_each_row
+from readouts.brute_force import without_each_row
 from sklearn_fsvc import RBFRegressor, TanhRegressor
 from sklearn_fsvc._src.readouts.linear import Deviations, Posterior
 from sklearn_fsvc.engines import get_engine
@@ -184,7 +184,7 @@ def test_noise_that_was_learned_by_heart_is_noise():
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_tiles_change_nothing(regressor, rows, size):
+def test_results_do_not_depend_on_tiles(regressor, rows, size):
     X, Y, weight, new = rows
     whole = clone(regressor).fit(X, Y, weight).predict(new, return_std=True)
     regressor.fit(InTiles(X, size), Y, weight)

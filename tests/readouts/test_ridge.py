@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import naive
-from readouts.left_out import rows_of, some_weights
+from readouts.brute_force import rows_of, some_weights
 from sklearn_fsvc import RBFClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples

@@ -1,4 +1,4 @@
-"""Samples of rows: what is in them, and their scores by readouts that are trained without them."""
+"""Samples of rows: their content, and leave-one-out scores of their rows."""
 
 import pickle
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import naive
-from readouts.left_out import without_each_row
+from readouts.brute_force import without_each_row
 from sklearn_fsvc import RBFClassifier, TanhClassifier
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.map_reduce import map_reduce
@@ -29,7 +29,7 @@ FEW = 20
 
 @pytest.fixture
 def rows(rng):
-    """Rows, each of which comes twice, their classes and weights."""
+    """Two copies of each row, with classes and weights."""
     X = np.repeat(rng.normal(size=(60, 4)), 2, axis=0)
     return X, rng.integers(0, 3, 120), rng.uniform(0.2, 3, 120)
 
@@ -57,7 +57,7 @@ def check(sample, there):
         np.testing.assert_allclose(found.sums[i], sums, atol=1e-12)
 
 
-def test_samples_of_parts_are_that_of_all_in_any_order(rows):
+def test_samples_of_parts_merge_in_any_order(rows):
     X, y, weight = rows
     parts = np.array_split(np.random.default_rng(0).permutation(120), 7)
     samples = [Sample(FEW).learn(samples_of(X, y, weight, part)) for part in parts]
@@ -71,7 +71,7 @@ def test_samples_of_parts_are_that_of_all_in_any_order(rows):
         check(sample, expected(X, y, weight))
 
 
-def test_rows_that_go_are_gone(rows):
+def test_removed_rows(rows):
     X, y, weight = rows
     sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight, slice(50)))
     key_limit = np.unique(exact_hashes(X))[FEW]
@@ -81,8 +81,8 @@ def test_rows_that_go_are_gone(rows):
 
 
 @pytest.fixture
-def worn(rng):
-    """2000 rows, of which all but the last 400 were forgotten, and 300 that may come later."""
+def after_removal(rng):
+    """A sample of 2000 rows after all but the last 400 were removed, and 300 further rows."""
     X, y = rng.normal(size=(2300, 3)), rng.integers(0, 3, 2300)
     whole = Sample(FEW).learn(samples_of(X, y, part=slice(2000)))
     return X, y, whole, whole.forget(samples_of(X, y, part=slice(1600)))
@@ -95,8 +95,8 @@ def are_equal(one, other):
         np.testing.assert_array_equal(getattr(one.rows, name)[a], getattr(other.rows, name)[b])
 
 
-def test_rows_that_come_later_take_the_places_of_those_that_went(worn):
-    X, y, _, left = worn
+def test_later_rows_replace_removed_ones(after_removal):
+    X, y, _, left = after_removal
     assert 0 < left.n_rows < FEW / 2
     filled = left.learn(samples_of(X, y, part=slice(2000, None)))
     assert filled.n_rows == FEW
@@ -105,8 +105,8 @@ def test_rows_that_come_later_take_the_places_of_those_that_went(worn):
     np.testing.assert_array_equal(exact_hashes(filled.rows.X), filled.rows.hashes)
 
 
-def test_places_are_taken_in_any_order_and_in_any_parts(worn):
-    X, y, _, left = worn
+def test_replacement_does_not_depend_on_order_or_parts(after_removal):
+    X, y, _, left = after_removal
     later = np.arange(2000, 2300)
     at_once = left.learn(samples_of(X, y, part=later))
     in_turn, apart = left, []
@@ -123,8 +123,8 @@ def test_places_are_taken_in_any_order_and_in_any_parts(worn):
     are_equal(copied, at_once)
 
 
-def test_a_prior_counts_only_where_rows_are_missing(worn, rows):
-    X, y, whole, left = worn
+def test_prior_rows_only_if_rows_are_missing(after_removal, rows):
+    X, y, whole, left = after_removal
     assert whole.prior_rows == 0
     assert left.prior_rows == pytest.approx(30 * (1 - left.n_rows / FEW))
     assert Sample(FEW).merge(left).prior_rows == left.prior_rows
@@ -138,7 +138,7 @@ def test_a_prior_counts_only_where_rows_are_missing(worn, rows):
     assert few.forget(samples_of(X, y, part=slice(10))).prior_rows == 0
 
 
-def test_where_nothing_was_forgotten_nothing_is_missing(rng):
+def test_decay_alone_leaves_no_rows_missing(rng):
     X, y = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000)
     sample = Sample(FEW)
     for part in np.array_split(np.arange(1000), 9):
@@ -150,9 +150,9 @@ def test_where_nothing_was_forgotten_nothing_is_missing(rng):
     assert sample.prior_rows == 0
 
 
-def test_copies_that_were_not_drawn_leave_no_class_below_zero(worn):
-    """A row comes again as another class, is drawn, and its first copy goes."""
-    X, y, _, left = worn
+def test_removed_copies_that_were_not_sampled(after_removal):
+    """A copy of another class is sampled, and the first copy, which was not, is removed."""
+    X, y, _, left = after_removal
     again = np.flatnonzero(~np.isin(exact_hashes(X[1600:2000]), left.rows.hashes))[:5] + 1600
     other = (y + 1) % 3
     filled = left.learn(samples_of(X, other, np.full(2300, 2.0), again))
@@ -161,13 +161,13 @@ def test_copies_that_were_not_drawn_leave_no_class_below_zero(worn):
     are_equal(without, left)
 
 
-def test_half_of_a_weight_goes(rows):
+def test_part_of_a_weight_is_removed(rows):
     X, y, weight = rows
     sample = Sample(FEW).learn(samples_of(X, y, weight)).forget(samples_of(X, y, weight / 2))
     check(sample, expected(X, y, weight / 2))
 
 
-def test_what_fades_gives_way(rng):
+def test_decayed_rows_give_way_to_new_ones(rng):
     """Weights are those of the sums, and nearly all rows of the sample are among the last."""
     X, y, factor = rng.normal(size=(2000, 3)), rng.integers(0, 3, 2000), 0.98
     sample = Sample(FEW)
@@ -180,7 +180,7 @@ def test_what_fades_gives_way(rng):
 
 
 @pytest.mark.parametrize("n_different", [5, 60, 1000])
-def test_the_key_limit_leaves_so_many_different_rows_however_often_each_is_there(rng, n_different):
+def test_key_limit_counts_distinct_rows(rng, n_different):
     keys = rng.random(n_different)
     rows = np.concatenate([np.arange(n_different), rng.integers(n_different, size=500)])
     # The least are there most often, so that the first rows are few different ones.
@@ -205,7 +205,7 @@ def test_a_sample_is_drawn_in_one_pass(rows, kind):
     assert part.rows.hashes.tolist() == list(expected(X[10:90], y[10:90], weight[10:90]))
 
 
-def test_more_are_drawn_where_weights_are_unequal(rng):
+def test_unequal_weights_enlarge_the_sample(rng):
     X, weight = rng.normal(size=(6000, 2)), np.where(np.arange(6000) % 100, 1.0, 99.0)
     with get_engine("jit") as engine:
         sample = draw(Job(engine), samples_of(X, np.zeros(6000, int), weight))
@@ -214,9 +214,7 @@ def test_more_are_drawn_where_weights_are_unequal(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("by_eigenvectors", [False, True])
-def test_rows_are_scored_without_themselves_and_their_like(
-    rows, by_eigenvectors, dtype, rng, monkeypatch
-):
+def test_leave_one_out_scores_of_a_sample(rows, by_eigenvectors, dtype, rng, monkeypatch):
     if by_eigenvectors:
         monkeypatch.setattr(RidgeStatistics, "cholesky", lambda *_, **__: None)
     (X, y, weight), n_units, alpha = rows, 9, 0.5

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import naive
 from allocated import peak
-from readouts.left_out import without_each_row
+from readouts.brute_force import without_each_row
 from sklearn_fsvc._src.data.dask_blocks import open_all
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples, exact_hashes
@@ -84,7 +84,7 @@ def samples_of(X, y, weight=None):
 
 
 def check_equal(found, H, y, alpha, weight=None, tolerance=1e-4):
-    """The objective is what is said, and that of scikit-learn."""
+    """Compare the objective with its definition, and with the optimum of scikit-learn."""
     W, b, problem = found.solution
     assert problem == ""
     own = objective(H, y, np.asarray(W), np.asarray(b), alpha, weight)
@@ -127,7 +127,7 @@ def test_on_every_device(device, dtype, settings):
         check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
-def test_an_inverse_in_the_place_of_a_factor(monkeypatch, settings):
+def test_products_with_the_inverse_factor(monkeypatch, settings):
     """As on a GPU."""
     monkeypatch.setattr(HostAlgebra, "inverts", True)
     (X, y), layer = table(3), tanh_layer()
@@ -136,7 +136,7 @@ def test_an_inverse_in_the_place_of_a_factor(monkeypatch, settings):
     check_equal(found, naive.hidden(layer, X), y, 1.0)
 
 
-def test_rows_of_weight_0_are_absent(settings):
+def test_samples_of_weight_zero_are_ignored(settings):
     X, y = table(3)
     weight, layer = some_weights(), tanh_layer()
     there = weight > 0
@@ -191,7 +191,7 @@ def test_blocks_of_dask(settings):
     check_equal(found, naive.hidden(layer, X), y, 1.0, weight)
 
 
-def test_a_team_shares_the_passes(settings):
+def test_several_devices(settings):
     X, y = table(3)
     with Team([Half(0), Half(1)]) as engine:
         there, job = samples_of(X, y, some_weights()).on_device(Job(engine))
@@ -200,7 +200,7 @@ def test_a_team_shares_the_passes(settings):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted):
+def test_uncertain_coordinates_are_newtons_for_two_classes(weighted):
     """Conjugate gradients end at once in them, where those of all rows take many."""
     X, y = table(2)
     samples, n_steps = samples_of(X, y, some_weights() if weighted else None), {}
@@ -215,7 +215,7 @@ def test_of_two_classes_the_coordinates_of_unsure_rows_are_newtons(weighted):
     assert n_steps[-1] <= 1 < n_steps[np.inf]
 
 
-def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
+def test_each_step_reduces_the_objective(monkeypatch):
     losses, passes, X_y = [], [], table(4)
     step, compute_losses = softmax.SoftmaxTraining._best_step, softmax.compute_losses
 
@@ -234,8 +234,8 @@ def test_no_step_raises_the_objective_and_passes_are_counted(monkeypatch):
     assert found.n_iter <= 12
 
 
-def test_far_from_the_end_several_newton_steps_save_passes():
-    """Of classes that hardly overlap, the curvature goes as they are told apart."""
+def test_several_newton_steps_save_passes():
+    """If classes hardly overlap, the curvature vanishes as they are separated."""
     X, _ = table(4, n_rows=3000)
     y = (X @ np.random.default_rng(3).normal(size=(D, 4))).argmax(axis=1)
     layer, found = tanh_layer(n_units=100), {}
@@ -249,7 +249,7 @@ def test_far_from_the_end_several_newton_steps_save_passes():
     assert found[4].n_passes < found[1].n_passes
 
 
-def test_the_model_is_lowest_where_it_leads(rng):
+def test_local_model_is_minimised(rng):
     """As SciPy finds it: the log-loss of the kept rows, a line, and the squares of the others."""
     X, y = table(3)
     layer, log_loss, algebra = tanh_layer(), LogLoss([3]), HOST
@@ -278,7 +278,7 @@ def test_the_model_is_lowest_where_it_leads(rng):
     np.testing.assert_allclose(value(way), best, rtol=1e-6)
 
 
-def test_what_does_not_converge_says_so_and_what_to_do():
+def test_no_convergence_warns():
     X, y = table(3)
     with get_engine("jit") as engine:
         found = train_softmax(Job(engine), tanh_layer(), samples_of(X, y), 1e-3, 1e-9, max_iter=2)
@@ -287,7 +287,7 @@ def test_what_does_not_converge_says_so_and_what_to_do():
         warn_of(found.solution.problem)
 
 
-def test_float32_that_rounds_too_much_says_so():
+def test_rounding_of_float32_is_reported():
     X, y = table(3, np.float32)
     with get_engine("jit") as engine:
         found = train_softmax(
@@ -297,7 +297,7 @@ def test_float32_that_rounds_too_much_says_so():
 
 
 @pytest.mark.parametrize("seed", [6, 13, 18])
-def test_rows_that_are_surely_wrong_end_it_neither_soon_nor_stuck(seed):
+def test_confidently_misclassified_rows_converge(seed):
     """They have a slope and next to no curvature: here classes of one row, weighed as many."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(30, D)), np.repeat(range(5), (26, 1, 1, 1, 1))
@@ -315,8 +315,8 @@ def test_rows_that_are_surely_wrong_end_it_neither_soon_nor_stuck(seed):
     assert found.loss < best * 1.02
 
 
-def test_memory_is_kept_to():
-    """With less memory fewer rows are kept, and the answer is the same."""
+def test_memory_limit():
+    """With less memory fewer rows are cached, and the optimum is the same."""
     limit, layer = 5 * 2**20 + n_threads() * 2**18, tanh_layer(n_units=60)
     X, y = table(3, n_rows=12_000)
     samples = samples_of(X, y)
@@ -328,7 +328,7 @@ def test_memory_is_kept_to():
     check_equal(found, naive.hidden(layer, X), y, 10.0, tolerance=1e-3)
 
 
-def test_a_layer_whose_units_are_equal_is_solved_all_the_same():
+def test_duplicate_units_converge():
     X, y = table(3)
     layer = tanh_layer()
     layer = TanhLayer(np.vstack([layer.units] * 2), np.concatenate([layer.bias] * 2))
@@ -337,8 +337,8 @@ def test_a_layer_whose_units_are_equal_is_solved_all_the_same():
     check_equal(found, naive.hidden(layer, X), y, 1e-6, tolerance=1e-3)
 
 
-def test_rows_are_drawn_by_their_spread(rng):
-    """Each as often as it is said: sums over the drawn are right on average."""
+def test_rows_are_sampled_by_their_uncertainty(rng):
+    """With the returned probabilities, so that weighted sums are unbiased."""
     spread = rng.exponential(size=500).astype(np.float32)
     spread[:5] = 1000
     total = np.zeros(500)
@@ -352,7 +352,7 @@ def test_rows_are_drawn_by_their_spread(rng):
     np.testing.assert_allclose(total[probable].mean() / 2000, 1, atol=0.03)
 
 
-def test_the_history_is_that_of_a_quadratic(rng):
+def test_lbfgs_is_exact_for_a_quadratic(rng):
     """With as many pairs as there are dimensions, the direction is Newton's, whatever the guess."""
     A = rng.normal(size=(4, 4))
     A = A @ A.T + np.eye(4)
@@ -372,7 +372,7 @@ def test_the_history_is_that_of_a_quadratic(rng):
 
 
 @pytest.mark.parametrize("sizes", [(3,), (2,), (2, 2), (2, 4, 2, 2), (3, 2)])
-def test_slopes_and_curvature_are_those_of_differences(sizes, rng):
+def test_derivatives_against_finite_differences(sizes, rng):
     log_loss = LogLoss(sizes)
     S, U = rng.normal(size=(2, 6, log_loss.n_scores))
     losses = np.zeros(S.shape)
@@ -396,7 +396,7 @@ def test_slopes_and_curvature_are_those_of_differences(sizes, rng):
     np.testing.assert_allclose(log_loss.to_scores(of_classes), W)
 
 
-def test_scores_of_any_size_have_a_loss():
+def test_extreme_scores_have_a_finite_loss():
     S = np.array([[800.0, -800.0], [-900.0, 0.0]])
     for sizes, expected in [((2, 2), [800.0, np.log(2)])]:
         P = S.copy()
@@ -432,7 +432,7 @@ def test_the_penalty_is_that_of_the_least_held_out_log_loss(monkeypatch):
 
 @pytest.mark.parametrize("per_unit", [1000, 4], ids=["of all rows", "of a sample"])
 @pytest.mark.parametrize("kind", ["array", "sparse", "source", "dask", "team"])
-def test_rows_may_be_gathered_in_each_pass(kind, per_unit):
+def test_penalty_does_not_depend_on_copies(kind, per_unit):
     """Where there is no room for copies: the same rows, and so the same penalty."""
     X, y = table(3)
     there, found = X, []
@@ -453,7 +453,7 @@ def test_rows_may_be_gathered_in_each_pass(kind, per_unit):
 
 
 @pytest.mark.parametrize("are_labels", [False, True])
-def test_the_only_row_of_one_of_two_classes_is_always_trained_on(are_labels):
+def test_a_class_with_one_sample_is_never_held_out(are_labels):
     """Without it nothing ends the training, and its own loss tells nothing of penalties."""
     X, y = table(2)
     y[:] = 0
@@ -470,7 +470,7 @@ def test_the_only_row_of_one_of_two_classes_is_always_trained_on(are_labels):
     assert found.error < 0.1
 
 
-def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
+def test_many_rows_are_validated_by_a_subset(monkeypatch):
     X, y = table(3)
     seen = []
 
@@ -491,7 +491,7 @@ def test_of_many_rows_a_sample_judges_the_penalty(monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_it_may_be_drawn_to_the_ridge(n_classes):
+def test_shrinkage_to_the_ridge_solution(n_classes):
     """By a large penalty W is the ridge's, calibrated; by a small one, hardly at all."""
     X, y = table(n_classes)
     H, layer = naive.hidden(tanh_layer(), X), tanh_layer()
@@ -515,7 +515,7 @@ def test_it_may_be_drawn_to_the_ridge(n_classes):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_class_that_the_first_rows_lack(seed):
+def test_first_rows_lack_a_class(seed):
     """The first readout is too sure of the others: a step of Newton's would be far too long."""
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(4000, D)), np.zeros(4000, int)

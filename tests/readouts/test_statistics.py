@@ -1,3 +1,5 @@
+"""Ridge solutions from statistics, against least squares on H in memory."""
+
 import pickle
 
 import numpy as np
@@ -237,7 +239,7 @@ def test_whitening_inverts_the_normal_matrix(engine, data, alphas, weighted):
         assert np.array_equal(basis, np.triu(basis)) == (len(alphas) < 4)
 
 
-def test_whitening_says_which_penalties_are_too_small(engine, data):
+def test_whitening_reports_too_small_penalties(engine, data):
     H, Y, _ = data
     H = np.hstack([H, H[:, :5]])
     s = statistics(H, Y, engine=engine)
@@ -283,7 +285,7 @@ def narrow():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_statistics_in_float64_are_exact_for_float32(engine, narrow, weighted):
-    """All of them: what is lost in the means is lost in the directions of least variance."""
+    """The means too: their rounding errors affect the directions of least variance."""
     H, Y, weight = narrow
     weight = weight if weighted else None
     s = statistics(H, Y, weight, step=250, engine=engine, dtype=float)
@@ -322,7 +324,7 @@ def test_a_small_penalty_does_not_fall_apart_in_float32(engine, narrow, alpha, w
 
 
 def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
-    """Of sums in float32; where there is no room for both, there is one in float64."""
+    """For float32 sums. Without room for both, the factor is in float64."""
     H, Y, weight = narrow
     s = statistics(H, Y, weight, engine=engine)
     coarse = solved(s, 0.1, engine)
@@ -333,16 +335,17 @@ def test_a_factor_in_float32_solves_as_one_in_float64_does(engine, narrow):
 
 
 @pytest.mark.parametrize(
-    ("times", "beside", "off"), [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)]
+    ("times", "needs_root", "off"),
+    [(0.1, False, 0), (2, False, 1e-3), (2, True, 0), (20, True, 1e-6)],
 )
 def test_a_factor_is_in_float32_where_its_rounding_is_solved_for(
-    engine, narrow, times, beside, off
+    engine, narrow, times, needs_root, off
 ):
-    """Penalties are so many times the rounding; what is beside takes the factor as it is."""
+    """`times` is the penalty in units of the rounding error of the sums."""
     H, Y, _ = narrow
     s = statistics(H, Y, engine=engine)
     alpha = times * s.rounding * float(s.gram.diagonal().sum())
-    equations = s.factorise(alpha, needs_root=beside)
+    equations = s.factorise(alpha, needs_root=needs_root)
     found = engine.to_host(equations.solve().W)
     s.room = 0
     expected = engine.to_host(s.solve(alpha).W)
@@ -364,7 +367,7 @@ def test_exact_sums_of_rounded_activations_take_a_factor_in_float32(engine, narr
         assert (each != expected).any()
 
 
-def test_they_travel_as_host_arrays(engine, data):
+def test_pickle_has_host_arrays(engine, data):
     H, Y, weight = data
     s = statistics(H, Y, weight, engine=engine)
     there = pickle.loads(pickle.dumps(s))
@@ -403,7 +406,7 @@ def test_the_last_solution_of_rows_that_are_rounded_alike(engine, rng):
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_no_room_for_eigenvectors_says_what_to_do(engine, data, is_last):
+def test_no_room_for_eigenvectors_raises(engine, data, is_last):
     H, Y, _ = data
     s = statistics(np.hstack([H, H[:, :5]]), Y, engine=engine)
     s.room = 100

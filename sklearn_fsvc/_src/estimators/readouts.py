@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.sources import Source
-from ..parts import UNSET, Readout, ReadoutTraining, TargetSpec, Units, generator
+from ..parts import UNSET, Readout, ReadoutTraining, generator
 from ..readouts.cross_validation import scouted_alpha, train_held_out
 from ..readouts.dual import gather_rows, search_few, suits
 from ..readouts.leave_one_out import LOOScores, SampledLOO
@@ -35,9 +35,9 @@ _NOISE_FACTOR = 10
 # Samples up to which leave-one-out errors choose a better penalty than held-out samples, which are
 # few then. For 12,000 samples of eight datasets they were no better, and took a fifth of the time
 # of an ensemble.
-_MAX_LOO_ROWS = 6000
+MAX_LOO_ROWS = 6000
 # Multiplications of H'H from which 8-bit products save more time than it takes to try them.
-_MIN_QUANTISED_WORK = 2**36
+MIN_QUANTISED_WORK = 2**36
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,7 +70,7 @@ class Linear(Readout):
     precision_: Any = UNSET
     left_out_: Any = UNSET
 
-    def check(self, units: Units, task: TargetSpec) -> None:
+    def check(self, units: Any, task: Any) -> None:
         parse_penalty(self.alpha)
         if check_positive("forgetting_factor", self.forgetting_factor) > 1:
             raise ValueError(
@@ -87,9 +87,7 @@ class Linear(Readout):
         """Passes over the samples."""
         return 1
 
-    def solved(
-        self, engine: Any, solution: Solution, task: TargetSpec, dtype: Any, **fitted: Any
-    ) -> Self:
+    def solved(self, engine: Any, solution: Solution, task: Any, dtype: Any, **fitted: Any) -> Self:
         """Return the readout with a `Solution`, and other fitted attributes.
 
         Parameters
@@ -110,10 +108,10 @@ class Linear(Readout):
             fitted.setdefault("n_iter_", self.n_iter)
         return self.with_fitted(**fitted)
 
-    def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
+    def uses_nearest_unit(self, units: Any, task: Any) -> bool:
         return _uses_nearest_unit(units, task)
 
-    def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
+    def nearest_scores(self, units: Any, task: Any) -> Any:
         if not self.uses_nearest_unit(units, task):
             return None
         scores = task.labels.scores_of(task.center_outputs(units))
@@ -205,7 +203,7 @@ class Ridge(Linear):
         job, layer, samples = training.job, training.layer, training.samples
         random = generator(self.random_state)
         found, statistics = train_held_out(job, layer, samples, random, training.history)
-        if self.sample and len(samples.present) <= _MAX_LOO_ROWS:
+        if self.sample and len(samples.present) <= MAX_LOO_ROWS:
             alpha = search_loo_penalty(job, layer, self.sample, statistics, found.alpha)
             return alpha, statistics
         return found.alpha, statistics
@@ -257,7 +255,7 @@ class Ridge(Linear):
             loo_errors_=chosen.errors, **task.left_out(training, chosen, rows),
         )  # fmt: skip
 
-    def leaves_one_out(self, task: TargetSpec) -> bool:
+    def leaves_one_out(self, task: Any) -> bool:
         """Return whether leave-one-out of all samples trains it: more than a solution of sums."""
         return task.wants_posterior or isinstance(parse_penalty(self.alpha), tuple)
 
@@ -276,7 +274,7 @@ class Softmax(Linear):
 
     has_probabilities = fits_units = True
 
-    def check(self, units: Units, task: TargetSpec) -> None:
+    def check(self, units: Any, task: Any) -> None:
         super().check(units, task)
         if not is_word(self.alpha, "auto") and (np.iterable(self.alpha) or self.alpha <= 0):
             raise ValueError(
@@ -299,11 +297,10 @@ class Softmax(Linear):
         result = train_softmax(
             job, layer, samples, alpha, statistics=statistics, ridge_alpha=ridge_alpha, start=start
         )
-        n_columns = training.task.n_columns
-        is_single = training.task.labels.is_single
+        task: Any = training.task
         return self.with_solution(
             training, result.solution, alpha_=alpha, n_iter_=result.n_iter,
-            temperature_=1.0 if is_single else np.ones(n_columns),
+            temperature_=1.0 if task.labels.is_single else np.ones(task.n_columns),
         )  # fmt: skip
 
     def why_no_sums(self) -> str | None:
@@ -315,14 +312,14 @@ class Softmax(Linear):
 class Untrained(Linear):
     """The output weights of each unit are the target of its centre (FSVC)."""
 
-    def uses_nearest_unit(self, units: Units, task: TargetSpec) -> bool:
+    def uses_nearest_unit(self, units: Any, task: Any) -> bool:
         return True
 
-    def nearest_scores(self, units: Units, task: TargetSpec) -> Any:
+    def nearest_scores(self, units: Any, task: Any) -> Any:
         """Return the targets of each unit's centre: FSVC's rule, for units of any kernel."""
         return task.labels.scores_of(task.center_outputs(units))
 
-    def check(self, units: Units, task: TargetSpec) -> None:
+    def check(self, units: Any, task: Any) -> None:
         super().check(units, task)
         value = units.feature_weights
         if is_word(value, "learned") or is_word(value, "map"):
@@ -337,7 +334,8 @@ class Untrained(Linear):
 
     def train(self, training: ReadoutTraining) -> Self:
         W = untrained(training.samples.targets, training.units.rows)
-        weights = training.task.class_weights(training.samples.targets.all_codes)
+        task: Any = training.task
+        weights = task.class_weights(training.samples.targets.all_codes)
         if weights is not None:
             W *= weights[training.units.rows] / weights.max()
         W = self._correct(W, training)
@@ -378,7 +376,7 @@ class Lms(Untrained):
 
 
 def nearest_outputs(
-    units: Units, task: TargetSpec, intercept: npt.NDArray, alpha: float
+    units: Any, task: Any, intercept: npt.NDArray, alpha: float
 ) -> npt.NDArray | None:
     """Return ridge outputs (n_units, n_outputs) for uncovered samples, by their nearest unit.
 
@@ -398,7 +396,7 @@ def _faster_precisions(training):
     layer, job, n_rows = training.layer, training.job, len(training.samples)
     is_worthwhile = (
         training.units.pretrained is None  # a pretrained layer is not changed
-        and n_rows * layer.n_units**2 >= _MIN_QUANTISED_WORK
+        and n_rows * layer.n_units**2 >= MIN_QUANTISED_WORK
         and training.samples.weight is None
     )
     return job.engine.algebra.fast_bits() if is_worthwhile else ()

@@ -254,7 +254,8 @@ def train_held_out(
         Elements of H from which these are also evaluated in float32, if that is safe.
     """
     gather_float64 = partial(gather, dtype=float)
-    gather_fast, fast_layer = gather, layer
+    gather_fast: Callable = gather
+    fast_layer = layer
     if layer.hidden_dtype == np.float64 and layer.n_units > many_units:
         gather_fast = gather_coarse
         if len(samples) * layer.n_units >= large_hidden:

@@ -62,7 +62,8 @@ def gather_rows(job: Any, layer: Any, samples: Any) -> "FewRows":
         check_numbers(H.sum(axis=0), np)
     except NotNumbers:
         raise_overflow(job, layer, samples.X, None)
-    origin, is_uncovered = H.mean(axis=0), ~H.any(axis=1)
+    origin = H.mean(axis=0)
+    is_uncovered: Any = ~H.any(axis=1)
     H -= origin
     weight = np.ones(n) if samples.weight is None else samples.weight.astype(np.float64)
     return FewRows(H, origin, samples.targets.matrix(slice(None), np), weight, is_uncovered)

@@ -69,7 +69,9 @@ class _Hashes(MapReduce):
         self.block_size = block_size
 
     def __call__(self, job, samples, rows=None):
-        blocks = row_blocks(samples.X, None, _blocks(*samples.X.shape, self.block_size))
+        blocks = row_blocks(
+            samples.X, None, _blocks(len(samples.X), samples.X.shape[1], self.block_size)
+        )
         return np.concatenate([exact_hashes(job.engine.to_host(block)) for block in blocks])
 
     @staticmethod

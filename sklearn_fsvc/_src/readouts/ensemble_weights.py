@@ -1,56 +1,72 @@
-"""Weights of members of an ensemble, 0 or more, by their scores of rows that they have not seen."""
+"""Non-negative weights of the members of an ensemble, by their leave-one-out scores (stacking).
+
+D. H. Wolpert 1992, "Stacked generalization"; L. Breiman 1996, "Stacked regressions", who shows that
+weights have to be non-negative to generalise.
+"""
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
-# Part of the sum of weights under which a member is worth less than it costs.
-_LEAST = 0.05
-# Scores are multiplied by no more: members that are always right have no best weights.
-_MOST = 1e4
+# Members with less than this part of the total weight are not worth their cost.
+_MIN_WEIGHT = 0.05
+# Upper bound of weights: without it, members that are always right have no optimal weights.
+_MAX_WEIGHT = 1e4
+# Sum of the weights at the start of the optimisation.
+_FIRST_SUM = 5
 
 
-def weigh_by_squared_error(scores, Y, weight):
-    """The weights with the least squared error of the sum of scores: non-negative least squares.
+def weigh_by_squared_error(scores: npt.NDArray, Y: npt.NDArray, weight: npt.NDArray) -> npt.NDArray:
+    """Return the weights with the least squared error: non-negative least squares.
 
     Parameters
     ----------
     scores : ndarray of shape (n_members, n_rows, n_outputs)
     Y : ndarray of shape (n_rows, n_outputs)
     weight : ndarray of shape (n_rows,)
-        Of the rows.
+        Sample weights.
 
     Returns
     -------
     weights : ndarray of shape (n_members,)
-        1 for the best member alone where no sum is better than nothing.
+        1 for the best member, and 0 for the others, if no combination reduces the error.
     """
     gram = np.einsum("i,kio,lio->kl", weight, scores, scores, optimize=True)
     right = np.einsum("i,kio,io->k", weight, scores, Y, optimize=True)
 
-    def solve(used):
-        values, vectors = np.linalg.eigh(gram[np.ix_(used, used)])
+    def solve(members):
+        # Normal equations as a least squares problem: the root of the Gram matrix by eigenvectors,
+        # without directions that are rounding errors (equal members).
+        values, vectors = np.linalg.eigh(gram[np.ix_(members, members)])
         kept = values > len(values) * np.finfo(float).eps * values[-1]
-        if not kept.any():  # scores of 0, of which nnls would make what is in the memory
-            return np.zeros(len(used))
+        if not kept.any():  # nnls of an empty matrix would return uninitialised memory
+            return np.zeros(len(members))
         root, vectors = np.sqrt(values[kept]), vectors.T[kept]
-        return nnls(root[:, None] * vectors, vectors @ right[used] / root)[0]
+        return nnls(root[:, None] * vectors, vectors @ right[members] / root)[0]
 
-    weights = _sparse(solve, len(scores))
+    weights = _drop_small(solve, len(scores))
     if not weights.any():
         weights[squared_errors(scores, Y, weight).argmin()] = 1.0
     return weights
 
 
-def weigh_by_log_loss(scores, Y, sizes, weight):
-    """The weights, which add up to 1, with the least log-loss of a softmax of the sum of scores.
+def weigh_by_log_loss(
+    scores: npt.NDArray, Y: npt.NDArray, sizes: Sequence[int], weight: npt.NDArray
+) -> npt.NDArray:
+    """Return the weights, which sum to 1, with the least log-loss of a softmax of scores.
 
-    Scores of a ridge are too small for rows that it is sure of. Squared errors count that, and
-    prefer members that say more; the log-loss scales each member by itself.
+    Ridge scores are too small for confident samples. The squared error penalises that, so that it
+    prefers members with larger scores; weights by the log-loss rescale each member instead.
 
-    Arrays are as of `weigh_by_squared_error`: each output is a class, and Y says how much of each
-    row is of it. Classes of the columns of y follow one another, of which `sizes` says how many
-    each has.
+    Parameters
+    ----------
+    scores, Y, weight
+        As of `weigh_by_squared_error`; Y are class probabilities.
+    sizes : sequence of int
+        Numbers of classes of the outputs, whose columns are concatenated.
     """
     ends, share = np.cumsum(sizes), (weight / weight.sum())[:, None]
     columns = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -63,36 +79,34 @@ def weigh_by_log_loss(scores, Y, sizes, weight):
             logits[:, part] = share * (np.exp(log_p) - Y[:, part])
         return loss, np.tensordot(scores, logits, 2)
 
-    def solve(used):
-        bounds = [(0, _MOST)] * len(used)
-        start = np.full(len(used), 5 / len(used))
-        found = minimize(
-            loss_and_gradient, start, scores[used], method="L-BFGS-B", jac=True, bounds=bounds
-        )
-        return found.x
+    def solve(members):
+        bounds = [(0, _MAX_WEIGHT)] * len(members)
+        start = np.full(len(members), _FIRST_SUM / len(members))
+        return minimize(
+            loss_and_gradient, start, scores[members], method="L-BFGS-B", jac=True, bounds=bounds
+        ).x
 
-    weights = _sparse(solve, len(scores))
+    weights = _drop_small(solve, len(scores))
     return weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
 
 
-def squared_errors(scores, Y, weight):
-    """Mean squared error of each member, over rows with their weights, summed over outputs."""
-    return np.array([weight @ np.square(Y - own).sum(axis=1) for own in scores]) / weight.sum()
+def squared_errors(
+    scores: Sequence[npt.NDArray] | npt.NDArray, Y: npt.NDArray, weight: npt.NDArray
+) -> npt.NDArray:
+    """Return the weighted mean squared error of each member, summed over outputs."""
+    return np.array([weight @ np.square(Y - s).sum(axis=1) for s in scores]) / weight.sum()
 
 
-def _sparse(solve, n):
-    """The weights of n members; without those that have little, which are left out by and by.
+def _drop_small(solve: Callable[[npt.NDArray], npt.NDArray], n: int) -> npt.NDArray:
+    """Return the weights of n members, refitted without small ones until all others are large.
 
-    Parameters
-    ----------
-    solve : callable
-        ``solve(used)`` gives the weights of the members with these numbers.
+    ``solve(members)`` returns the weights of a subset of members.
     """
-    used = np.arange(n)
+    members = np.arange(n)
     while True:
         weights = np.zeros(n)
-        weights[used] = solve(used)
-        least = _LEAST * weights.sum()
-        if (weights[used] >= least).all():
+        weights[members] = solve(members)
+        least = _MIN_WEIGHT * weights.sum()
+        if (weights[members] >= least).all():
             return weights
-        used = used[weights[used] >= least]
+        members = members[weights[members] >= least]

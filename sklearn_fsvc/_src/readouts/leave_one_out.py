@@ -142,8 +142,9 @@ class SampledLOO:
         statistics: RidgeStatistics | None = None,
         folds: npt.NDArray | None = None,
     ):
-        self.job, self.layer, self.sample, self._statistics = job, layer, sample, statistics
-        self._folds = None
+        self.job, self.layer, self.sample = job, layer, sample
+        self._statistics: Any = statistics
+        self._folds: Any = None
         if folds is not None:
             self._folds = [np.flatnonzero(folds == number) for number in np.unique(folds)]
 
@@ -448,7 +449,7 @@ class LOOSums:
     errors: Any
     noise: Any
     noise_weight: Any
-    scores: npt.NDArray | None
+    scores: Any
     uncovered: npt.NDArray
     n_rows: int
 
@@ -490,7 +491,7 @@ class _PressPass(MapReduce):
         def consume(at, H):
             part = at if rows is None else rows[at]
             # Before H is overwritten.
-            is_uncovered = ~engine.algebra.any(H, axis=1) if keep_scores else None
+            is_uncovered: Any = ~engine.algebra.any(H, axis=1) if keep_scores else None
             Y = samples.targets.matrix(part, xp)
             duplicates = samples.duplicates and samples.duplicates.of(part, xp)
             scores = scorer.scores(H, Y, sums, samples.weight_of(part), duplicates)
@@ -656,8 +657,7 @@ class _Basis:
 
     def moved(self, move):
         """Return the same basis with ``move(array)`` for each array."""
-        arrays = move(self.vectors), move(self.scale), move(self.readouts)
-        return _Basis(*arrays, self.is_triangular)
+        return _Basis(move(self.vectors), move(self.scale), move(self.readouts), self.is_triangular)
 
     def transform(self, H_parts, U, algebra):
         """Write rows in this basis into U; `H_parts` are the rows, split by ``algebra.split``.
@@ -683,5 +683,7 @@ def _solve_in_basis(whitening, statistics, dtype):
         for k, problem in enumerate(problems)
     ]
     readouts = (scale[:, :, None] * target[:, None, :]).reshape(len(target), -1)
-    arrays = (statistics.xp.ascontiguousarray(a, dtype) for a in (vectors, scale, readouts))
-    return solutions, _Basis(*arrays, is_triangular)
+    vectors, scale, readouts = (
+        statistics.xp.ascontiguousarray(array, dtype) for array in (vectors, scale, readouts)
+    )
+    return solutions, _Basis(vectors, scale, readouts, is_triangular)

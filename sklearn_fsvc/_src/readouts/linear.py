@@ -1,193 +1,218 @@
-"""A linear readout at work: from tiles of H to outputs."""
+"""Prediction by a linear readout: from tiles of H to outputs, and their standard deviations."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.streaming import Consumer, stream
 from ..data.validation import check_numbers
 from ..utils.user_warnings import warn
 
-# What the equations of a ridge readout give, and a warning where they were bad.
+# Rows of a tile up to which NumPy sums the activations.
+_FEW_ROWS = 8
+# Engines flush small activations to 0 at different distances. All of them compute those whose sum
+# is more than this many times the smallest normal number.
+_FLUSH_MARGIN = 64
 
 
 class Solution(NamedTuple):
-    """A ridge readout."""
+    """A readout: ``scores = H W' + b``."""
 
     W: Any  # (n_outputs, n_units)
     b: Any  # (n_outputs,)
-    problem: str = ""  # what was wrong with the equations, "" if nothing
+    problem: str = ""  # message about ill-conditioned equations; "" if there is no problem
 
 
 class Whitening(NamedTuple):
     """A basis in which the normal matrices of several penalties are diagonal.
 
-    ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred ``A`` of the
+    ``(A + alpha_k I)^-1 = basis diag(scale[:, k]) basis'`` for the centred Gram matrix A of the
     statistics.
     """
 
     basis: Any  # (n_units, n_directions)
     scale: Any  # (n_directions, n_penalties)
     problems: list[str]  # for each penalty, as `Solution.problem`
-    is_triangular: bool = False  # whether the basis has only zeros below its diagonal
+    is_triangular: bool = False  # whether the basis is 0 below its diagonal
 
 
-def warn_of(problem):
+def warn_of(problem: str) -> None:
     """Warn of a `Solution.problem`, if there is one."""
     if problem:
         warn(problem, ConvergenceWarning)
 
 
-# Rows of a tile whose activations are summed by NumPy.
-_FEW = 8
-
-
 class LinearReadout:
-    """Outputs ``H W' + b`` of tiles of H, of a dtype, and the rows that no unit covers.
+    """Outputs ``H W' + b`` of tiles of H, and the rows that no unit covers.
 
-    W in a wider dtype is multiplied with H in units of its own, so that it may be of any size.
-    `finds_uncovered` says whether rows that no unit covers are looked for.
+    Parameters
+    ----------
+    engine : Engine
+    W, b : ndarrays of shape (n_outputs, n_units) and (n_outputs,)
+        W may be in a wider dtype than H. Then each output is divided by its largest weight before
+        W is rounded, so that no weight overflows.
+    dtype : dtype
+        Of H.
+    finds_uncovered : bool
+        Whether to collect the rows that no unit covers.
     """
 
-    def __init__(self, engine, W, b, dtype, finds_uncovered):
+    def __init__(
+        self, engine: Any, W: npt.NDArray, b: npt.NDArray, dtype: Any, finds_uncovered: bool
+    ):
         dtype = np.dtype(dtype)
         self._b = b.astype(max(b.dtype, dtype), copy=False)
-        self._unit = None
+        self._scale = None
         if W.dtype > dtype:
-            unit = np.abs(W).max(axis=1)
-            self._unit = np.where(unit > 0, unit, 1.0)
-            W = W / self._unit[:, None]
+            largest = np.abs(W).max(axis=1)
+            self._scale = np.where(largest > 0, largest, 1.0)
+            W = W / self._scale[:, None]
         self._engine, self._W = engine, W.astype(dtype, copy=False)
         self._finds_uncovered, self._least = finds_uncovered, least_activity(dtype)
         self._uncovered = [np.empty(0, np.intp)]
 
     @property
-    def row_bytes(self):
-        """Bytes that a row of H takes: its outputs, with room for copies in float64."""
+    def row_bytes(self) -> int:
+        """Bytes for a row of H: its outputs, with copies in float64."""
         return 24 * (len(self._b) + 1)
 
     @cached_property
     def _columns(self):
-        """W' on the device; one more column sums the activities."""
+        """W' on the device; an additional column of ones sums the activations."""
         ones = np.ones(self._W.shape[1], self._W.dtype)
         columns = np.column_stack([self._W.T, ones]) if self._finds_uncovered else self._W.T
         return self._engine.to_device(columns)
 
     @property
-    def uncovered(self):
-        """The rows so far that no unit covers."""
+    def uncovered(self) -> npt.NDArray:
+        """Indices of the rows so far that no unit covers."""
         return np.concatenate(self._uncovered)
 
-    def scores(self, part, H):
-        """Outputs (rows, n_outputs) for a tile that stands for the rows `part`, on the host.
+    def scores(self, part: slice, H: Any) -> npt.NDArray:
+        """Return outputs (n_rows, n_outputs) on the host, of the tile of the rows `part`.
 
-        Raises `NotNumbers` where the outputs of the units are none.
+        Raises `NotNumbers` if they are not finite.
         """
-        columns, activity = self._products(H)
+        products, activity = self._products(H)
         if self._finds_uncovered:
             self._uncovered.append(part.start + np.flatnonzero(activity <= self._least))
-        scores = (columns if self._unit is None else columns * self._unit) + self._b
+        scores = (products if self._scale is None else products * self._scale) + self._b
         check_numbers(scores)
         return scores
 
     def _products(self, H):
-        """``H W'`` and the sums of the activations, on the host, as one product."""
+        """Return ``H W'`` and the sums of the activations, on the host, by one product."""
         multiply = self._engine.algebra.multiply
-        if self._engine.xp is np and len(H) <= _FEW:  # to make the columns would take longer
+        if self._engine.xp is np and len(H) <= _FEW_ROWS:  # building the columns takes longer
             return multiply(H, self._W.T), H.sum(axis=1) if self._finds_uncovered else None
-        columns = self._engine.to_host(multiply(H, self._columns))
-        return (columns[:, :-1], columns[:, -1]) if self._finds_uncovered else (columns, None)
+        products = self._engine.to_host(multiply(H, self._columns))
+        return (products[:, :-1], products[:, -1]) if self._finds_uncovered else (products, None)
 
 
-# Samples that no unit covers: their activations are 0, or too small for engines to agree on.
-#
-# A readout gives them its intercept. Those of classifiers may take the nearest unit instead.
-
-# Engines flush activations to 0 at different distances; all of them compute those whose sum is
-# more than this many times the smallest normal number.
-_MARGIN = 64
+# Samples that no unit covers: their activations are 0, or too small to be the same on all engines.
+# A readout gives them its intercept. Classifiers may give them the output of the nearest unit.
 
 
-def least_activity(dtype):
+def least_activity(dtype: npt.DTypeLike) -> float:
     """Return the sum of activations of a dtype up to which a sample is not covered."""
-    return _MARGIN * float(np.finfo(dtype).tiny)
+    return _FLUSH_MARGIN * float(np.finfo(dtype).tiny)
 
 
-def shrink_to_intercept(targets, intercept, alpha):
-    """Return the scores of uncovered samples, by the targets of the nearest unit's own sample.
+def shrink_to_intercept(targets: npt.NDArray, intercept: npt.NDArray, alpha: float) -> npt.NDArray:
+    """Return scores of uncovered samples, given the targets of the centre of the nearest unit.
 
-    By the factor that a ridge of this penalty has for a sample that alone activates its unit.
+    Shrunk by the factor of a ridge of this penalty for a unit that its centre alone activates.
     """
     return intercept + (targets - intercept) / (1 + alpha)
 
 
-def find_nearest_units(job, layer, X, rows, take, row_bytes=0):
-    """Call ``take(rows, units)`` with the nearest unit of each of some rows of X."""
+def find_nearest_units(
+    job: Any,
+    layer: Any,
+    X: Any,
+    rows: npt.NDArray,
+    consume: Callable[[npt.NDArray, npt.NDArray], None],
+    row_bytes: int = 0,
+) -> None:
+    """Call ``consume(rows, units)`` with the nearest unit of each of some rows of X, by tiles.
 
-    def nearest(part, D):
-        take(rows[part], job.engine.to_host(D.argmin(axis=1)))
+    `row_bytes` are those that `consume` allocates for a row.
+    """
+
+    def consume_distances(part, D):
+        consume(rows[part], job.engine.to_host(D.argmin(axis=1)))
 
     if len(rows):
-        stream(job, layer.distances, X, Consumer(nearest, row_bytes=24 + row_bytes), rows)
+        consumer = Consumer(consume_distances, row_bytes=24 + row_bytes)
+        stream(job, layer.distances, X, consumer, rows)
 
 
-def score_uncovered(job, layer, X, rows, nearest_scores, consume):
+def score_uncovered(
+    job: Any,
+    layer: Any,
+    X: Any,
+    rows: npt.NDArray,
+    nearest_scores: npt.NDArray | None,
+    consume: Callable[[npt.NDArray, npt.NDArray], None],
+) -> None:
     """Call ``consume(rows, scores)`` for uncovered rows, with the scores of their nearest unit.
 
-    `nearest_scores` has shape (n_units, n_scores); None where the intercept stays.
+    `nearest_scores` has the shape (n_units, n_scores); None keeps the intercept.
     """
     if nearest_scores is None:
         return
 
-    def take(rows, units):
+    def consume_units(rows, units):
         consume(rows, nearest_scores[units])
 
-    find_nearest_units(job, layer, X, rows, take, 24 * nearest_scores.shape[1])
-
-
-# How sure a ridge readout is of its outputs.
+    find_nearest_units(job, layer, X, rows, consume_units, 24 * nearest_scores.shape[1])
 
 
 class Posterior(NamedTuple):
-    """The distribution of a ridge readout, as that of a Bayesian linear model of H.
+    """The posterior of a ridge readout as a Bayesian linear model of H.
 
-    With noise of variance ``v`` and weights of variance ``v / alpha`` a priori, an output for
-    h is normal around that of the readout, with the variance
-    ``v (1 + 1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))``, where ``A`` is the centred
-    H'H of the rows (C. E. Rasmussen, C. K. I. Williams, "Gaussian Processes for Machine
-    Learning", MIT Press 2006, section 2.1; 1 / n is the intercept, which has no prior).
+    With noise of variance v and prior variance ``v / alpha`` of the weights, an output for h is
+    normal around that of the readout, with variance
+    ``v (1 + 1 / n + (h - mean)' (A + alpha I)^-1 (h - mean))`` for the centred Gram matrix A
+    (C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press
+    2006, section 2.1; 1 / n is due to the intercept, which has a flat prior).
     """
 
     root: Any  # (n_units, n_directions): ``(A + alpha I)^-1 = root root'``
     mean: Any  # (n_units,): of H
-    n: float  # sum of the weights of the rows
+    n: float  # sum of the sample weights
     noise: Any  # (n_outputs,): standard deviation of the noise
 
 
 class Deviations:
-    """Standard deviations of the outputs of tiles of H, by a `Posterior` of the host."""
+    """Standard deviations of the outputs of tiles of H, by a `Posterior` of host arrays."""
 
-    def __init__(self, engine, posterior, dtype):
+    def __init__(self, engine: Any, posterior: Posterior, dtype: Any):
         self._engine, self._posterior, self._dtype = engine, posterior, dtype
         self._root, self._mean = (
             engine.to_device(a.astype(dtype, copy=False)) for a in (posterior.root, posterior.mean)
         )
 
     @property
-    def fixed_bytes(self):
+    def fixed_bytes(self) -> int:
         return self._posterior.root.size * self._dtype.itemsize
 
     @property
-    def row_bytes(self):
-        """Bytes that a row of H takes."""
+    def row_bytes(self) -> int:
+        """Bytes for a row of H."""
         return sum(self._posterior.root.shape) * self._dtype.itemsize + 24
 
-    def of(self, H):
-        """Standard deviations (rows, n_outputs) on the host, in float64. H is overwritten."""
-        xp, known = self._engine.xp, self._posterior
+    def of(self, H: Any) -> npt.NDArray:
+        """Return standard deviations (n_rows, n_outputs) on the host, in float64.
+
+        H is overwritten.
+        """
+        xp, posterior = self._engine.xp, self._posterior
         H -= self._mean
         U = self._engine.algebra.multiply(H, self._root)
-        spread = self._engine.to_host(xp.einsum("ij,ij->i", U, U)).astype(np.float64)
-        return np.sqrt(1 + 1 / known.n + spread)[:, None] * known.noise
+        squared_norms = self._engine.to_host(xp.einsum("ij,ij->i", U, U)).astype(np.float64)
+        return np.sqrt(1 + 1 / posterior.n + squared_norms)[:, None] * posterior.noise

@@ -150,7 +150,8 @@ def _descend(
     """
     at = int(np.abs(np.log(np.divide(alphas, start))).argmin())
     errors: dict[int, float] = {}
-    best_result, best = None, 0
+    best_result: Any = None
+    best = 0
     while True:
         neighbours = (i for i in (at, at - 1, at + 1) if 0 <= i < len(alphas))
         missing = [i for i in neighbours if i not in errors][:n_together]

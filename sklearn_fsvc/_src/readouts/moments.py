@@ -34,7 +34,7 @@ class Moments:
     dtype: npt.DTypeLike | None  # in which H is multiplied with itself; None for that of H
     # `Steps` to which H is quantised. Then sums without sample weights are exact: they have the
     # same bits in any order of the samples and of additions and subtractions.
-    # `data.streaming.is_row_exact` says when a row of H has the same bits in every tile. With
+    # `data.streaming.is_row_exact` returns whether a row of H has the same bits in every tile. With
     # sample weights, or with real-valued targets, sums are accumulated in float64.
     steps: Any
     has_origin: bool  # False until the first tile defines the origin
@@ -43,7 +43,7 @@ class Moments:
     y: Any  # (n_outputs,)
     yy: Any  # (n_outputs,)
     hy: Any  # (n_units, n_outputs)
-    gram: PackedSymmetric | None  # None after a solution has overwritten it
+    gram: Any  # PackedSymmetric; None after a solution has overwritten it
     n: float = 0.0  # sum of the weights
     rounding: float = float(np.finfo(np.float64).eps)  # largest machine epsilon among the tiles
     are_whole: bool = False  # whether targets are 0 or 1, so that sums of few are exact in floats

@@ -54,7 +54,7 @@ class WhitenedCoordinates:
             penalty *= 10
         self.penalty = penalty
         # On some devices, products with the inverse are faster than triangular solves.
-        self._factor = factor.inverse_factor() if self.algebra.inverts else factor
+        self._factor: Any = factor.inverse_factor() if self.algebra.inverts else factor
 
     def point(self, z: Any) -> Any:
         """Return the readout (n_units + 1, n_scores) with coordinates z; intercepts are last."""
@@ -126,7 +126,7 @@ class LocalModel:
         That of a row that is not cached; 0 if all are.
     cg_stop : CGStop, optional
     max_newton_steps, gradient_tolerance
-        Newton's steps on the model stop after so many, or as of `_GRADIENT_TOLERANCE`.
+        Stopping rule of Newton's steps on the model: see `_GRADIENT_TOLERANCE`.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ _MAX_TILE_ELEMENTS = 2**31 - 1
 # Products take extra memory to be faster if there is this many times what they need.
 _FAST_MEMORY_FACTOR = 8
 # Statistics above this part of the memory of one device are distributed to its group.
-_MAX_PART_OF_DEVICE = 0.8
+MAX_PART_OF_DEVICE = 0.8
 # Elements of X that are searched at a time for the cause of an overflow.
 _BLOCK_SIZE = 2**20
 
@@ -46,7 +46,7 @@ def gather(
     """
     n_bytes = len(layers) * RidgeStatistics.nbytes(layers[0].n_units)
     group = job.engine.team
-    if group is not None and len(layers) == 1 and n_bytes > _MAX_PART_OF_DEVICE * job.memory_limit:
+    if group is not None and len(layers) == 1 and n_bytes > MAX_PART_OF_DEVICE * job.memory_limit:
         return [gather_sharded(job, layers[0], samples, rows, dtype)]
     results = map_reduce(job, samples, Gather(layers, dtype), rows)
     algebra = job.engine.algebra

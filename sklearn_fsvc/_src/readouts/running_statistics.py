@@ -17,7 +17,7 @@ from .cross_validation import ROUNDING, CVStatistics, n_parts
 from .sample import Sample
 from .statistics import RidgeStatistics
 
-# ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with so many
+# ``evaluate(samples, n_parts)`` returns the `CVStatistics` of samples on the host, with `n_parts`
 # held-out parts.
 Evaluate = Callable[[Samples, int], CVStatistics]
 
@@ -187,7 +187,7 @@ class RunningStatistics:
         """Return the statistics with the decay applied to the sums and to the sample."""
         log_factor, result = self.log_decay - self.total_log_decay, self
         if log_factor and self.total is not None:
-            sums = self.sums.scaled(np.exp(log_factor))
+            sums = CVStatistics(self.total, self.held).scaled(np.exp(log_factor))
             result = self._with(sums, self.sample and self.sample.decayed(log_factor))
         return replace(result, total_log_decay=self.log_decay)
 

@@ -31,7 +31,7 @@ from .statistics import RidgeStatistics
 class SoftmaxSettings(NamedTuple):
     """Settings of the solver, which change its speed and not the optimum."""
 
-    # Cached rows: so many per unit, or as many as have so many elements, if these are more.
+    # Cached rows: the larger one of two limits, per unit and by the elements of their H.
     cached_per_unit: int = 4
     cached_elements: int = 2**24
     # Rows that scale the first readout.
@@ -222,11 +222,13 @@ class SoftmaxTraining:
             self.n_passes += 1
         self.statistics, self.algebra = statistics, job.engine.algebra
         self._reserve(job.named(f"{job.what}, softmax"))
-        self._coordinates: WhitenedCoordinates | None = None
+        self._coordinates: Any = None  # WhitenedCoordinates
+        self._cached: Any = None  # CachedRows
         self._random = np.random.default_rng(0)
         # Whether coordinates are by the uncertain rows. With a good start, they are worth it.
         self._uses_uncertain = start is not None
-        self._prior, self._start = None, start
+        self._prior: Any = None
+        self._start = start
         if ridge_alpha is not None:
             self._prior = calibrated_ridge(
                 self.job, layer, samples, self.statistics, ridge_alpha, self.log_loss

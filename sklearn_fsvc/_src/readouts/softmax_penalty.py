@@ -25,7 +25,7 @@ _TOL, _MAX_ITER = 5e-2, 30
 class SearchLimits(NamedTuple):
     """Limits of the samples that validate a penalty."""
 
-    # Samples: so many per unit, or as many as have so many elements of H, if these are more.
+    # Samples: the larger one of two limits, per unit and by the elements of their H.
     rows_per_unit: int = 4
     hidden_elements: int = 2**24
     copied_share: float = 1 / 4  # part of the memory for copies of samples

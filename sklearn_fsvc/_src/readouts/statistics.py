@@ -80,7 +80,7 @@ class RidgeStatistics(Moments):
         # The sums were rounded before the mean was subtracted, in proportion to `raw_trace`.
         raw_trace = float((self.gram.diagonal() + alpha).sum())
         trace = raw_trace - float((self.algebra.to_host(self.h) ** 2).sum()) / self.n
-        least = condition_factor * np.finfo(float).eps * trace
+        least = float(condition_factor * np.finfo(float).eps * trace)
         is_safe = alpha - _EIGENVALUE_ERROR * self.rounding * raw_trace > 2 * least
 
         error = max(self.rounding * raw_trace, float(np.finfo(np.float32).eps) * trace)
@@ -153,7 +153,7 @@ class RidgeStatistics(Moments):
         equations = self.try_cholesky(alpha, is_last, needs_root)
         if equations is not None:
             return equations
-        if self.has_float64_fallback:
+        if self.float64_fallback is not None and self.is_coarse:
             if is_last:
                 self.gram = None
             (statistics,) = self.float64_fallback()
@@ -184,6 +184,7 @@ class RidgeStatistics(Moments):
         A solution that `is_compared` with those of other penalties is not refined: it needs no more
         digits than the sums have.
         """
+        float32_above: float
         if is_compared:
             float32_above = _FLOAT32_SAFE
         elif not self.may_be_copied:  # refinement needs the Gram matrix in addition to the factor

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
-from readouts.left_out import (
+from readouts.brute_force import (
     ALPHAS,
     error_of,
     hidden_of,
@@ -15,15 +15,23 @@ from readouts.left_out import (
     some_weights,
     without_each_row,
 )
-from sklearn_fsvc import RBFClassifier, TanhClassifier
+from sklearn_fsvc import (
+    RBFClassifier,
+    StackedClassifier,
+    TanhClassifier,
+)
 from sklearn_fsvc._src.data.job import Job
 from sklearn_fsvc._src.data.samples import Samples
 from sklearn_fsvc._src.engines.algebra import HOST
+from sklearn_fsvc._src.estimators import readouts
 from sklearn_fsvc._src.layers import TanhLayer
 from sklearn_fsvc._src.parts import layer_of
 from sklearn_fsvc._src.readouts import loo_penalty as module
+from sklearn_fsvc._src.readouts.cross_validation import STEP
 from sklearn_fsvc._src.readouts.leave_one_out import LOOScorer, PressResult
-from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty
+from sklearn_fsvc._src.readouts.loo_penalty import choose_penalty, search_loo_penalty
+from sklearn_fsvc._src.readouts.ridge import gather
+from sklearn_fsvc._src.readouts.sample import draw
 from sklearn_fsvc._src.readouts.statistics import FEW
 from sklearn_fsvc._src.targets.validation import ClassTargets
 from sklearn_fsvc._src.utils.parameters import LOO_ALPHAS
@@ -32,7 +40,7 @@ from sklearn_fsvc.engines import get_engine
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 1, 1: 5, 2: 0.5}])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_weights_of_classes_are_weights_of_rows(network, class_weight, weighted):
+def test_class_weights_are_sample_weights(network, class_weight, weighted):
     X, y = rows_of(3)
     kept = (y < 2) | (np.arange(60) % 3 == 0)  # few of the last class
     X, y = X[kept], y[kept]
@@ -47,7 +55,7 @@ def test_weights_of_classes_are_weights_of_rows(network, class_weight, weighted)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_loo_takes_the_penalty_of_the_least_error(network, n_classes):
+def test_loo_chooses_the_penalty_of_the_least_error(network, n_classes):
     X, y = rows_of(n_classes)
     clf = network.set_params(alpha="loo").fit(X, y)
     H, Y = hidden_of(clf, X), np.eye(n_classes)[y]
@@ -90,7 +98,7 @@ def test_loo_descends_if_there_are_many_units(network, n_together, dtype, device
     np.testing.assert_allclose(chosen.scores, whole.scores, rtol=0, atol=1e2 * tolerance)
 
 
-def test_penalties_are_tried_together_where_half_of_the_memory_holds_them():
+def test_penalties_per_pass_depend_on_memory():
     layer = TanhLayer(np.ones((50, 3)), np.zeros(50))
     needed = LOOScorer.nbytes(50, 8, HOST, 2 * FEW)
     with get_engine("jit") as engine:
@@ -178,8 +186,8 @@ def test_other_readouts_have_no_penalty(readout):
     assert not found_in(clf)
 
 
-def test_a_number_takes_one_pass(network, monkeypatch):
-    """Leave-one-out costs those who ask for it alone."""
+def test_a_given_penalty_skips_leave_one_out(network, monkeypatch):
+    """It does not pay for leave-one-out."""
     monkeypatch.setattr(module, "press", None)
     network.fit(*rows_of(3))
     with pytest.raises(TypeError):
@@ -187,7 +195,7 @@ def test_a_number_takes_one_pass(network, monkeypatch):
 
 
 @pytest.mark.parametrize("params", [{"shuffle": False}, {}], ids=["RBF", "Tanh"])
-def test_rows_of_weight_zero_are_absent_and_scored_by_all_others(params):
+def test_samples_of_weight_zero_are_scored_but_not_trained_on(params):
     X, y = rows_of(3)
     kept = np.random.default_rng(0).random(60) < 0.7
     if params:
@@ -210,7 +218,7 @@ def test_rows_of_weight_zero_are_absent_and_scored_by_all_others(params):
 @pytest.mark.parametrize(
     "clf", [RBFClassifier(40, selection="random", random_state=0), TanhClassifier(60)], ids=str
 )
-def test_rows_that_alone_decide_their_scores(clf, alpha, dtype):
+def test_samples_with_a_leverage_of_one(clf, alpha, dtype):
     """As many units as rows and more: what the others say is not known, nor taken for exact."""
     X, y = rows_of(2, dtype)
     X, y = X[:40], y[:40]
@@ -224,7 +232,7 @@ def test_rows_that_alone_decide_their_scores(clf, alpha, dtype):
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
-def test_penalties_that_are_too_small_warn_if_they_are_taken():
+def test_too_small_penalties_warn_only_if_chosen():
     X, y = load_iris(return_X_y=True)
     clf = RBFClassifier(100, radius=1e6, selection="random", random_state=0, alpha=[0.0])
     with pytest.warns(ConvergenceWarning, match="condition number"):
@@ -235,3 +243,42 @@ def test_penalties_that_are_too_small_warn_if_they_are_taken():
     clf.set_params(alpha=[0.0, 1.0]).fit(X, y)  # and no warning
     assert clf.alpha_ == 1.0
     assert "ill-conditioned" in press_of(clf, X, y, [0.0, 1.0]).solutions[0].problem
+
+
+PENALTIES = [STEP**power for power in range(-6, 9)]
+
+
+def best_by_brute_force(H, y, weight=None):
+    """The penalty with the least error of readouts that are trained again without each row."""
+    Y = np.eye(y.max() + 1)[y]
+    errors = [error_of(without_each_row(H, Y, a, weight), Y, weight) for a in PENALTIES]
+    return PENALTIES[int(np.argmin(errors))]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("start", [0.01, 100.0])
+def test_search_finds_the_best_penalty(weighted, start):
+    X, y = rows_of(3)
+    weight = some_weights() if weighted else None
+    clf = TanhClassifier(20, feature_weights=None, alpha=1.0, random_state=0).fit(X, y)
+    job, samples = Job(get_engine("jit")), Samples(X, ClassTargets(y, 3), weight)
+    sample = draw(job, samples)
+    (statistics,) = gather(job, [layer_of(clf)], samples)
+    found = search_loo_penalty(job, layer_of(clf), sample, statistics, start)
+    assert found == pytest.approx(best_by_brute_force(hidden_of(clf, X), y, weight))
+    statistics.room = 0
+    assert search_loo_penalty(job, layer_of(clf), sample, statistics, start) == start
+
+
+def test_stacked_members_use_the_leave_one_out_penalty(monkeypatch):
+    """Where held-out rows, of half of the units, say something else; not where rows are many."""
+    X, y = make_classification(300, 8, n_informative=6, flip_y=0.2, random_state=7)
+    single = TanhClassifier(60, feature_weights=None, random_state=0)
+    ensemble = StackedClassifier([("tanh", single)], final_estimator=None, random_state=0).fit(X, y)
+    member = ensemble.estimators_[0]
+    best = best_by_brute_force(hidden_of(member, X), y)
+    assert member.alpha_ == pytest.approx(best)
+    alone = clone(single).fit(X, y).alpha_
+    assert alone != pytest.approx(best)
+    monkeypatch.setattr(readouts, "MAX_LOO_ROWS", 299)
+    assert clone(ensemble).fit(X, y).estimators_[0].alpha_ != pytest.approx(best)

@@ -70,7 +70,7 @@ def test_sums_by_class_are_exact_for_more_rows_than_a_float_adds_up(steps, dtype
 
 
 @pytest.mark.parametrize("steps", CASES, ids=str)
-def test_what_is_forgotten_leaves_nothing(steps):
+def test_removing_all_samples_leaves_zeros(steps):
     H, Y = rows(steps)
     nothing = sums(H, Y, steps, [slice(0, 100), slice(100, N)]) - sums(H, Y, steps, [slice(None)])
     for name in ("n", "h", "y", "yy", "hy"):
