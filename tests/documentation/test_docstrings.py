@@ -15,10 +15,10 @@ from sklearn.utils import estimator_html_repr
 import sklearn_fsvc
 from sklearn_fsvc import HiddenSizeSearchCV, TanhClassifier, inspection
 
-PAGES = Path(__file__).parents[1] / "docs" / "classes"
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+PAGES = Path(__file__).parents[2] / "docs" / "classes"
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 URL = PROJECT["urls"]["Documentation"]
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 CLASSES = [
     each for each in map(vars(sklearn_fsvc).get, sklearn_fsvc.__all__) if inspect.isclass(each)
 ]

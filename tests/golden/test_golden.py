@@ -14,7 +14,7 @@ from sklearn.utils.fixes import parse_version
 import sklearn_fsvc
 from sklearn_fsvc.export.skops import TRUSTED
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent
 # The scikit-learn with which they were saved.
 SAVED_BY = "1.9.1"
 # It does not know where NumPy 2, which pickled them, has its functions.

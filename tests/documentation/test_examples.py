@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
 def test_they_are_numbered_in_the_order_of_learning():

@@ -22,7 +22,7 @@ import pytest
 from benchmark import benchmark
 from sklearn_fsvc import RBFClassifier, make_tabular_pipeline
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```\w*\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[:2]
