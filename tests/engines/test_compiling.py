@@ -18,7 +18,7 @@ import pytest
 
 import sklearn_fsvc
 from sklearn_fsvc import TanhProjector
-from sklearn_fsvc.__main__ import info
+from sklearn_fsvc._src.cli import info
 from sklearn_fsvc._src.engines import jit
 from sklearn_fsvc._src.engines.kernels import compiling, cpu
 from sklearn_fsvc._src.layers import RBFLayer
@@ -83,7 +83,7 @@ def zipped(tmp_path):
 
 
 def test_a_model_answers_where_kernels_cannot_be_kept(model, zipped):
-    """Where nothing may be written `test_container.py` has a fit."""
+    """Where nothing may be written `test_demo.py` has a fit."""
     done = run(zipped, "-c", PREDICT, zipped, model, "f4", NUMBA_CACHE_DIR="/dev/null")
     said = done.splitlines()
     assert len(said) == 1, said
