@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +73,8 @@ def run(
         models[name] = model
         if sys.stdout.isatty():  # overwritten by the line of results
             print(f"{name:16} training ...", end="\r", flush=True)
-        fit = _time(lambda model=model: model.fit(X, y))
-        predict = _time(lambda model=model: model.predict(X_test))
+        fit = _time(model.fit, X, y)
+        predict = _time(model.predict, X_test)
         n_units = model.readout_coef_.shape[1]
         # Time per synapse, the unit of the source paper: t_syn = t / (N M n).
         t_syn = predict / (len(X_test) * n_units * X.shape[1])
@@ -132,7 +133,7 @@ def plot_errors(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    panels = figure.subfigures(len(models) + 1)
+    panels: Any = figure.subfigures(len(models) + 1)
     rbf = models["RBFClassifier"]
     first = [np.flatnonzero(rbf.center_labels_ == c)[0] for c in rbf.classes_]
     titles = [f"centre: {c}" for c in rbf.classes_]
@@ -200,8 +201,8 @@ def _check_n_hidden(n_hidden, n_samples, device):
         check_fits(f"n_hidden={n_hidden}", RidgeStatistics.nbytes(n_hidden), limit)
 
 
-def _time(function: Callable[[], object]) -> float:
+def _time(function: Callable[..., object], *args: object) -> float:
     """Return the seconds that a call takes."""
     start = time.perf_counter()
-    function()
+    function(*args)
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The C header answers as `predict` does: compiled without a warning, for every row."""
+"""Exported C headers: they compile without warnings, and predict as the model does."""
 
 import re
 
@@ -24,7 +24,7 @@ from sklearn_fsvc.export.c import to_c
 from sklearn_fsvc.kernels import Affine, Function, Kernel, PoweredExponential
 
 FIXED = {"random_state": 0, "device": "cpu"}
-# Nothing is chosen by error on rows that are held out.
+# Without a search for hyperparameters.
 GIVEN = {"feature_weights": None, "alpha": 1.0, **FIXED}
 DIGITS, FIGURES = load_digits(return_X_y=True)
 NAMES = np.array(["zero", 'ein"s', "zw\\ei", "drei??/", "vier", "fünf", "6", "7", "8", "9"])
@@ -64,7 +64,9 @@ CLASSIFIERS = {
     "defaults, float32": (RBFClassifier(100, **FIXED), "f4"),
     "triangular": (RBFClassifier(100, kernel="triangular", **GIVEN), "u1"),
     "triangular, float64": (RBFClassifier(100, kernel="triangular", **FIXED), "f8"),
-    "feature weights": (RBFClassifier(100, **GIVEN | {"feature_weights": np.linspace(0, 1, 64)}), "u1"),
+    "feature weights": (
+        RBFClassifier(100, **GIVEN | {"feature_weights": np.linspace(0, 1, 64)}), "u1",
+    ),
     "linear map": (RBFClassifier(100, **GIVEN | {"feature_weights": MAP}), "u1"),
     "linear map, float64": (
         make_pipeline(
@@ -221,17 +223,24 @@ def pipeline_of(*steps):
 
 
 UNSUPPORTED = {
-    "no readout": (lambda: RBFProjector(5, **FIXED).fit(X), TypeError, "RBFProjector.* cannot be exported"),
+    "no readout": (
+        lambda: RBFProjector(5, **FIXED).fit(X), TypeError, "RBFProjector.* cannot be exported",
+    ),
     "several outputs": (two_outputs, ValueError, "several outputs.*each column"),
     "custom function": (
         lambda: RBFClassifier(5, kernel=Root(), selection="random", radius=100.0, **GIVEN)
         .fit(X, Y),
         ValueError, r"kernel=Root\(\) ends in the function 'root'.*laplacian",
     ),
-    "clipping scaler": (lambda: pipeline_of(MinMaxScaler(clip=True)), ValueError, r"MinMaxScaler\(clip=True\)"),
-    "other scaler": (lambda: pipeline_of(RobustScaler()), ValueError, r"RobustScaler\(\) cannot be"),
+    "clipping scaler": (
+        lambda: pipeline_of(MinMaxScaler(clip=True)), ValueError, r"MinMaxScaler\(clip=True\)",
+    ),
+    "other scaler": (
+        lambda: pipeline_of(RobustScaler()), ValueError, r"RobustScaler\(\) cannot be",
+    ),
     "two scalers": (
-        lambda: pipeline_of(StandardScaler(), MinMaxScaler()), ValueError, "use one StandardScaler",
+        lambda: pipeline_of(StandardScaler(), MinMaxScaler()), ValueError,
+        "use one StandardScaler",
     ),
     "not fitted": (RBFClassifier, ValueError, "not fitted yet"),
 }  # fmt: skip

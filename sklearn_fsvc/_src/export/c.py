@@ -84,8 +84,8 @@ def header_of(model: Any, name: str = "model") -> Header:
     """Return the `Header` of a model; the parameters are those of `to_c`."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(
-            f"name={name!r} is not a C identifier; begin with a letter, followed by letters, digits "
-            "and underscores."
+            f"name={name!r} is not a C identifier; begin with a letter, followed by letters, "
+            "digits and underscores."
         )
     return _HeaderBuilder(name, *unwrap(model)).build()
 
