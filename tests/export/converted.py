@@ -8,7 +8,7 @@ from sklearn_fsvc.export.onnx import to_onnx
 
 IMAGES, DIGITS = load_digits(return_X_y=True)
 X, Y, X_NEW = IMAGES[:600], DIGITS[:600], IMAGES[600:]
-WORDS = np.array(["even", "odd"])[DIGITS % 2]
+TEXT_LABELS = np.array(["even", "odd"])[DIGITS % 2]
 DTYPES = (np.float32, np.float64, np.uint8)
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-11, np.uint8: 2e-5}
 # With triangles so narrow that many images are uncovered.
