@@ -1,7 +1,6 @@
-"""The data sets of the benchmarks, from the folder that `--data` names.
+"""Datasets of the benchmarks, from the folder that `--data` names.
 
-It holds mnist/ (IDX files, which `sklearn_fsvc.demo.load_images` reads), letter/letter.csv.gz
-and fsvc/{iris,optd64}.npz.
+It contains mnist/ (IDX files), letter/letter.csv.gz and fsvc/{iris,optd64}.npz.
 """
 
 import numpy as np

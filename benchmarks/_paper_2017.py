@@ -1,9 +1,9 @@
-"""The method of the paper, as a baseline on the same machine, and what the paper measured.
+"""The method of the paper, as a baseline on the same machine, and its published results.
 
 R. Dogaru, I. Dogaru, "Optimization of GPU and CPU acceleration for neural networks layers
-implemented in Python", ISEEE 2017, doi:10.1109/ISEEE.2017.8170680. Arrays lie feature by
+implemented in Python", ISEEE 2017, doi:10.1109/ISEEE.2017.8170680. Arrays are stored feature by
 feature there. On the CPU one thread runs three plain loops under numba's @jit; on the GPU
-each thread makes one output, in blocks of B x B threads.
+each thread computes one output, in blocks of B x B threads.
 """
 
 import math

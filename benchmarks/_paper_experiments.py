@@ -1,7 +1,7 @@
-"""The experiments of the paper, and of its survey, on the machine at hand.
+"""The experiments of the paper, and of its survey, on this machine.
 
-Sizes are the paper's: N rows of n features meet m units; M^2 = m N is the size of a layer and
-As its asymmetry, N = M As and m = M / As. t_syn is the time a synapse, t / (N m n).
+Sizes are those of the paper: N samples of n features and m units; M^2 = m N is the size of a layer
+and As its asymmetry, N = M As and m = M / As. t_syn is the time per synapse, t / (N m n).
 """
 
 from dataclasses import replace

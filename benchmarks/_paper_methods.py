@@ -1,7 +1,7 @@
-"""Ways to evaluate a layer, each ready to be timed: ours, the paper's, and other libraries.
+"""Implementations of a layer, to be timed: ours, the paper's, and other libraries.
 
-A method is made for one place. ``prepare(kind, N, m, n)`` gives a function that evaluates a
-random layer of that kind once, and the synapses (rows x units x features) that it works off.
+``prepare(kind, N, m, n)`` of a method returns a function that evaluates a random layer of that
+kind once, and the number of synapses (samples x units x features) that it processes.
 """
 
 from collections.abc import Callable

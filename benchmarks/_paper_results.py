@@ -1,4 +1,4 @@
-"""The results of an experiment: as a table to read, as CSV, as a picture."""
+"""The results of an experiment: as a text table, as CSV, as a figure."""
 
 import csv
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What all experiments share: the engine, the layers, and how a cell is measured."""
+"""Common parts of the experiments: the engine, the layers, and the measurement of a cell."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

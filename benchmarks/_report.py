@@ -1,4 +1,4 @@
-"""What the benchmarks share: their arguments, and how results are printed and kept."""
+"""Common parts of the benchmarks: arguments, and printing and storing of results."""
 
 import argparse
 import json

@@ -1,8 +1,8 @@
-"""Tables from .npz files, and how their rows are split.
+"""Datasets from .npz files, and their splits.
 
-A file holds X (float32, NaN where a number is missing), X_cat (codes of categories, -1 where
-one is missing), y, task ("classification" or "regression") and, where the source fixes them,
-the row numbers train and test. X or X_cat may have no column.
+A file contains X (float32, NaN for missing values), X_cat (integer codes of categories, -1 for
+missing values), y, task ("classification" or "regression") and, if the source defines a split,
+the row numbers train and test. X or X_cat may have no columns.
 """
 
 from dataclasses import dataclass

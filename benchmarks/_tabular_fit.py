@@ -1,4 +1,4 @@
-"""One fit of one method on one split: how long it takes and how good it is."""
+"""Measurement of one fit of one method on one split: time and score."""
 
 import time
 

@@ -1,7 +1,8 @@
-"""The methods that are compared on tables, each with its preprocessing.
+"""The compared methods for tabular data, each with its preprocessing.
 
-A factory takes the device and parameters, and returns an estimator for a DataFrame of numbers,
-NaN among them, and categories. Trees get categories as such where the library takes them.
+A factory receives the device and parameters, and returns an estimator for a DataFrame of numerical
+features, with NaN, and categorical ones. Trees use categorical features natively if the library
+supports them.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Time to fit against mean score: who is on the front."""
+"""Figure of training time against mean score, with the Pareto front."""
 
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke

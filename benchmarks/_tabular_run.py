@@ -1,4 +1,4 @@
-"""A run over tables, splits and methods that keeps each result at once, and can be continued."""
+"""A resumable run over datasets, splits and methods that stores each result at once."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What a file of results says: means, ranks and times by method, and where ours wins and loses."""
+"""Summary of a file of results: means, ranks and times by method, largest gains and losses."""
 
 from functools import partial
 
