@@ -1,12 +1,12 @@
-"""From which work on a second thread gains, by routine: the table `WORTH` of `engines/algebra.py`.
+"""Find the size from which a second thread pays off, by routine: `WORTH` of `engines/algebra.py`.
 
 python benchmarks/blas.py [--json FILE]
 
-Each routine on matrices of many orders: one call in one thread, and parts that two threads share.
-A second thread is worth it where it saves a tenth, at this size and at all larger ones; the last
-lines are these sizes, as powers of two of the multiplications. Times are the least of many turns,
-for what else the machine does is no part of them; where it is never idle, no time of two threads
-is to be had, and what one thread takes a third of a millisecond for stands in the table.
+Each routine on matrices of many orders: one call in one thread, and parts on two threads. A second
+thread pays off if it saves 10 % at this size and at all larger ones; the last lines have these
+sizes, as binary logarithms of the number of multiplications. Times are minima of many repetitions,
+to exclude other processes. On a machine that is never idle two threads cannot be timed; then the
+table has the size that takes one thread a third of a millisecond.
 """
 
 import time

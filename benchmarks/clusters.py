@@ -1,11 +1,11 @@
-"""Two Dask workers of one thread against one, and the plain fit on two threads against one.
+"""Measure the scaling of Dask: two workers of one thread, one worker, and plain fits.
 
 python benchmarks/clusters.py [--rows N] [--units M] [--repeats N] [--stream N] [--json FILE]
 
-The fits take turns; medians. X is in memory, or in that of the workers, before the clock starts.
-What travels is what the loopback device counts: rows, layers, sums, and the talk of Dask. So
-run it on an idle machine, with Linux. `--stream` also learns that many rows, which are made block
-by block on two workers and never exist as a whole. `--rows 0` leaves out all else.
+Fits alternate; times are medians. X is in memory, or in that of the workers, before the clock
+starts. Bytes sent are those of the loopback device: samples, layers, statistics, and Dask's own
+messages; hence an idle machine with Linux is needed. `--stream` also fits that many samples, which
+are generated block by block on two workers and never exist as a whole. `--rows 0` skips the rest.
 """
 
 import pickle

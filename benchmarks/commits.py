@@ -1,12 +1,12 @@
-"""Fits and predictions of a commit beside those of an earlier one.
+"""Compare fits and predictions of two commits.
 
 python benchmarks/commits.py [--commit REF] [--now HEAD] [--rounds 15] [--names NAME;...]
     [--json FILE]
 
-Each version runs in a process of its own, made from what git holds of it; both do the same work in
-turn, one of them first in every other round. What is chosen by themselves has changed over time,
-so models are given kernel, width, weights and penalty. A number is the ratio of the medians, and of
-the least times, which other work disturbs less: above 1 the later commit takes longer.
+Each version runs in a process of its own, from an export of git; both run the same task in each
+round, in alternating order. Kernel, width, feature weights and penalty are given, since their
+automatic selection has changed. Values are ratios of medians, and of minima, which other
+processes disturb less: above 1 the later commit is slower.
 """
 
 import os

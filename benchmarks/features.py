@@ -1,9 +1,9 @@
-"""What feature weights gain on tables, as they come and prepared, and what they cost.
+"""Measure the effect of feature weights on datasets, raw and preprocessed, and their cost.
 
 python benchmarks/features.py --data DIR [--device cpu] [--units 1000] [--json FILE]
 
-DIR holds tabular/*.npz: at most 4,000 training rows of each, the first split. "as they come" are
-the columns of numbers alone, in their own units; "prepared" is `make_tabular_pipeline`.
+DIR contains tabular/*.npz: up to 4,000 training samples of each, the first split. "as they come"
+are the raw numerical features; "prepared" is `make_tabular_pipeline`.
 """
 
 import time

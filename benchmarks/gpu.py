@@ -1,8 +1,8 @@
-"""One GPU against its own limits and against peers; every ratio within one process.
+"""Compare one GPU with its hardware limits and with other libraries, in one process.
 
 python benchmarks/gpu.py --data DIR [--json FILE] [--only layers,transform,...]
 
-DIR holds the four IDX files of MNIST. torch is a peer where it is installed.
+DIR contains the four IDX files of MNIST. torch is compared if it is installed.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""A classifier as a C header: bytes, and CPU time of a row, beside `predict` on one thread.
+"""Measure classifiers exported to C: bytes, and CPU time per sample against `predict`.
 
 python benchmarks/header.py [--data DIR] [--units N] [--json FILE]
 
-Bundled digits, and with `--data` optd64 of the FSVC authors. Needs a C compiler.
+Bundled digits, and with `--data` optd64 of the FSVC authors. One thread. Needs a C compiler.
 """
 
 import ctypes

@@ -1,16 +1,16 @@
-"""Activations of 8 and 15 bits: their products against OpenBLAS, and fits against those of floats.
+"""Measure 8- and 15-bit activations: products against OpenBLAS, fits against floats.
 
 python benchmarks/integers.py [--device cuda] [--units N ...] [--rows N] [--data DIR] [--repeats 5]
     [--tables DIR] [--limit 4000] [--json FILE]
 
-A product is H'H of some rows in float32 (ssyrk, as SciPy or CuPy calls it, with all threads that it
-takes), against the same of activations that are rounded, from floats to sums in float64. In turn,
-medians. Then of how many activations two engines make different integers: of 784 features, at
-random. With `--data`, the folder of MNIST: fits and accuracy with each precision. With `--tables`,
-that of `tabular.py`: scores of RBFClassifier and RBFRegressor with each on all tables, trained on
-so many rows at most, three splits; alone, where no `--units` are named.
+Products: H'H in float32 (ssyrk of SciPy or CuPy, on its default threads) against H'H of quantised
+activations, including quantisation and conversion to float64; alternately, medians. Also the number
+of activations that two engines round differently, for 784 random features. With `--data`, the
+folder of MNIST: times and accuracy of fits at each precision. With `--tables`, the folder of
+`tabular.py`: scores of RBFClassifier and RBFRegressor at each precision on all datasets, with a
+limited number of training samples and three splits; without the rest unless `--units` is given.
 
-As on a processor without VNNI, with the variables NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell
+To emulate a processor without VNNI set NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell
 and NUMBA_CPU_FEATURES=+sse4.2,+avx,+avx2,+fma.
 """
 

@@ -1,7 +1,7 @@
-"""The layers against peers: t_syn, picoseconds a row, unit and feature.
+"""Compare layers with other libraries: t_syn, picoseconds per sample, unit and feature.
 
 python benchmarks/layers.py [--json FILE] [--device cuda]
-needs faiss-cpu for one of the rows; with a device, only the kernels of RBF units are timed there
+One comparison needs faiss-cpu. With a device only the kernels of RBF units are timed on it.
 """
 
 import tracemalloc

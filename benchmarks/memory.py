@@ -1,6 +1,8 @@
-"""2,000,000 rows from a memmap, 2048 units: H would take 16 GB; what does the process take?
+"""Measure the peak resident memory of 2,000,000 memory-mapped samples and 2048 units.
 
 python benchmarks/memory.py [--json FILE]         writes a 512 MB file to a temporary folder
+
+H would take 16 GB.
 """
 
 import resource

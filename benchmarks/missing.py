@@ -1,11 +1,11 @@
-"""What a column that says where a number is missing gains on tables, and where it does harm.
+"""Measure the effect of missing-value indicators on datasets.
 
 python benchmarks/missing.py --data DIR [--device cpu] [--sets NAME ...] [--json FILE]
 
-DIR holds tabular/*.npz: at most 2,000 training rows of each, the first split, and 10,000 others.
-A fifth of the numbers in every second column is made missing: at random, or the largest ones,
-where what is missing says something. Then both networks in `make_tabular_pipeline`: as it is,
-and without the columns that say where a number was missing.
+DIR contains tabular/*.npz: up to 2,000 training samples of each, the first split, and 10,000 test
+samples. A fifth of the values of every second feature is removed: at random, or the largest ones,
+where missingness is informative. Then both networks in `make_tabular_pipeline`, with and without
+missing-value indicators.
 """
 
 from pathlib import Path

@@ -1,13 +1,12 @@
-"""Statistics in panels: how fast they are factorised, what a fit takes, who has to wait.
+"""Measure factorisation in panels: speed, fits, and delays of other threads.
 
 python benchmarks/panels.py [--device cuda] [--json FILE] [--order N ...] [--units N ...]
     [--data DIR]
 
-The factorisation of the panels against one call for the full matrix (LAPACK of SciPy, or
-cuSOLVER), at each order. Fits of TanhClassifier with each number of units on synthetic rows, or
-on MNIST where `--data` names its folder, with their peak memory; each in a process of its own.
-In a fit a second thread sleeps for a millisecond, again and again: its longest sleep is how long
-the interpreter was kept from it.
+Factorisation in panels against one call for the full matrix (LAPACK of SciPy, or cuSOLVER), at
+each order. Fits of TanhClassifier with each number of units on synthetic samples, or on MNIST with
+`--data`, with their peak memory; each in a process of its own. During a fit a second thread
+sleeps for a millisecond repeatedly: its longest sleep is the time for which it was blocked.
 """
 
 import resource

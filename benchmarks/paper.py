@@ -1,4 +1,4 @@
-"""The tables and figures of the ISEEE 2017 paper, measured anew: see `_paper_experiments`.
+"""Reproduce the tables and figures of the ISEEE 2017 paper: see `_paper_experiments`.
 
 python benchmarks/paper.py EXPERIMENT [--device cuda] [--quick] [--output FOLDER]
 `--help` lists the experiments; "all" runs all of them.

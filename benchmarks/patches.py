@@ -1,9 +1,9 @@
-"""Units that are patches: features against their bound and torch; MNIST; what augmentation gains.
+"""Measure patch units: features against their bound and torch; MNIST; augmentation.
 
 python benchmarks/patches.py --data DIR [--json FILE] [--quick] [--device cuda]
 
-DIR holds the four IDX files of MNIST. The bound is the product alone, or the distances alone, of
-patches that lie there already, by the same kernel in the same place. torch is a peer where it is
+DIR contains the four IDX files of MNIST. The bound is the product, or the distances, of patches
+that are in memory already, by the same kernel on the same device. torch is compared if it is
 installed, in float32 without TF32, on the same device.
 """
 

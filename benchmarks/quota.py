@@ -1,12 +1,12 @@
-"""Fits in a quota of processors, as a container has, on a host of many; needs root and Linux.
+"""Measure fits under a CPU quota, as in a container, on a host with more cores (root, Linux).
 
 python benchmarks/quota.py [--cores 2] [--rows 500,4000,20000] [--blind] [--json FILE]
 
-A control group with the quota is made, and a process in it sees it as its own (a bind mount in a
-mount namespace), as in a container. "masked" has as many processors by its affinity instead:
-nothing is throttled there, so it is what a quota should cost. Where no control group can be made,
-the quota is simulated: the process is told of it (LOKY_MAX_CPU_COUNT), and the host does not
-throttle. `--blind` also runs in the quota without a way to see it.
+Creates a control group with the quota; a process in it sees it as its own (a bind mount in a mount
+namespace), as in a container. "masked" has an affinity mask of as many processors: without
+throttling, it is the expected time. If no control group can be created, the quota is simulated: the
+process reads it from LOKY_MAX_CPU_COUNT, and the host does not throttle. `--blind` also measures
+processes that cannot see their quota.
 """
 
 import os

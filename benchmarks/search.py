@@ -1,11 +1,11 @@
-"""HiddenSizeSearchCV and GridSearchCV on MNIST; probabilities and CalibratedClassifierCV.
+"""Compare HiddenSizeSearchCV with GridSearchCV, and probabilities with CalibratedClassifierCV.
 
 python benchmarks/search.py --data DIR [--device cpu] [--only tanh,rbf,...] [--each 1] [--json FILE]
 
-DIR holds mnist/ (IDX files) and letter/letter.csv.gz. Both search 12 sizes and 6 penalties
+DIR contains mnist/ (IDX files) and letter/letter.csv.gz. Both search 12 sizes and 6 penalties
 (and 4 radii; with random centres 2 kernels and alpha="auto", too) in 5 folds over all 60,000
 images. GridSearchCV is timed on `each` candidates of every size, spread over the rest of the
-grid (0 stands for all), and its time is scaled to all candidates.
+grid (0: all), and its time is scaled to all candidates.
 """
 
 import time

@@ -1,10 +1,10 @@
-"""Novelty selection against the rule block by block: pairs of rows and centres, and time.
+"""Compare novelty selection with its blockwise definition: evaluated pairs, and time.
 
 python benchmarks/selection.py --data DIR [--device cuda] [--json FILE]
 
-DIR is described in `_data.py`. Block by block, each row meets all centres of the blocks before
-its own. Both find the same rows, which is asserted: all that are novel at the selection radius
-that gives about 4096 centres, among all rows and in each class.
+See `_data.py` for DIR. Block by block, each sample is compared with all centres of the preceding
+blocks. Both select the same centres, which is asserted: all novel samples at the selection radius
+that gives about 4096 centres, among all samples and per class.
 """
 
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""Fitted networks in onnxruntime against our own predict: a row, and a batch of rows.
+"""Compare ONNX models in onnxruntime with `predict`: one sample, and a batch.
 
 python benchmarks/serving.py [--units 2048] [--json FILE]      (needs the extra onnx)
 
-Rows are random, for only their dtype and number of features matter to the time. One row has one
-thread, a batch all; those of onnxruntime do not spin, for ours would wait for them.
+Samples are random, since only their dtype and number of features affect the time. One sample uses
+one thread, a batch all; threads of onnxruntime do not spin, which would delay ours.
 """
 
 import numpy as np

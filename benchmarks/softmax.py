@@ -1,16 +1,15 @@
-"""The softmax readout beside the pipeline that scikit-learn users would write instead.
+"""Compare the softmax readout with TanhProjector and LogisticRegression.
 
 python benchmarks/softmax.py --data DIR [--units 4096] [--rows 60000] [--alpha 1] [--max-iter 2000]
-    [--repeats 1] [--device cpu] [--json FILE]    DIR holds mnist/, as _data.py says
+    [--repeats 1] [--device cpu] [--json FILE]    DIR contains mnist/, see _data.py
 
-Both sides in one process, on the same layer: make_pipeline(TanhProjector(units),
-LogisticRegression(C=1 / alpha)), which has H in memory, and TanhClassifier(units,
-readout="softmax", alpha=alpha), which has not. The peer is there twice: with its own defaults,
-which stop it after 100 iterations, and with iterations until the objectives differ by less than
-1e-4 or so. What each allocates at most is what NumPy reports, in fits of their own of a few
-iterations (--memory).
+Both in one process, on the same layer: make_pipeline(TanhProjector(units),
+LogisticRegression(C=1 / alpha)), which stores H, and TanhClassifier(units, readout="softmax",
+alpha=alpha), which does not. The baseline is run twice: with its defaults, which stop it after 100
+iterations, and with enough iterations for objectives that differ by less than about 1e-4. Peak
+allocations are those of NumPy, in separate fits of a few iterations (--memory).
 
-With --device cuda both sides are on the GPU: the peer takes arrays of CuPy by SciPy's array API.
+With --device cuda both run on the GPU: scikit-learn receives CuPy arrays by SciPy's array API.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Rows from files against rows in memory: time in one process, and peak resident memory.
+"""Compare fits and transforms of data in files with arrays in memory: time and peak memory.
 
 python benchmarks/sources.py [--rows 1000000] [--units 256] [--clock cpu] [--json FILE]
 
-The files hold the same float32 rows of 64 features: a memmap, HDF5 as one block and in
-chunks, zarr, and Parquet. They are written to a temporary folder (1.4 GB), and read once
+The files contain the same float32 samples of 64 features: a memmap, HDF5 as one block and in
+chunks, zarr, and Parquet. They are written to a temporary folder (1.4 GB) and read once
 before anything is timed: they come from the page cache, not from a disk. ``--clock cpu`` adds up
-the time of all threads, which says more on a busy machine: what is read ahead counts, too.
+the time of all threads, including prefetching, which is more reliable on a busy machine.
 """
 
 import subprocess

@@ -1,10 +1,11 @@
-"""Sparse rows multiplied as they are, against the same rows made dense, a tile at a time.
+"""Compare products of sparse samples with those of the same tile converted to dense.
 
 python benchmarks/sparse_rows.py [--device blas] [--units 1000] [--clock cpu] [--json FILE]
 
-A tile of random rows of 20,000 features, at several densities: the time of a row in tanh units.
-Then rows of 100,000 features of which 0.1 % are no zeros, as words are: a fit, and one row that
-is answered. ``--clock cpu`` adds up the time of all threads, which says more on a busy machine.
+A tile of random samples of 20,000 features, at several densities: time per sample in tanh units.
+Then samples of 100,000 features of which 0.1 % are nonzero, as in bag-of-words data: a fit, and a
+prediction of one sample. ``--clock cpu`` adds up the time of all threads, which is more reliable on
+a busy machine.
 """
 
 import tracemalloc

@@ -1,10 +1,10 @@
-"""What a user waits for: the import, the first fit on a new machine, the first in a process.
+"""Measure startup times: the import, the first fit on a new machine, the first in a process.
 
 python benchmarks/startup.py [--json FILE]
 python benchmarks/startup.py --device cuda --data DIR     the import and a fit of MNIST on a GPU
 
-On a GPU the title says whether the compiler of its kernels is installed; nothing depends on it.
-On a machine that has just started, --cold measures a process before any has read the libraries.
+On a GPU the title contains whether the compiler of its kernels is installed, which is not needed.
+On a machine that has just booted, --cold measures a process before any has read the libraries.
 """
 
 import os

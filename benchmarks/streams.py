@@ -1,12 +1,12 @@
-"""MNIST in 1,000 calls of partial_fit against one fit, and what forgetting leaves behind.
+"""Compare 1,000 calls of partial_fit on MNIST with one fit, and check `forget`.
 
 python benchmarks/streams.py --data DIR [--json FILE] [--device cuda] [--units 2048]
 
-All learn in the same layer, with the same penalty, from MNIST as it is, in uint8. `fit` multiplies
-H in float32 on the host, `partial_fit` in float64, for its rows may go again: so there is one call
-with all rows, too. Activations of 8 bits are multiplied as integers by both. The coefficients
-without a tenth of the rows, which were forgotten, are compared with those of a model that never had
-them. DIR is described in `_data.py`.
+All use the same layer and penalty, on MNIST in uint8. On the host `fit` multiplies H in float32
+and `partial_fit` in float64, since samples may be removed again: hence one call of `partial_fit`
+with all samples is timed, too. Both multiply 8-bit activations as integers. The coefficients after
+a tenth of the samples is forgotten are compared with those of a model that never had them. See
+`_data.py` for DIR.
 """
 
 from time import perf_counter

@@ -1,13 +1,13 @@
-"""Several GPUs against one: fits as they are made, with the same rows, and with twice as many.
+"""Compare several GPUs with one: default fits, with the same and with twice as many samples.
 
 python benchmarks/teams.py [--devices cuda:0 cuda:all] [--data DIR] [--units M ...] [--rows N]
     [--row_units M] [--order N ...] [--huge M ...] [--repeats N] [--only NAME ...] [--json FILE]
 
-Host memory to fitted model. "as made" has only a number of units, `device` and `random_state`;
-what others are given is in their names. `--order` also factorises matrices of these orders, and
-`--huge` fits so many units that no single device has room. The devices take turns; medians, and
-the first calls, which also compile. `--data` names the folder of MNIST; other rows are random
-bytes.
+From host memory to the fitted model. "as made" has only a number of units, `device` and
+`random_state`; other names contain their parameters. `--order` also factorises matrices of these
+orders, and `--huge` fits more units than a single device has memory for. Devices alternate;
+medians, and the first calls, which include compilation. `--data` names the folder of MNIST; other
+samples are random bytes.
 """
 
 import time

@@ -1,11 +1,11 @@
-"""Bands of the regressors: how many held-out rows they hold, how wide they are, what they cost.
+"""Measure prediction intervals of the regressors: coverage, width and cost.
 
 python benchmarks/uncertainty.py --data DIR [--json FILE] [--device cuda] [--sets a,b]
 
-DIR is that of `tabular.py`, and the rows are those of its small track. A band is the answer more
-or less 1.645 standard deviations: where what is left over is normal it holds 90 %. Coverage
-and width are means over the splits; the price is the ratio of the medians of fits with
-``uncertainty=True`` and without, in turn.
+DIR is that of `tabular.py`, with the samples of its small track. An interval is the prediction
+plus and minus 1.645 standard deviations: its nominal coverage is 90 % for normal residuals.
+Coverage and width are means over the splits; the cost is the ratio of the medians of fits with
+``uncertainty=True`` and without, alternately.
 """
 
 import time

@@ -1,16 +1,16 @@
-"""Kinds of random weights: accuracy by size, scale="auto" against a grid, and the price.
+"""Compare kinds of random weights: accuracy by size, scale="auto" against a grid, and cost.
 
 python benchmarks/weights.py --data DIR [--json FILE] [--device cuda] [--only NAME,...]
 
     sizes    accuracy of each kind on MNIST, letter and optd64, for several sizes
     scale    scale="auto" against the best of a grid, for each kind
-    reach    how far biases should go, in deviations of what units receive: mean scores on small
-             problems of one to three features, and on tables of at most 4000 rows
-    price    MNIST with `--units` class-informed units in patches: accuracy, time to fit, and
-             which part of it draws the weights
-    xgboost  the same beside XGBoost (hist, 200 trees), where it is installed
+    reach    range of the biases, in standard deviations of the inner products: mean scores on small
+             problems of one to three features, and on datasets of up to 4000 samples
+    price    MNIST with `--units` class-informed units in receptive fields: accuracy, time to fit,
+             and the share of drawing the weights
+    xgboost  the same for XGBoost (hist, 200 trees), if it is installed
 
-DIR is described in `_data.py`. Accuracies are means over `--seeds` networks.
+See `_data.py` for DIR. Accuracies are means over `--seeds` networks.
 """
 
 import time
