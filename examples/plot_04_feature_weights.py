@@ -3,8 +3,8 @@
 =====================================
 
 All features contribute equally to a distance, also irrelevant ones. Therefore `RBFClassifier`
-learns feature weights, which can be inspected. In this synthetic dataset the truth is known: whether
-a part breaks depends on heat, pressure, speed and material; nine other features are noise.
+learns feature weights, which can be inspected. In this synthetic dataset the truth is known:
+whether a part breaks depends on heat, pressure, speed and material; nine other features are noise.
 """
 
 import matplotlib.pyplot as plt

@@ -41,8 +41,8 @@ except RuntimeError as reason:
 # --------------------------
 # In the pipeline only the features are computed on the GPU; they are transferred back for
 # scikit-learn's classifier. The other classifiers transfer scores only. The first fit on a GPU
-# compiles kernels, so each model is fitted twice. All hyperparameters are given, so that the time is
-# that of a single fit.
+# compiles kernels, so each model is fitted twice. All hyperparameters are given, so that the time
+# is that of a single fit.
 
 models = {
     "RBFClassifier": RBFClassifier(
