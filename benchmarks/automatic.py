@@ -24,7 +24,7 @@ PARTS = 0.95
 
 
 def fits(device, X, y):
-    """name -> (automatic, the same with what it has found)."""
+    """Return {name: (automatic estimator, one with the selected values)}."""
     plain = {"feature_weights": None, "random_state": 0, "device": device}
     for kernel in ("laplacian", "triangular"):
         found = RBFClassifier(kernel=kernel, **plain).fit(X, y)
@@ -69,7 +69,7 @@ def sizes(n_rows):
 
 
 def sweep(args):
-    """name of the table -> (sizes, accuracy at each), and the report of the falls."""
+    """Return {dataset: (sizes, accuracies)}, and the report of losses."""
     from _tabular_data import find_tables, read_table, splits
 
     curves, rows = {}, []

@@ -19,16 +19,16 @@ from sklearn_fsvc._src.engines import algebra
 from sklearn_fsvc._src.engines.algebra import HOST, _gemm, _syrk, _trsm
 
 ORDERS = (64, 100, 150, 200, 300, 400, 600, 1000)
-# Rows for each column of a tall matrix.
+# Rows per column of a tall matrix.
 TALL = 8
-# Turns of both at least, and seconds that they may take.
+# Minimal repetitions of both, and limit of their seconds.
 TURNS, SECONDS = 9, 0.5
-# What a second thread is to save.
+# Required saving by a second thread.
 SAVED = 0.1
 
 
 def cases(order, dtype):
-    """routine -> (multiplications, in parts, in one call)."""
+    """Return {routine: (multiplications, function in parts, function in one call)}."""
     rng = np.random.default_rng(0)
     H = rng.standard_normal((TALL * order, order)).astype(dtype)
     S, C = H[:order], np.zeros((order, order), dtype, order="F")
@@ -58,7 +58,7 @@ def cases(order, dtype):
 
 
 def in_turn(*functions):
-    """The least seconds of each."""
+    """Return the minimal seconds of each."""
     times, begun = [[] for _ in functions], time.perf_counter()
     while len(times[0]) < TURNS or time.perf_counter() - begun < SECONDS:
         for function, found in zip(functions, times, strict=True):
@@ -77,7 +77,7 @@ def with_threads(n, function):
 
 
 def least_worth(measured):
-    """log2 of the least work from which on all ratios save enough; None where the last does not."""
+    """Return log2 of the work from which on all ratios save enough, None if the last does not."""
     worth = None
     for work, ratio in sorted(measured, reverse=True):
         if ratio < 1 / (1 - SAVED):

@@ -25,7 +25,7 @@ NEW = 5000
 
 
 def seconds(model, X, y, is_calibrated=True):
-    """Of a fit by the clock, and of all its cores."""
+    """Return the wall and CPU seconds of a fit."""
     ClassTarget.wants_scores = is_calibrated
     try:
         start = time.perf_counter(), time.process_time()
@@ -57,7 +57,7 @@ def compare(make, n, args):
     if n <= args.largest:
         peer = CalibratedClassifierCV(model, method="temperature", cv=5, ensemble=False).fit(X, y)
         p = peer.predict_proba(X_new)
-        # scikit-learn makes them of decision values in float32, and its log_loss warns of that.
+        # scikit-learn computes them from float32 decision values, and its log_loss warns.
         p /= p.sum(axis=1, keepdims=True)
         rows.append(("log-loss, five fits more", log_loss(y_new, p)))
     return rows

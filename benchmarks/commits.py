@@ -25,7 +25,7 @@ ROWS, ONE_BY_ONE = 20_000, 200
 
 
 def works():
-    """(name, what does the work) of each."""
+    """Yield (name, function) of each task."""
     import numpy as np
 
     from sklearn_fsvc import RBFClassifier, RBFRegressor, TanhClassifier, TanhProjector
@@ -63,7 +63,7 @@ def works():
 
 
 def serve():
-    """Do the work that is named on each line, and say how many seconds it took."""
+    """Run the task that is named on each input line, and print its seconds."""
     known = dict(works())
     print(*known, sep="\t", flush=True)
     for line in sys.stdin:
@@ -74,7 +74,7 @@ def serve():
 
 
 class Version:
-    """The process of one version, which does works by name."""
+    """The process of one version, which runs tasks by name."""
 
     def __init__(self, folder, stack):
         environment = os.environ | {

@@ -35,7 +35,7 @@ REPEATS = 7
 
 
 def compiled(text, dtype, options, folder):
-    """The function of a header that answers many rows, and bytes of its code and constants."""
+    """Return a compiled batch function of a header, and the bytes of its code and constants."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise SystemExit("there is no C compiler; install gcc or clang")
@@ -47,7 +47,7 @@ def compiled(text, dtype, options, folder):
 
 
 def seconds(function):
-    """CPU time: median of a few calls, after one that warms up."""
+    """Return the median CPU time of a few calls, after a warm-up."""
     taken = []
     for _ in range(REPEATS + 1):
         start = time.process_time()

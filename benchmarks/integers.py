@@ -37,7 +37,7 @@ UNITS = 2048, 4096, 8192
 
 
 def product(args, engine, n_units):
-    """Each way to make H'H of so many units, and its rate beside that of the library."""
+    """Time each method for H'H, and its rate relative to that of the library."""
     H = np.random.default_rng(0).random((args.rows, n_units), np.float32)
     rounded = {bits: Steps(bits, is_signed=False) for bits in (8, 15)}
     rounded = {bits: (steps.apply(H.copy(), np), steps) for bits, steps in rounded.items()}
@@ -60,7 +60,7 @@ def _peer(engine, H):
 
 
 def differences(n_rows=2000, n_units=500, n_features=784):
-    """How many of a million activations are not the same on the first engine and another."""
+    """Count activations, of a million, that differ between the first engine and another."""
     random, layers = np.random.default_rng(0), {}
     for dtype in (np.uint8, np.float32, np.float64):
         X = random.integers(0, 256, (n_rows, n_features)).astype(dtype)
@@ -87,7 +87,7 @@ def _hidden(name, layer, X):
 
 
 def models(args):
-    """(name, model, whether its rows are floats)."""
+    """Yield (name, model, whether its input is float)."""
     sizes = (4096, 16_384) if args.device == "cuda" else (4096, None)
     for precision in PRECISIONS:
         how = {"precision": precision, "random_state": 0, "device": args.device}
@@ -126,7 +126,7 @@ def fits(args):
 
 
 def tables(args):
-    """Mean scores, what most is lost of floats on a table, and how many were fitted in 8 bits."""
+    """Report mean scores, the largest loss against floats, and the number of 8-bit fits."""
     from _tabular_data import SEEDS
 
     found, n_bytes = defaultdict(lambda: defaultdict(list)), 0
@@ -148,7 +148,7 @@ def tables(args):
 
 
 def _splits(args, seed):
-    """(name of a table, pipeline, rows for training and for testing)."""
+    """Yield (dataset, pipeline, training and test samples)."""
     from _tabular_data import MAX_TEST, at_most, find_tables, read_table, splits
 
     for path in find_tables(args.tables):
@@ -163,7 +163,7 @@ def _splits(args, seed):
 
 
 def large(args):
-    """More units than the sums of one GPU were ever made of."""
+    """Fit more units than one GPU has memory for in other benchmarks."""
     random = np.random.default_rng(0)
     X = random.integers(0, 256, (200_000, 784), dtype=np.uint8)
     y = random.integers(0, 10, len(X))

@@ -34,7 +34,7 @@ def rows_of(n_rows, n_features, n_classes=4, dtype=np.float32):
 
 
 def measure(name, limit, call, *args):
-    """(name, the most that the call holds at one time beside its answer, over the limit)."""
+    """Return (name, peak allocation without the result, relative to the limit)."""
     tracemalloc.start()
     answer = call(*args)
     peak = tracemalloc.get_traced_memory()[1] - getattr(answer, "nbytes", 0)

@@ -34,7 +34,7 @@ def write(folder):
 
 
 def measure(folder, name):
-    """In a process of its own, so that the peak is this job's."""
+    """Run in a process of its own, whose peak is that of this job."""
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     classes = {"RBFClassifier": RBFClassifier, "TanhClassifier": TanhClassifier}
     model = classes[name](UNITS, random_state=0)

@@ -17,7 +17,7 @@ ROWS = 2000  # of the fits from which the radius and the scale are taken
 
 
 def models(args, X, y):
-    """The estimators, each with what it finds on a few rows."""
+    """Yield the estimators, with hyperparameters that are selected on a few samples."""
     plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
     rbf = {"kernel": "triangular", "feature_weights": None} | plain
     few = X[:ROWS], y[:ROWS]

@@ -31,7 +31,7 @@ from sklearn_fsvc._src.kernels import TRIANGULAR
 from sklearn_fsvc._src.tuning import medians
 
 CENTERS = 4096
-# Rows of a block, where each row meets all centres before it, and centres that it meets at a time.
+# Samples of a block, and centres that they are compared with at a time.
 BLOCK, CHUNK = {"cpu": 1024, "cuda": 8192}, 1024
 
 
@@ -47,13 +47,13 @@ class Counted:
         return self._hidden(prepared, X, *args, **kwargs)
 
     def during(self, function):
-        """Pairs of a call, and what it returns."""
+        """Return the number of pairs of a call, and its result."""
         self.pairs = 0
         return function(), self.pairs
 
 
 def block_by_block(shown, rule, n_rows):
-    """Positions of the novel rows: the rule without a living set."""
+    """Return positions of the novel samples by the blockwise definition."""
     engine, xp = shown.engine, shown.engine.xp
 
     def prepare(rows):
@@ -90,7 +90,7 @@ def rule_at(radius):
 
 
 def searched(shown):
-    """The selection radius that gives about `CENTERS`."""
+    """Return the selection radius that gives about `CENTERS`."""
     start = TRIANGULAR.natural_radius(typical_distance(shown, "manhattan"))
     growth = GROWTH if shown.groups is None else GROWTH_BY_GROUP
     radius, *_ = search_radius(

@@ -16,7 +16,7 @@ from sklearn_fsvc._src.tuning import medians
 from sklearn_fsvc.export.onnx import to_onnx
 
 ROWS, CLASSES = 4096, 10
-# rows -> calls that are measured as one, and threads: one row is too little for a second.
+# Samples -> (calls measured as one, threads): one sample is too little for two threads.
 BATCHES = {1: (50, 1), 256: (1, n_threads())}
 KINDS = {
     "Manhattan, uint8 x 784": ("manhattan", np.uint8, 784),
@@ -28,7 +28,7 @@ KINDS = {
 
 
 def fitted(metric, X, y, n_units):
-    """A network on random units; nothing is chosen."""
+    """Return a network with random units and given hyperparameters."""
     plain = {"alpha": 1.0, "random_state": 0, "device": "jit"}
     if metric is None:
         return TanhClassifier(n_units, scale=0.05, **plain).fit(X, y)
@@ -46,7 +46,7 @@ def session_of(converted, threads):
 
 
 def compare(model, X, n_rows):
-    """(what, value) for a call with so many rows."""
+    """Yield (name, value) of calls with this number of samples."""
     calls, threads = BATCHES[n_rows]
     session, part = session_of(to_onnx(model, X), threads), X[:n_rows]
     both = {

@@ -25,7 +25,7 @@ CALLS = 1000
 
 
 def models(args, X):
-    """The classifiers, not fitted, each with a layer."""
+    """Yield unfitted classifiers, each with a given layer."""
     plain = {"alpha": 1.0, "random_state": 0, "device": args.device}
     found = {}
     for precision in ("float", 8):
@@ -39,12 +39,12 @@ def models(args, X):
 
 
 def in_parts(X, y, n=CALLS):
-    """The rows as they arrive: in so many arrays of their own."""
+    """Return the samples as a stream of separate arrays."""
     return [(X[rows], y[rows]) for rows in np.array_split(np.arange(len(X)), n)]
 
 
 def in_calls(model, parts):
-    """A new model that has met the rows, a part after the other, and is solved."""
+    """Return a new model after one call of partial_fit per part, with its readout solved."""
     model = clone(model)
     for X, y in parts:
         model.partial_fit(X, y, classes=DIGITS)
@@ -52,7 +52,7 @@ def in_calls(model, parts):
 
 
 def forgotten(model, X, y):
-    """How far coefficients are from a refit, relatively, and the seconds of `forget`."""
+    """Return the relative difference of coefficients to a refit, and the seconds of `forget`."""
     gone = np.zeros(len(X), bool)
     gone[np.random.default_rng(0).permutation(len(X))[: len(X) // 10]] = True
     refit = in_calls(model, [(X[~gone], y[~gone])])

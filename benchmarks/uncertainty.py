@@ -29,14 +29,14 @@ def seconds(model, X, y):
 
 
 def band(model, X, y):
-    """The part of the rows that is in its band, and the mean width by the deviation of y."""
+    """Return the coverage, and the mean width in standard deviations of y."""
     mean, std = model.predict(X, return_std=True)
     half = norm.ppf((1 + NOMINAL) / 2) * std
     return np.mean(np.abs(y - mean) <= half), np.mean(2 * half) / y.std()
 
 
 def measure(kind, table, device):
-    """Coverage in %, relative width, R^2 and price, of one table."""
+    """Return coverage in %, relative width, R^2 and cost for one dataset."""
     without, with_bands = (
         make_tabular_pipeline(kind(uncertainty=flag, random_state=0, device=device))
         for flag in (False, True)
