@@ -166,8 +166,8 @@ def _gains(name, gain):
         for part in (most, least)
     ]
     return (
-        f"{name}: above LightGBM's defaults on {(gain > 0).sum()} of {len(gain)} sets, below on "
-        f"{(gain < 0).sum()}.\n  Most above: {listed[0]}.\n  Most below: {listed[1]}."
+        f"{name}: above LightGBM's defaults on {(gain > 0).sum()} of {len(gain)} datasets, below on"
+        f" {(gain < 0).sum()}.\n  Most above: {listed[0]}.\n  Most below: {listed[1]}."
     )
 
 

@@ -128,7 +128,7 @@ def mnist(args, engine, cupy):
 
 
 def transform(args, engine, cupy):
-    """Time transforms of a million uint8 samples, host to host and to the GPU, against their bounds."""
+    """Time transforms of a million uint8 samples, to the host and the GPU, and their bounds."""
     n, m = args.rows, 4096
     X = np.random.default_rng(0).integers(0, 256, (n, FEATURES), dtype=np.uint8)
     projector = TanhProjector(m, random_state=0, device="cuda").fit(X[:10_000])

@@ -252,9 +252,9 @@ def test_summary_against_hand_computation(bench):
     assert np.isnan(table["its rank"].iloc[1])
     assert list(table["AUC, %"]) == pytest.approx([80, 85])
     text = bench("summary").summary(results)
-    assert "means over 3 of 5 sets" in text
+    assert "means over 3 of 5 datasets" in text
     assert "Not in the means: c, which lacks RBFClassifier" in text
-    assert "above LightGBM's defaults on 3 of 4 sets, below on 1" in text
+    assert "above LightGBM's defaults on 3 of 4 datasets, below on 1" in text
     assert "Most above: electricity +50.00, d +10.00, a +5.00." in text
     assert "Most below: b -10.00." in text
 
@@ -280,11 +280,13 @@ def of_both_tasks():
 
 def test_summary_separates_the_tasks(bench):
     results = bench("summary").compared(of_both_tasks())
-    classes, numbers = bench("summary").summary(results).split("R^2, %: means over 1 of 1 sets")
-    assert "accuracy, %: means over 3 of 5 sets" in classes
-    assert "SV" not in classes
-    assert "Classifier" not in numbers
-    assert ("log-loss" in classes, "log-loss" in numbers) == (True, False)
+    classification, regression = (
+        bench("summary").summary(results).split("R^2, %: means over 1 of 1 datasets")
+    )
+    assert "accuracy, %: means over 3 of 5 datasets" in classification
+    assert "SV" not in classification
+    assert "Classifier" not in regression
+    assert ("log-loss" in classification, "log-loss" in regression) == (True, False)
     table = bench("summary").standing(results[results.task == "regression"])
     assert list(table.index) == ["LightGBM", "SVR", "RBFRegressor"]
     assert list(table.score) == pytest.approx([70, 60, 75])
