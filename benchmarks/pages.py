@@ -40,7 +40,7 @@ PROBABILITIES = "searches, MNIST, 60000 images, device cpu, up to 2048 units, pr
 
 
 @cache
-def kept(title, file="zen4_2cores"):
+def results_of(title, file="zen4_2cores"):
     """Return the values of one benchmark, {name: value}."""
     return json.loads((HERE / f"results/{file}.json").read_text())[title]
 
@@ -135,7 +135,7 @@ def front_tables():
 
 def mnist(table, quote, methods):
     """Return a table of methods: accuracy, and times to fit and to predict."""
-    of = kept(MNIST, CORES)
+    of = results_of(MNIST, CORES)
     rows = zip(
         [name_of(method, quote) for method in methods],
         best_in_bold([of[f"{method}: accuracy, %"] for method in methods], percent),
@@ -156,7 +156,7 @@ def front_mnist():
 
 def all_mnist():
     methods = [
-        key.partition(": fit, s")[0] for key in kept(MNIST, CORES) if key.endswith(": fit, s")
+        key.partition(": fit, s")[0] for key in results_of(MNIST, CORES) if key.endswith(": fit, s")
     ]
     return mnist(rst, "``", methods)
 
@@ -173,7 +173,7 @@ def card():
 
 
 def card_of_memory():
-    of, memory = kept(MNIST, CORES), kept("memmap of 2000000 x 64 float32, 2048 units")
+    of, memory = results_of(MNIST, CORES), results_of("memmap of 2000000 x 64 float32, 2048 units")
     peak = memory["RBFClassifier: peak resident memory, GiB"]
     return (
         f"Fits MNIST in {seconds(of['RBFClassifier(), uint8: fit, s'])} on two cores, versus "
@@ -183,7 +183,7 @@ def card_of_memory():
 
 
 def probabilities():
-    of, ways = kept(PROBABILITIES), ["sigmoid", "temperature"]
+    of, ways = results_of(PROBABILITIES), ["sigmoid", "temperature"]
     rows = []
     for data in ("MNIST", "letter"):
         for name in ("RBFClassifier", "TanhClassifier"):
@@ -199,7 +199,7 @@ def probabilities():
 
 def startup():
     """Return the times of the first fit and of the import, with a baseline."""
-    of, rows = kept("startup", CORES), []
+    of, rows = results_of("startup", CORES), []
     for name in ("RBFClassifier()", "TanhClassifier(50)"):
         key = name.partition("(")[0]
         first, later = (

@@ -101,11 +101,11 @@ def imported(paths):
 def test_every_public_name_has_an_entry():
     """All exported names, and all that pages and examples import."""
     entries = " ".join(page.read_text() for page in PAGES.glob("*.rst"))
-    found = set(re.findall(r"auto(?:class|function|data):: ([\w.]+)", entries))
-    found = {name.rpartition(".")[2] for name in found}
+    documented = set(re.findall(r"auto(?:class|function|data):: ([\w.]+)", entries))
+    documented = {name.rpartition(".")[2] for name in documented}
     names = {*sklearn_fsvc.__all__, *inspection.__all__, *imported(PAGES.parent.glob("*.rst"))}
     names |= set(imported(EXAMPLES))
-    assert not {name for name in names if name.rpartition(".")[2] not in found}
+    assert not {name for name in names if name.rpartition(".")[2] not in documented}
 
 
 def test_pages_list_their_examples():

@@ -191,9 +191,13 @@ SHOWN = {
 def measured(pattern):
     """Return all results of matching benchmarks, in the units of the pages."""
     folder = ROOT / "benchmarks" / "results"
-    kept = [json.loads(path.read_text()).items() for path in folder.glob("*.json")]
+    stored = [json.loads(path.read_text()).items() for path in folder.glob("*.json")]
     numbers = [
-        n for items in kept for title, of in items if re.search(pattern, title) for n in leaves(of)
+        n
+        for items in stored
+        for title, of in items
+        if re.search(pattern, title)
+        for n in leaves(of)
     ]
     cell = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]\d+)?(?![\w.])")
     for path in folder.glob("paper/*/*.csv"):
@@ -224,19 +228,19 @@ def test_numbers_in_tables_are_results(page):
     text = re.sub(r"\.\. numbers: .*?\.\. end", "", text, flags=re.DOTALL)
     lines = [line for line in text.splitlines() if re.search(r"\S  +\S", line.strip())]
     number = re.compile(r"(?<![\w.,-])\d+\.\d+(?![\w.]*[A-Za-z(])")
-    found = [n for line in lines for n in number.findall(line) if len(n.strip("0.")) > 3]
+    shown = [n for line in lines for n in number.findall(line) if len(n.strip("0.")) > 3]
     numbers = measured(SHOWN[page])
-    assert len(found) >= 3
-    assert not [n for n in found if not is_measured(n, numbers)]
+    assert len(shown) >= 3
+    assert not [n for n in shown if not is_measured(n, numbers)]
 
 
 def test_supported_versions():
     """They are those of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    said = (DOCS / "faq.rst").read_text(encoding="utf-8").partition("versions are supported?")[2]
+    section = (DOCS / "faq.rst").read_text(encoding="utf-8").partition("versions are supported?")[2]
     least = dict(each.split(">=") for each in project["dependencies"])
     for name in ("scikit-learn", "numpy", "scipy", "numba"):
-        assert f"{name} {least[name]}" in said.lower()
+        assert f"{name} {least[name]}" in section.lower()
     pythons = [each.rpartition(" ")[2] for each in project["classifiers"] if ":: 3." in each]
-    assert f"Python {pythons[0]} to {pythons[-1]}" in said
+    assert f"Python {pythons[0]} to {pythons[-1]}" in section
     assert project["requires-python"] == f">={pythons[0]}"

@@ -58,10 +58,10 @@ def test_quantised_activations(make, bits):
     model = make(150, random_state=0, precision=bits).fit(X.astype(np.float32), Y)
     rows = X_NEW.astype(np.float32)
     step = 2.0 ** (1 - bits) * np.abs(model.readout_coef_).max()
-    found = onnx_outputs(model, rows, options={"raw_scores": True})["scores"]
+    outputs = onnx_outputs(model, rows, options={"raw_scores": True})["scores"]
     expected = model.decision_function(rows)
-    np.testing.assert_allclose(found, expected, atol=step + TOLERANCE[np.float32])
-    assert np.median(np.abs(found - expected)) < TOLERANCE[np.float32]
+    np.testing.assert_allclose(outputs, expected, atol=step + TOLERANCE[np.float32])
+    assert np.median(np.abs(outputs - expected)) < TOLERANCE[np.float32]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,14 +81,14 @@ def test_quantised_activations(make, bits):
 def test_classifiers(model, dtype):
     model.fit(X.astype(dtype), Y)
     rows = X_NEW.astype(dtype)
-    found = onnx_outputs(model, rows)
-    assert found["label"].dtype == np.int64
-    np.testing.assert_array_equal(found["label"], model.predict(rows))
+    outputs = onnx_outputs(model, rows)
+    assert outputs["label"].dtype == np.int64
+    np.testing.assert_array_equal(outputs["label"], model.predict(rows))
     has_probabilities = hasattr(model, "predict_proba")
     values = "probabilities" if has_probabilities else "scores"
     expected = model.predict_proba(rows) if has_probabilities else model.decision_function(rows)
-    assert found[values].dtype == (np.float64 if dtype == np.float64 else np.float32)
-    np.testing.assert_allclose(found[values], expected, atol=TOLERANCE[dtype])
+    assert outputs[values].dtype == (np.float64 if dtype == np.float64 else np.float32)
+    np.testing.assert_allclose(outputs[values], expected, atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("y", [Y, np.column_stack([Y > 4, Y % 3 == 0]).astype(int)])
@@ -99,10 +99,10 @@ def test_stacked_classifiers(y, final):
     model = StackedClassifier(members, final_estimator=final).fit(X, y)
     assert len(model.weights_) == 2
     assert (model.final_weight_ > 0) == (final is not None)
-    found = onnx_outputs(model, X_NEW)
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    outputs = onnx_outputs(model, X_NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
     np.testing.assert_allclose(
-        found["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
+        outputs["probabilities"], model.predict_proba(X_NEW), atol=TOLERANCE[np.float64]
     )
 
 
@@ -171,11 +171,11 @@ def test_uncovered_samples_of_a_pretrained_layer_get_the_intercept():
 )
 def test_classes_of_any_type(y):
     model = TanhClassifier(50, alpha=1.0, random_state=0).fit(X, y[:600])
-    found = onnx_outputs(model, X_NEW)
+    outputs = onnx_outputs(model, X_NEW)
     expected = model.predict(X_NEW)
     assert len(np.unique(expected)) > 1
-    np.testing.assert_array_equal(found["label"], expected)
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-12)
+    np.testing.assert_array_equal(outputs["label"], expected)
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-12)
 
 
 @pytest.mark.parametrize("raw_scores", [False, True])
@@ -183,12 +183,12 @@ def test_classes_of_any_type(y):
 def test_multi_output_classification(columns, raw_scores):
     y = np.column_stack(columns)
     model = RBFClassifier(100, random_state=0, **NARROW).fit(X, y[:600])
-    found = onnx_outputs(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
+    outputs = onnx_outputs(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
     if raw_scores:
-        actual, expected = found["scores"], model.decision_function(X_NEW)
+        actual, expected = outputs["scores"], model.decision_function(X_NEW)
     else:
-        actual, expected = found["probabilities"], model.predict_proba(X_NEW)
+        actual, expected = outputs["probabilities"], model.predict_proba(X_NEW)
     assert len(actual) == len(columns)
     for one, other in zip(actual, expected, strict=True):
         other = other if other.ndim == 2 else np.column_stack([-other, other])
@@ -233,9 +233,9 @@ def test_no_matmul_is_next_to_a_scalar(model, y):
 def test_multilabel_classification(raw_scores):
     y = np.column_stack([DIGITS % 2, DIGITS > 6, DIGITS == 1]).astype(int)
     model = TanhClassifier(100, alpha=1.0, random_state=0).fit(X, y[:600])
-    found = onnx_outputs(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    actual = found["scores" if raw_scores else "probabilities"]
+    outputs = onnx_outputs(model, X_NEW, options={"zipmap": False, "raw_scores": raw_scores})
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    actual = outputs["scores" if raw_scores else "probabilities"]
     expected = model.decision_function(X_NEW) if raw_scores else model.predict_proba(X_NEW)
     np.testing.assert_allclose(actual, expected, atol=1e-12)
 
@@ -247,17 +247,17 @@ def test_regressors(cls, n_outputs, dtype):
     y = np.column_stack([X.mean(axis=1), -1e6 * X.std(axis=1)])[:, :n_outputs].squeeze()
     model = cls(100, alpha=0.1, random_state=0).fit(X.astype(dtype), y)
     rows = X_NEW.astype(dtype)
-    found = onnx_outputs(model, rows)["variable"]
-    assert found.shape == (len(rows), n_outputs)
-    expected = model.predict(rows).reshape(found.shape)
-    np.testing.assert_allclose(found, expected, rtol=10 * TOLERANCE[dtype])
+    outputs = onnx_outputs(model, rows)["variable"]
+    assert outputs.shape == (len(rows), n_outputs)
+    expected = model.predict(rows).reshape(outputs.shape)
+    np.testing.assert_allclose(outputs, expected, rtol=10 * TOLERANCE[dtype])
 
 
 def test_targets_beyond_float32():
     for factor in (1e100, 1e-100):
         model = TanhRegressor(30, alpha=0.1, random_state=0).fit(X, factor * (Y + 1.0))
-        found = onnx_outputs(model, X_NEW)["variable"]
-        np.testing.assert_allclose(found[:, 0], model.predict(X_NEW), rtol=1e-9)
+        outputs = onnx_outputs(model, X_NEW)["variable"]
+        np.testing.assert_allclose(outputs[:, 0], model.predict(X_NEW), rtol=1e-9)
         with pytest.raises(ValueError, match="float64 rows"):
             to_onnx(model, X.astype(np.float32))
 
@@ -295,17 +295,17 @@ def test_networks_in_meta_estimators_of_scikit_learn(y):
         options = {"zipmap": False}
         if isinstance(model, OneVsRestClassifier):  # or skl2onnx compares probabilities
             options["raw_scores"] = True
-        found = onnx_outputs(model, X_NEW, options=options)
-        np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
+        outputs = onnx_outputs(model, X_NEW, options=options)
+        np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-9)
 
 
 def test_equal_networks():
     """skl2onnx merges equal constants."""
     parts = [RBFProjector(20, radius=50.0, random_state=0) for _ in range(2)]
     model = make_union(*parts).fit(X)
-    (found,) = onnx_outputs(model, X_NEW).values()
-    np.testing.assert_allclose(found, model.transform(X_NEW), atol=1e-12)
+    (outputs,) = onnx_outputs(model, X_NEW).values()
+    np.testing.assert_allclose(outputs, model.transform(X_NEW), atol=1e-12)
 
 
 def test_conversion_by_skl2onnx():
@@ -313,15 +313,15 @@ def test_conversion_by_skl2onnx():
     register()
     model = make_pipeline(StandardScaler(), RBFClassifier(50, random_state=0))
     model.fit(X, Y)
-    found = run(skl2onnx.to_onnx(model, X), X_NEW)
-    np.testing.assert_array_equal(found["label"], model.predict(X_NEW))
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X_NEW), atol=1e-11)
+    outputs = run(skl2onnx.to_onnx(model, X), X_NEW)
+    np.testing.assert_array_equal(outputs["label"], model.predict(X_NEW))
+    np.testing.assert_allclose(outputs["probabilities"], model.predict_proba(X_NEW), atol=1e-11)
 
 
 def test_raw_scores():
     model = TanhClassifier(50, alpha=1.0, random_state=0).fit(X, Y)
-    found = onnx_outputs(model, X_NEW, options={"raw_scores": True})
-    np.testing.assert_allclose(found["scores"], model.decision_function(X_NEW), atol=1e-12)
+    outputs = onnx_outputs(model, X_NEW, options={"raw_scores": True})
+    np.testing.assert_allclose(outputs["scores"], model.decision_function(X_NEW), atol=1e-12)
 
 
 def test_search_is_converted_as_its_best_estimator():
@@ -338,6 +338,6 @@ def test_letter_recognition():
     y, rows = table[words[0]].to_numpy(str), table.drop(columns=words).to_numpy(np.uint8)
     model = RBFClassifier(500, random_state=0, **NARROW | {"radius": 8.0})
     model.fit(rows[:6000], y[:6000])
-    found = onnx_outputs(model, rows[6000:])["label"]
-    assert np.mean(found == y[6000:]) > 0.7
-    np.testing.assert_array_equal(found, model.predict(rows[6000:]))
+    outputs = onnx_outputs(model, rows[6000:])["label"]
+    assert np.mean(outputs == y[6000:]) > 0.7
+    np.testing.assert_array_equal(outputs, model.predict(rows[6000:]))

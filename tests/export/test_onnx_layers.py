@@ -97,11 +97,11 @@ def test_input_of_another_dtype_than_in_fit(fit_dtype, dtype):
     """The layer is computed in the wider dtype."""
     model = TanhClassifier(100, alpha=1e-6, random_state=0).fit((0.7 * X).astype(fit_dtype), Y)
     rows = (0.7 * X_NEW).astype(dtype)
-    found = onnx_outputs(model, rows, options={"raw_scores": True})
-    np.testing.assert_array_equal(found["label"], model.predict(rows))
-    ours = model.decision_function(rows)
+    outputs = onnx_outputs(model, rows, options={"raw_scores": True})
+    np.testing.assert_array_equal(outputs["label"], model.predict(rows))
+    expected = model.decision_function(rows)
     is_wide = np.float64 in (fit_dtype, dtype) or dtype == np.int64
-    np.testing.assert_allclose(found["scores"], ours, atol=2e-7 if is_wide else 1e-3)
+    np.testing.assert_allclose(outputs["scores"], expected, atol=2e-7 if is_wide else 1e-3)
 
 
 @pytest.mark.parametrize("target_opset", [None, 14, 18, 21])

@@ -22,12 +22,12 @@ def rows(dtype, exponent=0):
 
 def with_extremes(X):
     """Return some of the samples, with values of magnitudes that are not in the training data."""
-    found, dtype = X[:12].copy(), X.dtype
-    found[0, 0], found[1], found[2], found[3, 2] = 1e30, -1e30, 1e-30, 1e-30
-    found[4, 1] = 3e38 if dtype == np.float32 else 1e300
-    found[5] = np.ldexp(found[5], -20)
-    found[6] = np.ldexp(found[6], 20)
-    return found
+    actual, dtype = X[:12].copy(), X.dtype
+    actual[0, 0], actual[1], actual[2], actual[3, 2] = 1e30, -1e30, 1e-30, 1e-30
+    actual[4, 1] = 3e38 if dtype == np.float32 else 1e300
+    actual[5] = np.ldexp(actual[5], -20)
+    actual[6] = np.ldexp(actual[6], 20)
+    return actual
 
 
 def models():
@@ -50,14 +50,14 @@ def scores(model, X):
 
 
 def run_c(model, X, folder):
-    found = in_c(model, X, folder)
-    return found[0] if isinstance(found, tuple) else found
+    actual = in_c(model, X, folder)
+    return actual[0] if isinstance(actual, tuple) else actual
 
 
 def run_onnx(model, X, folder):
     is_classifier = hasattr(model, "classes_")
-    found = onnx_outputs(model, X, options={"raw_scores": True} if is_classifier else None)
-    return found["scores"] if "scores" in found else found["variable"][:, 0]
+    actual = onnx_outputs(model, X, options={"raw_scores": True} if is_classifier else None)
+    return actual["scores"] if "scores" in actual else actual["variable"][:, 0]
 
 
 @cache
@@ -78,5 +78,5 @@ def test_exported_models_have_the_same_outputs(model, dtype, exported, tmp_path)
         fit = fitted(model, dtype, exponent)
         X = with_extremes(rows(dtype, exponent))
         (folder := tmp_path / str(exponent)).mkdir()
-        found, expected = exported(fit, X, folder), scores(fit, X)
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=f"2^{exponent}")
+        actual, expected = exported(fit, X, folder), scores(fit, X)
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4, err_msg=f"2^{exponent}")

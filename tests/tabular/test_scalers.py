@@ -65,12 +65,12 @@ def test_quantiles_equal_those_of_scikit_learn(rng, n, missing):
     X = np.column_stack([rng.lognormal(sigma=3, size=n), rng.integers(0, 3, n), np.zeros(n)])
     X[:1] = np.nan if missing and n > 1 else 0
     X = pd.DataFrame(X.astype(np.float32), columns=list("abc"))
-    found = MidrankTransformer(random_state=0).fit(X)
+    transformer = MidrankTransformer(random_state=0).fit(X)
     expected = QuantileTransformer(n_quantiles=min(n, 1000), random_state=0).fit(X)
-    np.testing.assert_allclose(found.quantiles_, expected.quantiles_, rtol=1e-9)
-    assert found.quantiles_.dtype == expected.quantiles_.dtype
-    np.testing.assert_array_equal(found.references_, expected.references_)
-    assert found.get_feature_names_out().tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(transformer.quantiles_, expected.quantiles_, rtol=1e-9)
+    assert transformer.quantiles_.dtype == expected.quantiles_.dtype
+    np.testing.assert_array_equal(transformer.references_, expected.references_)
+    assert transformer.get_feature_names_out().tolist() == ["a", "b", "c"]
 
 
 def test_quantiles_of_a_subsample_are_reproducible(rng):

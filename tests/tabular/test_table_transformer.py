@@ -49,10 +49,10 @@ def test_pyarrow_tables_are_as_pandas(mixed):
     held = pa.Table.from_pandas(X)
     (batch,) = held.to_batches()
     for rows in (held, batch):
-        found = clone(model).fit(rows, y)
-        assert found.feature_names_in_.tolist() == X.columns.tolist()
-        np.testing.assert_array_equal(found.decision_function(rows), expected)
-        np.testing.assert_array_equal(found.decision_function(X), expected)
+        fitted = clone(model).fit(rows, y)
+        assert fitted.feature_names_in_.tolist() == X.columns.tolist()
+        np.testing.assert_array_equal(fitted.decision_function(rows), expected)
+        np.testing.assert_array_equal(fitted.decision_function(X), expected)
     with pytest.raises(TypeError, match=r"X is a RecordBatchReader.*give X\.read_pandas\(\)"):
         model.fit(held.to_reader(), y)
 

@@ -80,7 +80,7 @@ class CategoryEncoder(OneHotEncoder):
         self._warn_doubtful(list(names), len(X))
         return self
 
-    def _warn_doubtful(self, names, n_samples):
+    def _warn_doubtful(self, names: list[Any], n_samples: int) -> None:
         """Warn once, of all columns that should be encoded in another way."""
         doubtful: dict[str | None, list[str]] = {}
         for name, categories in zip(names, self.categories_, strict=True):
